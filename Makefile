@@ -1,0 +1,38 @@
+# Two commands do everything: `make run` opens the app, `make test` checks the project.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: install run test lint benchmark samples clean
+.DEFAULT_GOAL := run
+
+install: $(VENV)/.installed
+
+# The last step compiles the solver kernels once, so that the first solve in the app is as fast as every other.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m solvers.warm_up
+	touch $@
+
+run: install
+	$(BIN)/placement-explorer
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest
+
+benchmark: install
+	$(BIN)/python -m pytest benchmarks
+
+# Write sample_graphs/*.json anew from their generators.
+samples: install
+	$(BIN)/python -m sample_graphs.generate
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,1 @@
+"""The Streamlit app: asks, calls the solvers, shows."""

@@ -1,0 +1,1 @@
+"""Sample graphs as JSON, and beside them the generators that write them."""

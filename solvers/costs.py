@@ -1,0 +1,203 @@
+"""The independent evaluator: what a split costs, computed from the original nodes and edges alone.
+
+All traffic goes through host memory. An accelerator pays c_u once if it needs the output of u from elsewhere,
+however many of its nodes read it, and once if any reader of its own u is elsewhere; CPUs pay nothing:
+
+    load(accelerator, S) = sum_{v in S} p_v + sum_u c_u [ {u} + readers(u) is cut by S ]
+    load(cpu, S)         = sum_{v in S} q_v
+
+(Tarnawski et al., NeurIPS 2020, section 3.) Every solver's answer is judged here, so nothing in this module is
+shared with a solver or tuned for speed.
+
+In training a transfer belongs to a pass: sending belongs to the pass of the sender, receiving to the forward pass
+if a forward node on the device reads the tensor and to the backward pass otherwise.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import networkx as nx
+
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.split import Split
+
+
+class Objective(StrEnum):
+    """What to minimise, in ms: see `SplitCosts.value`."""
+
+    THROUGHPUT = "throughput"
+    GPIPE = "gpipe"
+    LATENCY = "latency"
+
+
+@dataclass(frozen=True, slots=True)
+class PassCosts:
+    """One device's time per sample in one pass, in ms; the transfers of a CPU are free."""
+
+    compute_ms: float = 0.0
+    receive_ms: float = 0.0
+    send_ms: float = 0.0
+
+    @property
+    def total_ms(self) -> float:
+        """Compute and transfers together, since they do not overlap."""
+        return self.compute_ms + self.receive_ms + self.send_ms
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCosts:
+    """What one device does per sample and what it holds."""
+
+    device: int
+    forward: PassCosts
+    backward: PassCosts
+    memory_bytes: float
+
+    @property
+    def load_ms(self) -> float:
+        """Compute plus transfer time per sample."""
+        return self.forward.total_ms + self.backward.total_ms
+
+    @property
+    def compute_ms(self) -> float:
+        """Compute time per sample over both passes."""
+        return self.forward.compute_ms + self.backward.compute_ms
+
+    @property
+    def receive_ms(self) -> float:
+        """Time per sample spent receiving, over both passes."""
+        return self.forward.receive_ms + self.backward.receive_ms
+
+    @property
+    def send_ms(self) -> float:
+        """Time per sample spent sending, over both passes."""
+        return self.forward.send_ms + self.backward.send_ms
+
+
+@dataclass(frozen=True, slots=True)
+class CutTensor:
+    """The output of node `source`, read on devices other than its own."""
+
+    source: int
+    from_device: int
+    to_devices: tuple[int, ...]
+    transfer_ms: float
+    size_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCosts:
+    """All devices of a split, idle ones included, and all its cut tensors, the dearest first."""
+
+    devices: tuple[DeviceCosts, ...]
+    cut_tensors: tuple[CutTensor, ...]
+
+    @property
+    def max_load_ms(self) -> float:
+        """The largest load: the time per sample of the pipeline in steady state."""
+        return max((d.load_ms for d in self.devices), default=0.0)
+
+    @property
+    def gpipe_ms(self) -> float:
+        """max_i FW_i + max_i BW_i: the time per micro-batch of a GPipe schedule."""
+        return max((d.forward.total_ms for d in self.devices), default=0.0) + max(
+            (d.backward.total_ms for d in self.devices), default=0.0
+        )
+
+    @property
+    def bottleneck(self) -> int:
+        """Number of the device with the largest load."""
+        return max(self.devices, key=lambda d: d.load_ms).device
+
+
+def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitCosts:
+    """Return the costs per device and per cut tensor of a complete split.
+
+    A split that lists fewer devices than `deployment` leaves the others idle.
+
+    >>> from solvers.graph import Node, Edge
+    >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
+    >>> split_costs(g, Deployment(2), Split((frozenset({1}), frozenset({2})))).max_load_ms
+    3.5
+    """
+    k = deployment.num_accelerators
+    padded = Split(
+        split.accelerators + (frozenset(),) * (k - len(split.accelerators)),
+        split.cpus + (frozenset(),) * (deployment.num_cpus - len(split.cpus)),
+    )
+    device_of = padded.device_of()
+    num_accelerators = len(padded.accelerators)
+    compute: dict[tuple[int, bool], float] = {}
+    receive: dict[tuple[int, bool], float] = {}
+    send: dict[tuple[int, bool], float] = {}
+    cut_tensors: list[CutTensor] = []
+    for u, node in graph.node_by_id.items():
+        home = device_of[u]
+        time_ms = node.accelerator_ms if home < num_accelerators else node.cpu_ms
+        key = (home, node.is_backward)
+        compute[key] = compute.get(key, 0.0) + time_ms
+        abroad = sorted({device_of[v] for v in graph.readers[u]} - {home})
+        if not abroad:
+            continue
+        if home < num_accelerators:
+            send[key] = send.get(key, 0.0) + node.transfer_ms
+        for d in abroad:
+            if d < num_accelerators:
+                local_readers = [v for v in graph.readers[u] if device_of[v] == d]
+                in_backward = all(graph.node_by_id[v].is_backward for v in local_readers)
+                receive[d, in_backward] = receive.get((d, in_backward), 0.0) + node.transfer_ms
+        cut_tensors.append(CutTensor(u, home, tuple(abroad), node.transfer_ms, graph.output_bytes[u]))
+
+    def pass_costs(d: int, is_backward: bool) -> PassCosts:
+        key = (d, is_backward)
+        return PassCosts(compute.get(key, 0.0), receive.get(key, 0.0), send.get(key, 0.0))
+
+    devices = tuple(
+        DeviceCosts(
+            d,
+            pass_costs(d, False),
+            pass_costs(d, True),
+            sum(graph.node_by_id[v].memory_bytes for v in members),
+        )
+        for d, members in enumerate(padded.devices)
+    )
+    return SplitCosts(devices, tuple(sorted(cut_tensors, key=lambda t: (-t.transfer_ms, t.source))))
+
+
+def single_sample_latency(graph: DnnGraph, deployment: Deployment, split: Split) -> float | None:
+    """Return the finish time in ms of one sample when each accelerator runs its nodes as one block (q = 1).
+
+    A block starts when all its outside inputs exist, takes in-transfers + compute + out-transfers, and then all
+    its outputs exist at once. CPUs are as many as needed: a CPU node starts when its inputs exist. None where it
+    is not defined: a training graph, or blocks that wait for each other in a circle.
+    """
+    if graph.is_training:
+        return None
+    device_of = split.device_of()
+    costs = split_costs(graph, deployment, split)
+    num_accelerators = len(split.accelerators)
+
+    def task(v: int) -> tuple[str, int]:
+        d = device_of[v]
+        return ("node", v) if d >= num_accelerators else ("block", d)
+
+    tasks: nx.DiGraph[tuple[str, int]] = nx.DiGraph()
+    tasks.add_nodes_from(task(node.id) for node in graph.nodes)
+    tasks.add_edges_from((task(e.source), task(e.target)) for e in graph.edges if task(e.source) != task(e.target))
+    if not nx.is_directed_acyclic_graph(tasks):
+        return None
+    finish: dict[tuple[str, int], float] = {}
+    for kind, i in nx.topological_sort(tasks):
+        start = max((finish[t] for t in tasks.predecessors((kind, i))), default=0.0)
+        duration = graph.node_by_id[i].cpu_ms if kind == "node" else costs.devices[i].load_ms
+        finish[kind, i] = start + duration
+    return max(finish.values())
+
+
+def objective_value(graph: DnnGraph, deployment: Deployment, split: Split, objective: Objective) -> float | None:
+    """Return the value in ms of a complete split; None where the objective is not defined for it."""
+    if objective is Objective.LATENCY:
+        return single_sample_latency(graph, deployment, split)
+    costs = split_costs(graph, deployment, split)
+    return costs.max_load_ms if objective is Objective.THROUGHPUT else costs.gpipe_ms

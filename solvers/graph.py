@@ -1,0 +1,231 @@
+"""The neural network to place: a directed acyclic graph of layers or operators.
+
+Node v takes p_v ms on an accelerator and q_v ms on a CPU and occupies m_v bytes. Every node u has ONE transfer
+cost c_u (ms): the time to move its output between an accelerator and host memory, paid once however many
+readers there are. (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators",
+NeurIPS 2020, section 3.)
+"""
+
+import hashlib
+import heapq
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from solvers.errors import GraphError
+
+BYTES_TOLERANCE = 1e-3
+"""Relative spread up to which bytes / cost on different tensors count as one bandwidth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One layer or operator. Times in ms per sample, sizes in bytes; `transfer_ms` is c_u of the model.
+
+    `layer` names the layer or block the node belongs to, for folding in views; it never affects a solver.
+    `flops`, `parameter_bytes` and `activation_bytes` are None where a file does not know them.
+    """
+
+    id: int
+    accelerator_ms: float
+    cpu_ms: float
+    memory_bytes: float = 0.0
+    transfer_ms: float = 0.0
+    runs_on_accelerator: bool = True
+    is_backward: bool = False
+    colocation_class: int | None = None
+    name: str = ""
+    layer: str | None = None
+    flops: float | None = None
+    parameter_bytes: float | None = None
+    activation_bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in (
+            "accelerator_ms",
+            "cpu_ms",
+            "memory_bytes",
+            "transfer_ms",
+            "flops",
+            "parameter_bytes",
+            "activation_bytes",
+        ):
+            value = getattr(self, field)
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise GraphError(f"{self.label}: {field} is {value}; it must be a finite number, 0 or more.")
+
+    @property
+    def label(self) -> str:
+        """What a message calls this node: its id, and its name where it has one."""
+        return f"node {self.id} ({self.name})" if self.name else f"node {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Node `target` reads the output of node `source`; `size_bytes` is None where a file does not say."""
+
+    source: int
+    target: int
+    size_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class DnnGraph:
+    """A checked directed acyclic graph; raises GraphError when built from parts that do not form one.
+
+    >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
+    >>> g.topological_order, g.readers[1]
+    ((1, 2), (2,))
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            raise GraphError("The graph has no nodes; give it at least one.")
+        seen: set[int] = set()
+        for node in self.nodes:
+            if node.id in seen:
+                raise GraphError(f"{node.label}: its id is used twice; ids must differ.")
+            seen.add(node.id)
+        pairs: set[tuple[int, int]] = set()
+        for edge in self.edges:
+            for end in (edge.source, edge.target):
+                if end not in seen:
+                    raise GraphError(
+                        f"edge {edge.source} -> {edge.target}: there is no node {end}; add the node or remove the edge."
+                    )
+            if (edge.source, edge.target) in pairs:
+                raise GraphError(f"edge {edge.source} -> {edge.target} is listed twice; keep one.")
+            pairs.add((edge.source, edge.target))
+        if len(self.topological_order) < len(self.nodes):
+            raise GraphError(
+                f"The graph has a cycle: {self._some_cycle()}; a network graph must be acyclic, "
+                "so remove one of these edges."
+            )
+
+    @cached_property
+    def node_by_id(self) -> dict[int, Node]:
+        """Node of each id."""
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def readers(self) -> dict[int, tuple[int, ...]]:
+        """Ids of the nodes that read each node's output, in the order of the edges."""
+        readers: dict[int, list[int]] = {node.id: [] for node in self.nodes}
+        for edge in self.edges:
+            readers[edge.source].append(edge.target)
+        return {u: tuple(vs) for u, vs in readers.items()}
+
+    @cached_property
+    def inputs(self) -> dict[int, tuple[int, ...]]:
+        """Ids of the nodes whose output each node reads, in the order of the edges."""
+        inputs: dict[int, list[int]] = {node.id: [] for node in self.nodes}
+        for edge in self.edges:
+            inputs[edge.target].append(edge.source)
+        return {v: tuple(us) for v, us in inputs.items()}
+
+    @cached_property
+    def topological_order(self) -> tuple[int, ...]:
+        """Ids so that every edge points forwards; among the ready nodes the one listed first comes first."""
+        position = {node.id: i for i, node in enumerate(self.nodes)}
+        missing = {v: len(us) for v, us in self.inputs.items()}
+        ready = [position[v] for v, count in missing.items() if count == 0]
+        heapq.heapify(ready)
+        order: list[int] = []
+        while ready:
+            u = self.nodes[heapq.heappop(ready)].id
+            order.append(u)
+            for v in self.readers[u]:
+                missing[v] -= 1
+                if missing[v] == 0:
+                    heapq.heappush(ready, position[v])
+        return tuple(order)
+
+    @cached_property
+    def is_training(self) -> bool:
+        """Whether any node belongs to a backward pass."""
+        return any(node.is_backward for node in self.nodes)
+
+    @cached_property
+    def colocation_members(self) -> dict[int, tuple[int, ...]]:
+        """Ids of the members of each colocation class."""
+        members: dict[int, list[int]] = {}
+        for node in self.nodes:
+            if node.colocation_class is not None:
+                members.setdefault(node.colocation_class, []).append(node.id)
+        return {c: tuple(ids) for c, ids in members.items()}
+
+    @cached_property
+    def output_bytes(self) -> dict[int, float | None]:
+        """Bytes of each node's output; None where no edge says, or its edges disagree."""
+        sizes: dict[int, set[float | None]] = {node.id: set() for node in self.nodes}
+        for edge in self.edges:
+            sizes[edge.source].add(edge.size_bytes)
+        return {u: next(iter(values)) if len(values) == 1 else None for u, values in sizes.items()}
+
+    @cached_property
+    def bandwidth_bytes_per_ms(self) -> float | None:
+        """The one bandwidth that explains every transfer time as bytes / bandwidth; None where there is none.
+
+        None when bytes are missing, differ between the edges out of one node, or do not fit the times: then
+        bandwidth can only be edited as a multiple of the file's own.
+        """
+        total_bytes = total_ms = 0.0
+        ratios: list[float] = []
+        for node in self.nodes:
+            if not self.readers[node.id]:
+                continue
+            size = self.output_bytes[node.id]
+            if size is None or (size > 0) != (node.transfer_ms > 0):
+                return None
+            if size > 0:
+                ratios.append(size / node.transfer_ms)
+                total_bytes += size
+                total_ms += node.transfer_ms
+        if not ratios or max(ratios) > min(ratios) * (1 + BYTES_TOLERANCE):
+            return None
+        return total_bytes / total_ms
+
+    @cached_property
+    def digest(self) -> str:
+        """A key that is equal for equal graphs: names and order included."""
+        return hashlib.sha256(repr((self.nodes, self.edges)).encode()).hexdigest()[:16]
+
+    def with_bandwidth(self, bytes_per_ms: float) -> "DnnGraph":
+        """This graph with every transfer time set to bytes / `bytes_per_ms`; GraphError without usable bytes."""
+        if not (math.isfinite(bytes_per_ms) and bytes_per_ms > 0):
+            raise GraphError(f"A bandwidth of {bytes_per_ms} bytes/ms is not usable; give a positive number.")
+        own = self.bandwidth_bytes_per_ms
+        if own is None:
+            raise GraphError(
+                "This graph has no consistent bytes on its edges, so a bandwidth in GB/s means nothing here; "
+                "give a multiple of the file's own bandwidth, such as 2x."
+            )
+        return self._with_transfers({u: (size or 0.0) / bytes_per_ms for u, size in self.output_bytes.items()})
+
+    def with_bandwidth_factor(self, factor: float) -> "DnnGraph":
+        """This graph with links `factor` times as fast as the file's own."""
+        if not (math.isfinite(factor) and factor > 0):
+            raise GraphError(f"A bandwidth multiple of {factor} is not usable; give a positive number.")
+        return self._with_transfers({node.id: node.transfer_ms / factor for node in self.nodes})
+
+    def _with_transfers(self, transfer_ms: dict[int, float]) -> "DnnGraph":
+        nodes = tuple(replace(node, transfer_ms=transfer_ms[node.id]) for node in self.nodes)
+        return DnnGraph(nodes, self.edges, self.name)
+
+    def _some_cycle(self) -> str:
+        """Write one cycle as '1 -> 2 -> 1'; there is one when the topological order stops short."""
+        stuck = {node.id for node in self.nodes} - set(self.topological_order)
+        # Every stuck node has a stuck input, so walking inputs must come back to a node already seen.
+        v = min(stuck)
+        walk: list[int] = []
+        while v not in walk:
+            walk.append(v)
+            v = next(u for u in self.inputs[v] if u in stuck)
+        cycle = [*walk[walk.index(v) :], v][::-1]
+        if len(cycle) > 8:
+            return " -> ".join(map(str, cycle[:6])) + f" -> ... ({len(cycle) - 1} nodes) -> {cycle[0]}"
+        return " -> ".join(map(str, cycle))

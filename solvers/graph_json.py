@@ -1,0 +1,295 @@
+"""Read and write graphs and splits as JSON: the format of the paper's release, and our superset of it.
+
+The release writes `maxSizePerFPGA` (bytes), `maxFPGAs`, `maxCPUs`, `nodes` {`id`, `supportedOnFpga`, `cpuLatency`
+(ms), `fpgaLatency` (ms), `isBackwardNode`, `colorClass`?, `size`? (bytes), `name`?, `layerId`?} and `edges`
+{`sourceId`, `destId`, `cost` (ms, equal on all edges out of one node), `size`? (bytes)}. "FPGA" means any
+accelerator. Our superset adds `version`, `name` on top and `flops`, `parameterBytes`, `activationBytes`, `layer`
+on nodes; every other field keeps its place and meaning, so readers of the release's format read ours.
+
+All file access of the library is here.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from solvers.deployment import Deployment
+from solvers.errors import DeploymentError, GraphError, PlacementError, SplitError
+from solvers.graph import DnnGraph, Edge, Node
+from solvers.split import Split
+
+FORMAT_VERSION = 1
+MAX_FILE_BYTES = 64 * 2**20
+"""Larger files are refused before they are parsed; 20,000 nodes take about 6 MB."""
+COST_TOLERANCE_MS = 1e-6
+"""How far the costs on the edges out of one node may lie apart."""
+
+
+def read_graph(path: Path | str) -> tuple[DnnGraph, Deployment]:
+    """Return the graph and the deployment of a file; GraphError names what is wrong and where."""
+    return parse_graph(_read_text(Path(path), GraphError), name=Path(path).stem)
+
+
+def read_split(path: Path | str) -> Split:
+    """Return the split of a file; it may list fewer nodes than its graph has. SplitError names what is wrong."""
+    return parse_split(_read_text(Path(path), SplitError))
+
+
+def parse_graph(text: str | bytes, name: str = "") -> tuple[DnnGraph, Deployment]:
+    """Return the graph and the deployment in a JSON text; `name` is used where the text has none."""
+    document = _parse_object(text, "graph", GraphError)
+    version = document.get("version", FORMAT_VERSION)
+    if version != FORMAT_VERSION:
+        raise GraphError(f"The file says version {_short(version)}; this program reads version {FORMAT_VERSION}.")
+    raw_nodes = _list(document, "nodes")
+    raw_edges = _list(document, "edges")
+    transfer_ms = _transfer_times(raw_edges)
+    nodes = tuple(_node(raw, i, transfer_ms) for i, raw in enumerate(raw_nodes))
+    edges = tuple(
+        Edge(
+            _integer(raw, "sourceId", f"edges[{i}]"),
+            _integer(raw, "destId", f"edges[{i}]"),
+            _optional_number(raw, "size", f"edges[{i}]"),
+        )
+        for i, raw in enumerate(raw_edges)
+    )
+    given_name = document.get("name")
+    graph = DnnGraph(nodes, edges, given_name if isinstance(given_name, str) else name)
+    memory_bytes = _optional_number(document, "maxSizePerFPGA", "the file")
+    try:
+        deployment = Deployment(
+            _integer(document, "maxFPGAs", "the file"),
+            _integer(document, "maxCPUs", "the file"),
+            memory_bytes,
+        )
+    except DeploymentError as error:
+        raise GraphError(f"The file's devices are not usable: {error}") from None
+    return graph, deployment
+
+
+def parse_split(text: str | bytes) -> Split:
+    """Return the split in a JSON text; loads in it are ignored, since the evaluator computes them afresh."""
+    document = _parse_object(text, "split", SplitError)
+    devices: list[tuple[frozenset[int], ...]] = []
+    for field in ("fpgas", "cpus"):
+        raw_devices = document.get(field, [] if field == "cpus" else None)
+        if not isinstance(raw_devices, list):
+            raise SplitError(f"The split has no list '{field}'; give one entry with 'nodes' per device.")
+        parsed: list[frozenset[int]] = []
+        for i, raw in enumerate(raw_devices):
+            ids = raw.get("nodes") if isinstance(raw, dict) else None
+            if not isinstance(ids, list) or not all(_is_integer(v) for v in ids):
+                raise SplitError(f"{field}[{i}]: 'nodes' must be a list of node ids.")
+            if len(set(ids)) < len(ids):
+                raise SplitError(f"{field}[{i}]: a node is listed twice; keep one.")
+            parsed.append(frozenset(int(v) for v in ids))
+        devices.append(tuple(parsed))
+    return Split(*devices)
+
+
+def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
+    """Return the JSON object of a graph with its deployment; fields the graph does not use are left out."""
+    document: dict[str, Any] = {}
+    extended = any(
+        value is not None
+        for node in graph.nodes
+        for value in (node.flops, node.parameter_bytes, node.activation_bytes, node.layer)
+    )
+    if extended:
+        document["version"] = FORMAT_VERSION
+        document["name"] = graph.name
+    if deployment.memory_bytes is not None:
+        document["maxSizePerFPGA"] = deployment.memory_bytes
+    document["maxFPGAs"] = deployment.num_accelerators
+    document["maxCPUs"] = deployment.num_cpus
+    document["nodes"] = [_node_document(node) for node in graph.nodes]
+    document["edges"] = [
+        {
+            "sourceId": edge.source,
+            "destId": edge.target,
+            "cost": graph.node_by_id[edge.source].transfer_ms,
+            **({} if edge.size_bytes is None else {"size": edge.size_bytes}),
+        }
+        for edge in graph.edges
+    ]
+    return document
+
+
+def write_graph(path: Path | str, graph: DnnGraph, deployment: Deployment) -> None:
+    """Write a graph with its deployment, one node or edge a line, so that changes read well in a diff."""
+    document = graph_document(graph, deployment)
+    lines = []
+    for key, value in document.items():
+        if isinstance(value, list):
+            items = ",\n  ".join(json.dumps(item) for item in value)
+            lines.append(f' "{key}": [\n  {items}\n ]' if value else f' "{key}": []')
+        else:
+            lines.append(f' "{key}": {json.dumps(value)}')
+    Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def split_document(
+    split: Split, loads_ms: tuple[float, ...] = (), totals: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """Return the JSON object of a split; `loads_ms` per device and `totals` such as maxLoad where they are known."""
+    entries = [
+        {"load": loads_ms[d] if d < len(loads_ms) else -1, "nodes": sorted(members)}
+        for d, members in enumerate(split.devices)
+    ]
+    k = len(split.accelerators)
+    return {**(totals or {}), "fpgas": entries[:k], "cpus": entries[k:]}
+
+
+def _read_text(path: Path, error: type[PlacementError]) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise error(
+                f"{path.name} has {size / 2**20:.0f} MiB; files of up to {MAX_FILE_BYTES // 2**20} MiB are read."
+            )
+        return path.read_bytes()
+    except OSError as os_error:
+        raise error(f"{path} cannot be read: {os_error.strerror}.") from None
+
+
+def _parse_object(text: str | bytes, what: str, error: type[PlacementError]) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as json_error:
+        raise error(
+            f"The {what} is not valid JSON: {json_error.msg} at line {json_error.lineno}, "
+            f"column {json_error.colno}; is the file complete?"
+        ) from None
+    except UnicodeDecodeError as unicode_error:
+        raise error(f"The {what} is not text: byte {unicode_error.start} is not UTF-8; give a JSON file.") from None
+    except RecursionError:
+        raise error(f"The {what} is nested too deeply to be a {what}; give a JSON object.") from None
+    except ValueError as value_error:  # such as an integer of more digits than Python converts
+        raise error(f"The {what} is not usable JSON: {value_error}.") from None
+    if not isinstance(document, dict):
+        raise error(f"The {what} is a JSON {type(document).__name__}; it must be an object with named fields.")
+    return document
+
+
+def _node(raw: Any, i: int, transfer_ms: dict[int, float]) -> Node:
+    place = f"nodes[{i}]"
+    if not isinstance(raw, dict):
+        raise GraphError(f"{place} is not an object; give a node with named fields.")
+    node_id = _integer(raw, "id", place)
+    place = f"nodes[{i}] (id {node_id})"
+    name = raw.get("name", "")
+    layer = raw.get("layer")
+    if layer is None and raw.get("layerId") is not None:
+        layer = str(raw["layerId"])
+    return Node(
+        id=node_id,
+        accelerator_ms=_number(raw, "fpgaLatency", place),
+        cpu_ms=_number(raw, "cpuLatency", place),
+        memory_bytes=_optional_number(raw, "size", place) or 0.0,
+        transfer_ms=transfer_ms.get(node_id, 0.0),
+        runs_on_accelerator=_flag(raw, "supportedOnFpga", place),
+        is_backward=_flag(raw, "isBackwardNode", place),
+        colocation_class=None if raw.get("colorClass") is None else _integer(raw, "colorClass", place),
+        name=name if isinstance(name, str) else str(name),
+        layer=layer if layer is None or isinstance(layer, str) else str(layer),
+        flops=_optional_number(raw, "flops", place),
+        parameter_bytes=_optional_number(raw, "parameterBytes", place),
+        activation_bytes=_optional_number(raw, "activationBytes", place),
+    )
+
+
+def _node_document(node: Node) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": node.id,
+        "supportedOnFpga": node.runs_on_accelerator,
+        "cpuLatency": node.cpu_ms,
+        "fpgaLatency": node.accelerator_ms,
+        "isBackwardNode": node.is_backward,
+    }
+    optional = {
+        "colorClass": node.colocation_class,
+        "size": node.memory_bytes,
+        "name": node.name or None,
+        "layer": node.layer,
+        "flops": node.flops,
+        "parameterBytes": node.parameter_bytes,
+        "activationBytes": node.activation_bytes,
+    }
+    document.update({key: value for key, value in optional.items() if value is not None})
+    return document
+
+
+def _transfer_times(raw_edges: list[Any]) -> dict[int, float]:
+    """Return c_u per source node; GraphError where the edges out of one node disagree."""
+    transfer_ms: dict[int, float] = {}
+    first: dict[int, int] = {}
+    for i, raw in enumerate(raw_edges):
+        if not isinstance(raw, dict):
+            raise GraphError(f"edges[{i}] is not an object; give an edge with named fields.")
+        u = _integer(raw, "sourceId", f"edges[{i}]")
+        cost = _number(raw, "cost", f"edges[{i}]")
+        if u not in first:
+            first[u], transfer_ms[u] = i, cost
+        elif abs(cost - transfer_ms[u]) > COST_TOLERANCE_MS:
+            raise GraphError(
+                f"edges[{i}] out of node {u} costs {cost} ms, but edges[{first[u]}] out of the same node costs "
+                f"{transfer_ms[u]} ms; a node's output is sent once, so give both the same cost."
+            )
+    return transfer_ms
+
+
+def _list(document: dict[str, Any], field: str) -> list[Any]:
+    value = document.get(field)
+    if not isinstance(value, list):
+        found = "missing" if field not in document else f"{_short(value)}, not a list"
+        raise GraphError(f"The file's '{field}' is {found}; give a list.")
+    return value
+
+
+def _number(raw: dict[str, Any], field: str, place: str) -> float:
+    if field not in raw:
+        raise GraphError(f"{place}: '{field}' is missing; add it.")
+    value = raw[field]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a number.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (math.isfinite(number) and number >= 0):
+        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a finite number, 0 or more.")
+    return number
+
+
+def _optional_number(raw: dict[str, Any], field: str, place: str) -> float | None:
+    return None if raw.get(field) is None else _number(raw, field, place)
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+
+
+def _integer(raw: dict[str, Any], field: str, place: str) -> int:
+    if field not in raw:
+        raise GraphError(f"{place}: '{field}' is missing; add it.")
+    if not _is_integer(raw[field]):
+        raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give a whole number.")
+    return int(raw[field])
+
+
+def _flag(raw: dict[str, Any], field: str, place: str) -> bool:
+    if field not in raw:
+        raise GraphError(f"{place}: '{field}' is missing; add it.")
+    if raw[field] not in (True, False):  # 0 and 1 are equal to these
+        raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give true or false (or 1 or 0).")
+    return bool(raw[field])
+
+
+def _short(value: Any) -> str:
+    """Quote a value from a file, cut so that a message stays one sentence."""
+    text = json.dumps(value, default=str) if not isinstance(value, float) else str(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,78 @@
+"""What a solve answers, and what it says while it runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from solvers.costs import Objective
+from solvers.split import Family, Split
+
+
+class SolveStatus(StrEnum):
+    """What is proved: OPTIMAL within the gap asked for, FEASIBLE a plan only, INFEASIBLE no plan exists."""
+
+    OPTIMAL = "OPTIMAL"
+    FEASIBLE = "FEASIBLE"
+    INFEASIBLE = "INFEASIBLE"
+    UNKNOWN = "UNKNOWN"
+
+
+def relative_gap(value_ms: float | None, lower_bound_ms: float | None) -> float | None:
+    """Return (value - lower bound) / value, at least 0; None where either is unknown.
+
+    >>> relative_gap(10.0, 9.0)
+    0.1
+    """
+    if value_ms is None or lower_bound_ms is None:
+        return None
+    return max(0.0, (value_ms - lower_bound_ms) / value_ms) if value_ms > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a running solve: best value and proven bound so far in ms, None while there is none.
+
+    `split` is the best plan so far when this report brings a new one, else None.
+    """
+
+    seconds: float
+    incumbent_ms: float | None
+    lower_bound_ms: float | None
+    phase: str
+    split: Split | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """Relative gap between incumbent and bound."""
+        return relative_gap(self.incumbent_ms, self.lower_bound_ms)
+
+
+OnProgress = Callable[[Progress], None]
+"""Called from the solving thread; raise SolveCancelled in it to end the solve."""
+
+
+class SolveCancelled(Exception):  # noqa: N818 -- a request of the caller, not an error
+    """Raised inside a progress callback to stop a solve; `solve` turns it into its best answer so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class SolveResult:
+    """An answer with its proof: value and proven lower bound in ms, None where there is none.
+
+    `message` says why there is no plan, or what the reader must know about the answer; empty otherwise.
+    """
+
+    status: SolveStatus
+    method: str
+    objective: Objective
+    family: Family
+    split: Split | None
+    value_ms: float | None
+    lower_bound_ms: float | None
+    runtime_s: float
+    message: str = ""
+
+    @property
+    def gap(self) -> float | None:
+        """Relative gap between value and bound."""
+        return relative_gap(self.value_ms, self.lower_bound_ms)

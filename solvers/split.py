@@ -1,0 +1,222 @@
+"""A split: which device runs each node, what can be wrong with one, and which family it belongs to.
+
+Families (each contains the one before it):
+chain    the graph of devices, with an edge where forward data passes from one to another, is acyclic, so the
+         devices form a pipeline of stages that are differences of nested ideals;
+convex   no forward path leaves a device and comes back to it;
+free     any assignment.
+Contiguity is asked of the forward part only: a backward node goes where its colocation class goes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import networkx as nx
+
+from solvers.deployment import Deployment
+from solvers.errors import SplitError
+from solvers.graph import DnnGraph
+
+
+class Family(StrEnum):
+    """Which splits a solver may choose from."""
+
+    CHAIN = "chain"
+    CONVEX = "convex"
+    FREE = "free"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The node ids on each accelerator and on each CPU; devices may be empty."""
+
+    accelerators: tuple[frozenset[int], ...]
+    cpus: tuple[frozenset[int], ...] = ()
+
+    @classmethod
+    def from_device_of(cls, device_of: Mapping[int, int], deployment: Deployment) -> "Split":
+        """Build the split that puts node v on device `device_of[v]` of `deployment`."""
+        members: list[set[int]] = [set() for _ in range(deployment.num_devices)]
+        for v, d in device_of.items():
+            members[d].add(v)
+        k = deployment.num_accelerators
+        return cls(tuple(map(frozenset, members[:k])), tuple(map(frozenset, members[k:])))
+
+    @property
+    def devices(self) -> tuple[frozenset[int], ...]:
+        """Node ids per device, accelerators first."""
+        return self.accelerators + self.cpus
+
+    def device_of(self) -> dict[int, int]:
+        """Device number of each node in this split, its own accelerators first."""
+        return {v: d for d, members in enumerate(self.devices) for v in members}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule a split breaks: `rule` is a stable key, `message` one sentence, `device` None if it is no device's."""
+
+    rule: str
+    message: str
+    device: int | None = None
+
+
+def complete_split(graph: DnnGraph, split: Split) -> Split:
+    """Return `split` with unlisted members of a colocation class put where the listed ones are.
+
+    Expert splits of training graphs may list forward nodes only. Raises SplitError for a node that is not in the
+    graph, listed twice, or cannot be placed this way.
+    """
+    device_of: dict[int, int] = {}
+    for d, members in enumerate(split.devices):
+        for v in members:
+            if v not in graph.node_by_id:
+                raise SplitError(f"The split places node {v}, which the graph does not have; remove it.")
+            if v in device_of:
+                raise SplitError(f"The split places {graph.node_by_id[v].label} on two devices; keep one.")
+            device_of[v] = d
+    class_device: dict[int, int] = {}
+    for v, d in device_of.items():
+        colocation_class = graph.node_by_id[v].colocation_class
+        if colocation_class is not None:
+            class_device.setdefault(colocation_class, d)
+    for node in graph.nodes:
+        if node.id not in device_of:
+            if node.colocation_class is None or node.colocation_class not in class_device:
+                raise SplitError(
+                    f"The split leaves out {node.label}, and no placed node shares its colocation class; "
+                    "place it on a device."
+                )
+            device_of[node.id] = class_device[node.colocation_class]
+    shape = Deployment(len(split.accelerators), len(split.cpus))
+    return Split.from_device_of(device_of, shape)
+
+
+def check_split(
+    graph: DnnGraph, deployment: Deployment, split: Split, family: Family = Family.FREE
+) -> tuple[Violation, ...]:
+    """Return every rule that a complete split breaks on these devices, within `family`; empty when it is valid.
+
+    Judged from the original nodes and edges alone. Raises SplitError when the split does not place every node of
+    the graph exactly once.
+    """
+    if complete_split(graph, split) != split:
+        raise SplitError("The split does not place every node; complete it first.")
+    violations: list[Violation] = []
+    for kind, used, available in (
+        ("accelerators", _last_used(split.accelerators), deployment.num_accelerators),
+        ("CPUs", _last_used(split.cpus), deployment.num_cpus),
+    ):
+        if used > available:
+            violations.append(Violation("device count", f"The split uses {used} {kind}; {available} are available."))
+    for d, members in enumerate(split.accelerators):
+        for v in sorted(members):
+            if not graph.node_by_id[v].runs_on_accelerator:
+                violations.append(
+                    Violation(
+                        "unsupported",
+                        f"{graph.node_by_id[v].label} is on accelerator {d + 1} but runs on CPUs only.",
+                        d,
+                    )
+                )
+        used_bytes = sum(graph.node_by_id[v].memory_bytes for v in members)
+        capacity = deployment.memory_bytes
+        # Sums of sizes written as floats may be off in the last digits; no real capacity is that exact.
+        if capacity is not None and used_bytes > capacity * (1 + 1e-9):
+            short_gib = (used_bytes - capacity) / 2**30
+            violations.append(
+                Violation(
+                    "memory",
+                    f"Accelerator {d + 1} is short by {short_gib:.3g} GiB: it holds {used_bytes / 2**30:.3g} GiB, "
+                    f"its capacity is {capacity / 2**30:.3g} GiB.",
+                    d,
+                )
+            )
+    device_of = split.device_of()
+    for colocation_class, ids in graph.colocation_members.items():
+        if len({device_of[v] for v in ids}) > 1:
+            violations.append(
+                Violation(
+                    "colocation",
+                    f"Colocation class {colocation_class} (nodes {', '.join(map(str, ids[:6]))}"
+                    f"{', ...' if len(ids) > 6 else ''}) is spread over several devices.",
+                )
+            )
+    if family is Family.CHAIN and pipeline_order(graph, split) is None:
+        violations.append(Violation("chain", "The devices do not form a pipeline: data flows in a circle."))
+    if family is Family.CONVEX:
+        violations.extend(_convexity_violations(graph, split))
+    return tuple(violations)
+
+
+def _last_used(devices: tuple[frozenset[int], ...]) -> int:
+    return max((i + 1 for i, members in enumerate(devices) if members), default=0)
+
+
+def pipeline_order(graph: DnnGraph, split: Split) -> tuple[int, ...] | None:
+    """Return the non-empty devices in the order data flows through their forward nodes; None when it is cyclic.
+
+    Devices that hold no forward node come last. A class with backward members only is tied into the order by the
+    mirror image of its backward edges, as the chain family asks.
+    """
+    device_of = split.device_of()
+    quotient: nx.DiGraph[int] = nx.DiGraph()
+    has_forward = {device_of[node.id] for node in graph.nodes if not node.is_backward}
+    for d, members in enumerate(split.devices):
+        if members:
+            quotient.add_node(d)
+    for u, v in forward_edges(graph):
+        if device_of[u] != device_of[v]:
+            quotient.add_edge(device_of[u], device_of[v])
+    if not nx.is_directed_acyclic_graph(quotient):
+        return None
+    return tuple(nx.lexicographical_topological_sort(quotient, key=lambda d: (d not in has_forward, d)))
+
+
+def forward_edges(graph: DnnGraph) -> list[tuple[int, int]]:
+    """Return the edges that order the stages of a chain: those between forward nodes, and mirrored backward edges.
+
+    A backward edge a -> b with an end whose class has no forward member is mirrored to b -> a: the artificial
+    forward node of such a class stands before or after its neighbours as they do in the backward pass, reversed.
+    """
+    edges: list[tuple[int, int]] = []
+    anchored = {
+        node.colocation_class for node in graph.nodes if not node.is_backward and node.colocation_class is not None
+    }
+    for edge in graph.edges:
+        u, v = graph.node_by_id[edge.source], graph.node_by_id[edge.target]
+        if not u.is_backward and not v.is_backward:
+            edges.append((u.id, v.id))
+        elif (
+            u.is_backward and v.is_backward and not (u.colocation_class in anchored and v.colocation_class in anchored)
+        ):
+            edges.append((v.id, u.id))
+    return edges
+
+
+def _convexity_violations(graph: DnnGraph, split: Split) -> list[Violation]:
+    """Name each device that a forward path leaves and re-enters."""
+    device_of = split.device_of()
+    found: list[Violation] = []
+    for d, members in enumerate(split.devices):
+        # left[v]: some forward path from this device reaches v after having left it.
+        left: set[int] = set()
+        for v in graph.topological_order:
+            if graph.node_by_id[v].is_backward:
+                continue
+            sources = [u for u in graph.inputs[v] if not graph.node_by_id[u].is_backward]
+            came_back = any(u in left for u in sources)
+            if device_of[v] == d:
+                if came_back:
+                    found.append(
+                        Violation(
+                            "convex",
+                            f"A forward path leaves device {d + 1} and comes back at node {v}.",
+                            d,
+                        )
+                    )
+                    break
+            elif came_back or any(u in members for u in sources):
+                left.add(v)
+    return found

@@ -1,0 +1,1 @@
+"""Tests: laws, known answers and brute force."""
