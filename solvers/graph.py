@@ -17,6 +17,13 @@ from solvers.errors import GraphError
 BYTES_TOLERANCE = 1e-3
 """Relative spread up to which bytes / cost on different tensors count as one bandwidth."""
 
+MAX_ID = 2**53 - 1
+"""The largest node id, and minus it the smallest: JSON readers that hold numbers as doubles keep these exactly."""
+MAX_TIME_MS = 1e15
+MAX_BYTES = 1e18
+MAX_FLOPS = 1e24
+"""No real node comes near these; a number beyond is a typing error, and sums of such numbers could overflow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -41,23 +48,28 @@ class Node:
     activation_bytes: float | None = None
 
     def __post_init__(self) -> None:
-        for field in (
-            "accelerator_ms",
-            "cpu_ms",
-            "memory_bytes",
-            "transfer_ms",
-            "flops",
-            "parameter_bytes",
-            "activation_bytes",
+        if not -MAX_ID <= self.id <= MAX_ID:
+            raise GraphError(f"{self.label}: the id is out of range; give one from {-MAX_ID} to {MAX_ID}.")
+        for field, most in (
+            ("accelerator_ms", MAX_TIME_MS),
+            ("cpu_ms", MAX_TIME_MS),
+            ("memory_bytes", MAX_BYTES),
+            ("transfer_ms", MAX_TIME_MS),
+            ("flops", MAX_FLOPS),
+            ("parameter_bytes", MAX_BYTES),
+            ("activation_bytes", MAX_BYTES),
         ):
             value = getattr(self, field)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise GraphError(f"{self.label}: {field} is {value}; it must be a finite number, 0 or more.")
+            if value is not None:
+                object.__setattr__(self, field, _checked(value, most, f"{self.label}: {field}"))
 
     @property
     def label(self) -> str:
         """What a message calls this node: its id, and its name where it has one."""
-        return f"node {self.id} ({self.name})" if self.name else f"node {self.id}"
+        name = "".join(c if c.isprintable() else " " for c in self.name[:61]).strip()
+        name = name if len(self.name) <= 60 else name[:57] + "..."
+        node_id = str(self.id) if -MAX_ID <= self.id <= MAX_ID else "with an id of more than 15 digits"
+        return f"node {node_id} ({name})" if name else f"node {node_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,18 @@ class Edge:
     source: int
     target: int
     size_bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.size_bytes is not None:
+            place = f"edge {self.source} -> {self.target}: size_bytes"
+            object.__setattr__(self, "size_bytes", _checked(self.size_bytes, MAX_BYTES, place))
+
+
+def _checked(value: float, most: float, place: str) -> float:
+    """Return a number as a float, one zero and no minus zero, so that equal records look equal in a digest."""
+    if not 0 <= value <= most:
+        raise GraphError(f"{place} is {value}; it must be a number from 0 to {most:g}.")
+    return float(value) + 0.0
 
 
 @dataclass(frozen=True)
@@ -185,7 +209,7 @@ class DnnGraph:
                 ratios.append(size / node.transfer_ms)
                 total_bytes += size
                 total_ms += node.transfer_ms
-        if not ratios or max(ratios) > min(ratios) * (1 + BYTES_TOLERANCE):
+        if not ratios or math.isinf(max(ratios)) or max(ratios) > min(ratios) * (1 + BYTES_TOLERANCE):
             return None
         return total_bytes / total_ms
 
@@ -221,11 +245,11 @@ class DnnGraph:
         stuck = {node.id for node in self.nodes} - set(self.topological_order)
         # Every stuck node has a stuck input, so walking inputs must come back to a node already seen.
         v = min(stuck)
-        walk: list[int] = []
-        while v not in walk:
-            walk.append(v)
+        step: dict[int, int] = {}
+        while v not in step:
+            step[v] = len(step)
             v = next(u for u in self.inputs[v] if u in stuck)
-        cycle = [*walk[walk.index(v) :], v][::-1]
+        cycle = [*list(step)[step[v] :], v][::-1]
         if len(cycle) > 8:
             return " -> ".join(map(str, cycle[:6])) + f" -> ... ({len(cycle) - 1} nodes) -> {cycle[0]}"
         return " -> ".join(map(str, cycle))

@@ -4,20 +4,25 @@ The release writes `maxSizePerFPGA` (bytes), `maxFPGAs`, `maxCPUs`, `nodes` {`id
 (ms), `fpgaLatency` (ms), `isBackwardNode`, `colorClass`?, `size`? (bytes), `name`?, `layerId`?} and `edges`
 {`sourceId`, `destId`, `cost` (ms, equal on all edges out of one node), `size`? (bytes)}. "FPGA" means any
 accelerator. Our superset adds `version`, `name` on top and `flops`, `parameterBytes`, `activationBytes`, `layer`
-on nodes; every other field keeps its place and meaning, so readers of the release's format read ours.
+on nodes; every other field keeps its place and meaning, so readers of the release's format read ours. A node's
+layer is one text: a whole number is read from and written to the release's `layerId`, anything else `layer`.
+
+A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
+the last one win without a word.
 
 All file access of the library is here.
 """
 
 import json
-import math
+import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from solvers.deployment import Deployment
+from solvers.deployment import MAX_DEVICES, Deployment
 from solvers.errors import DeploymentError, GraphError, PlacementError, SplitError
-from solvers.graph import DnnGraph, Edge, Node
+from solvers.graph import MAX_BYTES, MAX_FLOPS, MAX_ID, MAX_TIME_MS, DnnGraph, Edge, Node
 from solvers.split import Split
 
 FORMAT_VERSION = 1
@@ -51,13 +56,12 @@ def parse_graph(text: str | bytes, name: str = "") -> tuple[DnnGraph, Deployment
         Edge(
             _integer(raw, "sourceId", f"edges[{i}]"),
             _integer(raw, "destId", f"edges[{i}]"),
-            _optional_number(raw, "size", f"edges[{i}]"),
+            _optional_number(raw, "size", f"edges[{i}]", MAX_BYTES),
         )
         for i, raw in enumerate(raw_edges)
     )
-    given_name = document.get("name")
-    graph = DnnGraph(nodes, edges, given_name if isinstance(given_name, str) else name)
-    memory_bytes = _optional_number(document, "maxSizePerFPGA", "the file")
+    graph = DnnGraph(nodes, edges, _text(document, "name", "the file") or name)
+    memory_bytes = _optional_number(document, "maxSizePerFPGA", "the file", sys.float_info.max)
     try:
         deployment = Deployment(
             _integer(document, "maxFPGAs", "the file"),
@@ -77,6 +81,8 @@ def parse_split(text: str | bytes) -> Split:
         raw_devices = document.get(field, [] if field == "cpus" else None)
         if not isinstance(raw_devices, list):
             raise SplitError(f"The split has no list '{field}'; give one entry with 'nodes' per device.")
+        if len(raw_devices) > MAX_DEVICES:
+            raise SplitError(f"The split lists {len(raw_devices)} '{field}'; up to {MAX_DEVICES} are read.")
         parsed: list[frozenset[int]] = []
         for i, raw in enumerate(raw_devices):
             ids = raw.get("nodes") if isinstance(raw, dict) else None
@@ -95,7 +101,12 @@ def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
     extended = any(
         value is not None
         for node in graph.nodes
-        for value in (node.flops, node.parameter_bytes, node.activation_bytes, node.layer)
+        for value in (
+            node.flops,
+            node.parameter_bytes,
+            node.activation_bytes,
+            None if _is_layer_id(node) else node.layer,
+        )
     )
     if extended:
         document["version"] = FORMAT_VERSION
@@ -144,32 +155,47 @@ def split_document(
 
 def _read_text(path: Path, error: type[PlacementError]) -> bytes:
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise error(
-                f"{path.name} has {size / 2**20:.0f} MiB; files of up to {MAX_FILE_BYTES // 2**20} MiB are read."
-            )
-        return path.read_bytes()
-    except OSError as os_error:
-        raise error(f"{path} cannot be read: {os_error.strerror}.") from None
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES + 1)  # one byte too many is refused like any other long text
+    except (OSError, ValueError) as os_error:  # ValueError: a path with a null character
+        reason = os_error.strerror if isinstance(os_error, OSError) else None
+        raise error(f"{json.dumps(str(path))} cannot be read: {reason or 'not a usable path'}.") from None
 
 
 def _parse_object(text: str | bytes, what: str, error: type[PlacementError]) -> dict[str, Any]:
+    if len(text) > MAX_FILE_BYTES:
+        raise error(f"The {what} is too long; up to {MAX_FILE_BYTES // 2**20} MiB are read.")
+    if not text.strip():
+        raise error(f"The {what} is empty; give a JSON object.")
+
+    def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            twin = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise error(f"The {what} has an object that names the field {_short(twin)} twice; keep one.")
+        return fields
+
     try:
-        document = json.loads(text)
+        # A byte order mark at the start is allowed: json does so in bytes, not in text.
+        document = json.loads(
+            text.removeprefix("\ufeff") if isinstance(text, str) else text, object_pairs_hook=without_twins
+        )
+    except PlacementError:
+        raise
     except json.JSONDecodeError as json_error:
+        problem = json_error.msg.removesuffix(" at").rstrip(": ")
         raise error(
-            f"The {what} is not valid JSON: {json_error.msg} at line {json_error.lineno}, "
-            f"column {json_error.colno}; is the file complete?"
+            f"The {what} is not valid JSON: {problem} at line {json_error.lineno}, "
+            f"column {json_error.colno}; check that the file is complete."
         ) from None
     except UnicodeDecodeError as unicode_error:
         raise error(f"The {what} is not text: byte {unicode_error.start} is not UTF-8; give a JSON file.") from None
     except RecursionError:
         raise error(f"The {what} is nested too deeply to be a {what}; give a JSON object.") from None
-    except ValueError as value_error:  # such as an integer of more digits than Python converts
-        raise error(f"The {what} is not usable JSON: {value_error}.") from None
+    except ValueError:  # an integer of more digits than Python converts
+        raise error(f"The {what} has a number of thousands of digits; give ordinary numbers.") from None
     if not isinstance(document, dict):
-        raise error(f"The {what} is a JSON {type(document).__name__}; it must be an object with named fields.")
+        raise error(f"The {what} is {_short(document)}; it must be an object with named fields.")
     return document
 
 
@@ -179,24 +205,23 @@ def _node(raw: Any, i: int, transfer_ms: dict[int, float]) -> Node:
         raise GraphError(f"{place} is not an object; give a node with named fields.")
     node_id = _integer(raw, "id", place)
     place = f"nodes[{i}] (id {node_id})"
-    name = raw.get("name", "")
-    layer = raw.get("layer")
+    layer = _text(raw, "layer", place)
     if layer is None and raw.get("layerId") is not None:
-        layer = str(raw["layerId"])
+        layer = str(_integer(raw, "layerId", place))
     return Node(
         id=node_id,
-        accelerator_ms=_number(raw, "fpgaLatency", place),
-        cpu_ms=_number(raw, "cpuLatency", place),
-        memory_bytes=_optional_number(raw, "size", place) or 0.0,
+        accelerator_ms=_number(raw, "fpgaLatency", place, MAX_TIME_MS),
+        cpu_ms=_number(raw, "cpuLatency", place, MAX_TIME_MS),
+        memory_bytes=_optional_number(raw, "size", place, MAX_BYTES) or 0.0,
         transfer_ms=transfer_ms.get(node_id, 0.0),
         runs_on_accelerator=_flag(raw, "supportedOnFpga", place),
         is_backward=_flag(raw, "isBackwardNode", place),
         colocation_class=None if raw.get("colorClass") is None else _integer(raw, "colorClass", place),
-        name=name if isinstance(name, str) else str(name),
-        layer=layer if layer is None or isinstance(layer, str) else str(layer),
-        flops=_optional_number(raw, "flops", place),
-        parameter_bytes=_optional_number(raw, "parameterBytes", place),
-        activation_bytes=_optional_number(raw, "activationBytes", place),
+        name=_text(raw, "name", place) or "",
+        layer=layer,
+        flops=_optional_number(raw, "flops", place, MAX_FLOPS),
+        parameter_bytes=_optional_number(raw, "parameterBytes", place, MAX_BYTES),
+        activation_bytes=_optional_number(raw, "activationBytes", place, MAX_BYTES),
     )
 
 
@@ -212,13 +237,22 @@ def _node_document(node: Node) -> dict[str, Any]:
         "colorClass": node.colocation_class,
         "size": node.memory_bytes,
         "name": node.name or None,
-        "layer": node.layer,
+        "layerId": int(node.layer) if node.layer is not None and _is_layer_id(node) else None,
+        "layer": None if _is_layer_id(node) else node.layer,
         "flops": node.flops,
         "parameterBytes": node.parameter_bytes,
         "activationBytes": node.activation_bytes,
     }
     document.update({key: value for key, value in optional.items() if value is not None})
     return document
+
+
+def _is_layer_id(node: Node) -> bool:
+    """Whether the layer is a whole number as JSON would write it, so that nothing is lost as a `layerId`."""
+    layer = node.layer or ""
+    if not (layer.removeprefix("-").isdecimal() and len(layer) <= len(str(-MAX_ID))):
+        return False
+    return str(int(layer)) == layer and _is_integer(int(layer))
 
 
 def _transfer_times(raw_edges: list[Any]) -> dict[int, float]:
@@ -229,7 +263,7 @@ def _transfer_times(raw_edges: list[Any]) -> dict[int, float]:
         if not isinstance(raw, dict):
             raise GraphError(f"edges[{i}] is not an object; give an edge with named fields.")
         u = _integer(raw, "sourceId", f"edges[{i}]")
-        cost = _number(raw, "cost", f"edges[{i}]")
+        cost = _number(raw, "cost", f"edges[{i}]", MAX_TIME_MS)
         if u not in first:
             first[u], transfer_ms[u] = i, cost
         elif abs(cost - transfer_ms[u]) > COST_TOLERANCE_MS:
@@ -243,53 +277,62 @@ def _transfer_times(raw_edges: list[Any]) -> dict[int, float]:
 def _list(document: dict[str, Any], field: str) -> list[Any]:
     value = document.get(field)
     if not isinstance(value, list):
-        found = "missing" if field not in document else f"{_short(value)}, not a list"
+        found = "missing" if field not in document else f"{_short(value)} and not a list"
         raise GraphError(f"The file's '{field}' is {found}; give a list.")
     return value
 
 
-def _number(raw: dict[str, Any], field: str, place: str) -> float:
+def _number(raw: dict[str, Any], field: str, place: str, most: float) -> float:
     if field not in raw:
         raise GraphError(f"{place}: '{field}' is missing; add it.")
     value = raw[field]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise GraphError(f"{place}: '{field}' is {_short(value)}; give a number.")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not (math.isfinite(number) and number >= 0):
-        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a finite number, 0 or more.")
-    return number
+    if not 0 <= value <= most:
+        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a finite number from 0 to {most:g}.")
+    return float(value)
 
 
-def _optional_number(raw: dict[str, Any], field: str, place: str) -> float | None:
-    return None if raw.get(field) is None else _number(raw, field, place)
+def _optional_number(raw: dict[str, Any], field: str, place: str, most: float) -> float | None:
+    return None if raw.get(field) is None else _number(raw, field, place, most)
+
+
+def _text(raw: dict[str, Any], field: str, place: str) -> str | None:
+    """Return an optional text or number as text that any encoding can write; None where it is missing."""
+    value = raw.get(field)
+    if value is None:
+        return None
+    if isinstance(value, bool | list | dict):
+        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a text.")
+    return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_integer(value: Any) -> bool:
-    if isinstance(value, bool):
+    """Whether a value is a whole number an id may have; 3.0 is, since some writers know only floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return -MAX_ID <= value <= MAX_ID and value == int(value)
 
 
 def _integer(raw: dict[str, Any], field: str, place: str) -> int:
     if field not in raw:
         raise GraphError(f"{place}: '{field}' is missing; add it.")
     if not _is_integer(raw[field]):
-        raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give a whole number.")
+        raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give a whole number of up to 15 digits.")
     return int(raw[field])
 
 
 def _flag(raw: dict[str, Any], field: str, place: str) -> bool:
     if field not in raw:
         raise GraphError(f"{place}: '{field}' is missing; add it.")
-    if raw[field] not in (True, False):  # 0 and 1 are equal to these
+    if not isinstance(raw[field], bool | int | float) or raw[field] not in (0, 1):  # true and false equal these
         raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give true or false (or 1 or 0).")
     return bool(raw[field])
 
 
 def _short(value: Any) -> str:
-    """Quote a value from a file, cut so that a message stays one sentence."""
-    text = json.dumps(value, default=str) if not isinstance(value, float) else str(value)
+    """Quote a value from a file, cut so that a message stays one sentence; a list or object is only named."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    text = json.dumps(value[:40] if isinstance(value, str) else value)
     return text if len(text) <= 40 else text[:37] + "..."

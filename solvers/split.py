@@ -89,8 +89,11 @@ def complete_split(graph: DnnGraph, split: Split) -> Split:
                     "place it on a device."
                 )
             device_of[node.id] = class_device[node.colocation_class]
-    shape = Deployment(len(split.accelerators), len(split.cpus))
-    return Split.from_device_of(device_of, shape)
+    members: list[set[int]] = [set() for _ in split.devices]
+    for v, d in device_of.items():
+        members[d].add(v)
+    k = len(split.accelerators)
+    return Split(tuple(map(frozenset, members[:k])), tuple(map(frozenset, members[k:])))
 
 
 def check_split(
@@ -157,8 +160,8 @@ def _last_used(devices: tuple[frozenset[int], ...]) -> int:
 def pipeline_order(graph: DnnGraph, split: Split) -> tuple[int, ...] | None:
     """Return the non-empty devices in the order data flows through their forward nodes; None when it is cyclic.
 
-    Devices that hold no forward node come last. A class with backward members only is tied into the order by the
-    mirror image of its backward edges, as the chain family asks.
+    A class with backward members only is tied into the order by the mirror image of its backward edges, as the
+    chain family asks. Devices without a forward node come as late as such ties allow.
     """
     device_of = split.device_of()
     quotient: nx.DiGraph[int] = nx.DiGraph()
@@ -209,10 +212,12 @@ def _convexity_violations(graph: DnnGraph, split: Split) -> list[Violation]:
             came_back = any(u in left for u in sources)
             if device_of[v] == d:
                 if came_back:
+                    k = len(split.accelerators)
+                    device = f"accelerator {d + 1}" if d < k else f"CPU {d - k + 1}"
                     found.append(
                         Violation(
                             "convex",
-                            f"A forward path leaves device {d + 1} and comes back at node {v}.",
+                            f"A forward path leaves {device} and comes back at {graph.node_by_id[v].label}.",
                             d,
                         )
                     )

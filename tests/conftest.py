@@ -1,0 +1,19 @@
+"""What tests in both folders share: the paper's workloads, and settings of hypothesis."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Machines of the continuous integration are slow at times; a slow example is no failure.
+settings.register_profile("placement", deadline=None, print_blob=True)
+settings.load_profile("placement")
+
+
+@pytest.fixture(scope="session")
+def paper_workloads() -> Path:
+    """Folder of the paper's released workloads, beside the repository in `shared/`; skips where it is absent."""
+    folder = Path(__file__).resolve().parents[1].parent / "shared" / "paper_workloads"
+    if not (folder / "known_results.json").is_file():
+        pytest.skip(f"the paper's workloads are not at {folder}; put them there to run this test")
+    return folder

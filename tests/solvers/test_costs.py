@@ -1,0 +1,262 @@
+"""Tests of the evaluator against a second formula, laws, and the paper's published numbers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.costs import Objective, objective_value, single_sample_latency, split_costs
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph, Edge, Node
+from solvers.graph_json import read_graph, read_split
+from solvers.split import Family, Split, check_split, complete_split
+from tests.graphs import chain, diamond, random_split, small_graphs, with_backward
+
+Case = tuple[DnnGraph, Deployment, Split]
+
+
+@st.composite
+def placements(draw: st.DrawFn, *, max_nodes: int = 7, backward: bool | None = None) -> Case:
+    """A small graph and any assignment of its nodes."""
+    graph, deployment = draw(small_graphs(max_nodes=max_nodes, backward=backward))
+    device = st.integers(0, deployment.num_devices - 1)
+    return graph, deployment, Split.from_device_of({v: draw(device) for v in graph.node_by_id}, deployment)
+
+
+def naive_load_ms(graph: DnnGraph, deployment: Deployment, split: Split, device: int) -> float:
+    """The load as a hypergraph cut, straight from its definition."""
+    members = split.devices[device]
+    if deployment.is_cpu(device):
+        return sum(graph.node_by_id[v].cpu_ms for v in members)
+    load_ms = sum(graph.node_by_id[v].accelerator_ms for v in members)
+    for u in graph.node_by_id:
+        hyperedge = {u} | {edge.target for edge in graph.edges if edge.source == u}
+        if hyperedge & members and hyperedge - members:
+            load_ms += graph.node_by_id[u].transfer_ms
+    return load_ms
+
+
+def scaled(graph: DnnGraph, factor: float) -> DnnGraph:
+    """The graph with all times multiplied."""
+    nodes = tuple(
+        replace(
+            node,
+            accelerator_ms=factor * node.accelerator_ms,
+            cpu_ms=factor * node.cpu_ms,
+            transfer_ms=factor * node.transfer_ms,
+        )
+        for node in graph.nodes
+    )
+    return DnnGraph(nodes, graph.edges)
+
+
+@given(placements())
+def test_loads_are_compute_plus_cut_hyperedges(case: Case) -> None:
+    graph, deployment, split = case
+    costs = split_costs(graph, deployment, split)
+    expected = [naive_load_ms(graph, deployment, split, d) for d in range(deployment.num_devices)]
+    assert [device.load_ms for device in costs.devices] == expected
+    assert costs.max_load_ms == max(expected)
+    assert expected[costs.bottleneck] == costs.max_load_ms
+    assert objective_value(graph, deployment, split, Objective.THROUGHPUT) == costs.max_load_ms
+
+
+@given(placements())
+def test_parts_add_up(case: Case) -> None:
+    graph, deployment, split = case
+    costs = split_costs(graph, deployment, split)
+    for d, device in enumerate(costs.devices):
+        assert device.device == d
+        assert device.load_ms == device.compute_ms + device.receive_ms + device.send_ms
+        assert device.memory_bytes == sum(graph.node_by_id[v].memory_bytes for v in split.devices[d])
+        if deployment.is_cpu(d):
+            assert device.receive_ms == device.send_ms == 0.0
+    if not graph.is_training:
+        assert all(device.backward.total_ms == 0.0 for device in costs.devices)
+        assert costs.gpipe_ms == costs.max_load_ms
+    assert costs.max_load_ms <= costs.gpipe_ms
+    assert objective_value(graph, deployment, split, Objective.GPIPE) == costs.gpipe_ms
+    forward, backward = ([getattr(d, part).total_ms for d in costs.devices] for part in ("forward", "backward"))
+    assert costs.gpipe_ms == max(forward) + max(backward)
+
+
+@given(placements())
+def test_cut_tensors_are_those_read_elsewhere(case: Case) -> None:
+    graph, deployment, split = case
+    device_of = split.device_of()
+    tensors = split_costs(graph, deployment, split).cut_tensors
+    expected = {}
+    for edge in graph.edges:
+        if device_of[edge.source] != device_of[edge.target]:
+            expected.setdefault(edge.source, set()).add(device_of[edge.target])
+    assert {t.source: set(t.to_devices) for t in tensors} == expected
+    assert [t.transfer_ms for t in tensors] == sorted((t.transfer_ms for t in tensors), reverse=True)
+    for tensor in tensors:
+        assert tensor.from_device == device_of[tensor.source]
+
+
+@given(placements(), st.randoms())
+def test_renaming_and_reordering_change_nothing(case: Case, random: object) -> None:
+    graph, deployment, split = case
+    ids = list(graph.node_by_id)
+    new_ids = [7 * v + 3 for v in ids]
+    random.shuffle(new_ids)  # type: ignore[attr-defined]
+    new = dict(zip(ids, new_ids, strict=True))
+    nodes = [replace(node, id=new[node.id], name=f"n{node.id}") for node in graph.nodes]
+    edges = [Edge(new[e.source], new[e.target]) for e in graph.edges]
+    random.shuffle(nodes)  # type: ignore[attr-defined]
+    random.shuffle(edges)  # type: ignore[attr-defined]
+    renamed = DnnGraph(tuple(nodes), tuple(edges))
+    moved = Split.from_device_of({new[v]: d for v, d in split.device_of().items()}, deployment)
+    assert split_costs(renamed, deployment, moved).devices == split_costs(graph, deployment, split).devices
+    for objective in Objective:
+        before = objective_value(graph, deployment, split, objective)
+        assert objective_value(renamed, deployment, moved, objective) == before
+
+
+@given(placements())
+def test_doubling_all_times_doubles_every_value(case: Case) -> None:
+    graph, deployment, split = case
+    for objective in Objective:
+        value = objective_value(graph, deployment, split, objective)
+        doubled = objective_value(scaled(graph, 2.0), deployment, split, objective)
+        assert doubled == (None if value is None else 2.0 * value)
+
+
+@given(placements(), st.permutations(range(3)))
+def test_equal_accelerators_may_be_exchanged(case: Case, order: list[int]) -> None:
+    graph, deployment, split = case
+    order = [d for d in order if d < deployment.num_accelerators]
+    exchanged = Split(tuple(split.accelerators[d] for d in order), split.cpus)
+    for objective in Objective:
+        value = objective_value(graph, deployment, split, objective)
+        assert objective_value(graph, deployment, exchanged, objective) == value
+
+
+@given(small_graphs(unsupported=False, memory_limit=False))
+def test_one_accelerator_computes_everything_and_sends_nothing(case: tuple[DnnGraph, Deployment]) -> None:
+    graph, _ = case
+    total_ms = sum(node.accelerator_ms for node in graph.nodes)
+    everything = Split((frozenset(graph.node_by_id),))
+    costs = split_costs(graph, Deployment(3, 1), everything)
+    assert costs.max_load_ms == total_ms
+    assert costs.cut_tensors == ()
+    assert [d.load_ms for d in costs.devices] == [total_ms, 0.0, 0.0, 0.0]
+    assert single_sample_latency(graph, Deployment(3, 1), everything) == (None if graph.is_training else total_ms)
+
+
+def test_a_tensor_is_paid_once_by_its_sender_and_once_by_each_reading_accelerator() -> None:
+    nodes = (Node(1, 1, 9, transfer_ms=10.0), *(Node(v, 1, 9) for v in (2, 3, 4, 5)))
+    graph = DnnGraph(nodes, tuple(Edge(1, v) for v in (2, 3, 4, 5)))
+    split = Split((frozenset({1}), frozenset({2, 3}), frozenset({4})), (frozenset({5}),))
+    costs = split_costs(graph, Deployment(3, 1), split)
+    assert [d.send_ms for d in costs.devices] == [10.0, 0.0, 0.0, 0.0]
+    assert [d.receive_ms for d in costs.devices] == [0.0, 10.0, 10.0, 0.0]
+    assert [d.load_ms for d in costs.devices] == [11.0, 12.0, 11.0, 9.0]
+
+
+def test_transfers_in_training_belong_to_a_pass() -> None:
+    """Chain 1 -> 2 cut in the middle, twins b1, b2: 1 sends to 2 forwards, b2 sends to b1 backwards."""
+    graph = with_backward(chain((3, 5), transfer_ms=1.0), backward_factor=2.0)
+    split = complete_split(graph, Split((frozenset({1}), frozenset({2}))))
+    first, second = split_costs(graph, Deployment(2), split).devices
+    assert (first.forward.compute_ms, first.forward.receive_ms, first.forward.send_ms) == (3.0, 0.0, 1.0)
+    assert (first.backward.compute_ms, first.backward.receive_ms, first.backward.send_ms) == (6.0, 1.0, 0.0)
+    assert (second.forward.compute_ms, second.forward.receive_ms, second.forward.send_ms) == (5.0, 1.0, 0.0)
+    assert (second.backward.compute_ms, second.backward.receive_ms, second.backward.send_ms) == (10.0, 0.0, 1.0)
+    assert split_costs(graph, Deployment(2), split).gpipe_ms == 6.0 + 11.0
+
+
+@given(placements(backward=False))
+def test_latency_lies_between_the_critical_path_and_everything_in_a_row(case: Case) -> None:
+    graph, deployment, split = case
+    latency_ms = single_sample_latency(graph, deployment, split)
+    device_of = split.device_of()
+    costs = split_costs(graph, deployment, split)
+    if latency_ms is None:
+        # Only a circle of blocks leaves it open, and then the accelerators cannot form a chain.
+        blocks = nx.DiGraph((e.source, e.target) for e in graph.edges)
+        blocks.add_nodes_from(graph.node_by_id)
+        for members in split.accelerators:
+            inside = sorted(members)
+            blocks.add_edges_from((inside[i - 1], inside[i]) for i in range(len(inside)) if len(inside) > 1)
+        assert not nx.is_directed_acyclic_graph(blocks)
+        return
+    assert not check_split(graph, deployment, split, Family.CHAIN) or latency_ms >= 0.0
+    serial_ms = sum(d.load_ms for d in costs.devices)
+    own_ms = {v: n.cpu_ms if deployment.is_cpu(device_of[v]) else n.accelerator_ms for v, n in graph.node_by_id.items()}
+    finish: dict[int, float] = {}
+    for v in graph.topological_order:
+        finish[v] = own_ms[v] + max((finish[u] for u in graph.inputs[v]), default=0.0)
+    assert max(finish.values()) <= latency_ms <= serial_ms
+    assert latency_ms >= max((costs.devices[d].load_ms for d in range(deployment.num_accelerators)), default=0.0)
+
+
+def test_latency_by_hand() -> None:
+    """The diamond 1 -> {2, 3} -> 4 with times 1, 2, 3, 4 and transfers of 1 ms; CPUs are four times slower."""
+    graph = diamond()
+    deployment = Deployment(2, 1)
+    # Block {1}: 1 + send 1 = 2; block {2, 3, 4}: receive 1 + 9 = 10.
+    assert single_sample_latency(graph, deployment, Split((frozenset({1}), frozenset({2, 3, 4})))) == 12.0
+    # All on CPUs, as many as needed: 4 + 12 + 16.
+    assert single_sample_latency(graph, deployment, Split((), (frozenset({1, 2, 3, 4}),))) == 32.0
+    # {1, 4} waits for {2, 3} and the other way round.
+    assert single_sample_latency(graph, deployment, Split((frozenset({1, 4}), frozenset({2, 3})))) is None
+    assert (
+        single_sample_latency(with_backward(graph), deployment, random_split(with_backward(graph), deployment, 1))
+        is None
+    )
+
+
+LAYER_FILES = (
+    "bert24_layer_inference",
+    "bert24_layer_training",
+    "gnmt_layer_inference",
+    "inceptionv3_layer_inference",
+    "resnet50_layer_inference",
+    "resnet50_layer_training",
+)
+OPERATOR_FILES = (
+    "bert_l-3_operator_inference",
+    "bert_l-3_operator_training",
+    "bert_l-6_operator_inference",
+    "resnet50_operator_inference",
+)
+
+
+def expert_split(folder: Path, name: str) -> Split:
+    """A training graph without a split of its own uses the one for inference."""
+    path = folder / "expert_splits" / f"{name}.json"
+    return read_split(path if path.exists() else path.with_name(path.name.replace("training", "inference")))
+
+
+@pytest.mark.parametrize("name", LAYER_FILES)
+def test_expert_max_load_of_the_paper(paper_workloads: Path, name: str) -> None:
+    known = json.loads((paper_workloads / "known_results.json").read_text())["throughput"][name]
+    graph, deployment = read_graph(paper_workloads / "throughput" / f"{name}.json")
+    split = complete_split(graph, expert_split(paper_workloads, name))
+    assert split_costs(graph, deployment, split).max_load_ms == pytest.approx(known["expert_ms"], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", LAYER_FILES + OPERATOR_FILES)
+def test_one_accelerator_of_the_paper(paper_workloads: Path, name: str) -> None:
+    """One accelerator takes the sum of all times, also where that would not fit or is not supported."""
+    known = json.loads((paper_workloads / "known_results.json").read_text())["throughput"][name]
+    graph, deployment = read_graph(paper_workloads / "throughput" / f"{name}.json")
+    everything = Split((frozenset(graph.node_by_id),))
+    value = split_costs(graph, deployment, everything).max_load_ms
+    assert value == pytest.approx(known["one_accelerator_ms"], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["bert24_layer_inference", "gnmt_layer_inference", "resnet50_layer_inference"])
+def test_expert_latency_of_the_paper(paper_workloads: Path, name: str) -> None:
+    known = json.loads((paper_workloads / "known_results.json").read_text())["latency"][name]
+    graph, deployment = read_graph(paper_workloads / "latency" / f"{name}.json")
+    split = complete_split(graph, expert_split(paper_workloads, name))
+    assert single_sample_latency(graph, deployment, split) == pytest.approx(known["expert_ms"], rel=1e-3)
+    fits = "memory" not in {violation.rule for violation in check_split(graph, deployment, split)}
+    assert fits == (known["expert_memory"] == "fits")
