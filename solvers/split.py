@@ -89,11 +89,11 @@ def complete_split(graph: DnnGraph, split: Split) -> Split:
                     "place it on a device."
                 )
             device_of[node.id] = class_device[node.colocation_class]
-    members: list[set[int]] = [set() for _ in split.devices]
+    completed: list[set[int]] = [set() for _ in split.devices]
     for v, d in device_of.items():
-        members[d].add(v)
+        completed[d].add(v)
     k = len(split.accelerators)
-    return Split(tuple(map(frozenset, members[:k])), tuple(map(frozenset, members[k:])))
+    return Split(tuple(map(frozenset, completed[:k])), tuple(map(frozenset, completed[k:])))
 
 
 def check_split(
