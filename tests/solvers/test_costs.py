@@ -13,7 +13,7 @@ from solvers.costs import Objective, objective_value, single_sample_latency, spl
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph, read_split
-from solvers.split import Family, Split, check_split, complete_split
+from solvers.split import Split, check_split, complete_split
 from tests.graphs import chain, diamond, random_split, small_graphs, with_backward
 
 Case = tuple[DnnGraph, Deployment, Split]
