@@ -7,6 +7,8 @@ from hypothesis import settings
 
 # Machines of the continuous integration are slow at times; a slow example is no failure.
 settings.register_profile("placement", deadline=None, print_blob=True)
+# For a long search: pytest --hypothesis-profile=thorough
+settings.register_profile("thorough", settings.get_profile("placement"), max_examples=2000)
 settings.load_profile("placement")
 
 
