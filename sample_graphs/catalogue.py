@@ -1,7 +1,7 @@
 """The samples: how each is built, on what devices it starts, and what was published about its model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sample_graphs.builder import Network, inference_graph
@@ -19,8 +19,9 @@ from solvers.graph import DnnGraph
 class Published:
     """What was published about a model, and where; flops are of the forward pass, in the unit of the source.
 
-    `parameters` counts tied matrices once. `flops` is per image or sequence where `per` is 1, per token where it
-    is the number of tokens. None where no figure for this input size is known to us.
+    `parameters` counts tied matrices once; `tied_copy` is how many more our graph holds. `flops` is per image or
+    sequence where `per` is 1, per token where `per` is the number of tokens; None where we know of no figure for
+    this input size.
     """
 
     parameters: float
@@ -30,11 +31,17 @@ class Published:
     per: int = 1
     tied_copy: int = 0
 
+    def compare(self, network: Network) -> tuple[float, float]:
+        """Return the parameters and the forward flops of `network`, counted the way the published figures are."""
+        return network.parameters - self.tied_copy, network.flops / network.micro_batch / self.per
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One network at one micro-batch, and its inference and training samples."""
+    """One network at one micro-batch; `build(training)` returns it, with a loss if it is trained."""
 
+    title: str
+    paper: str
     build: Callable[[bool], Network]
     published: Published
     micro_batch_text: str
@@ -62,11 +69,15 @@ def _flops_of_decoder(parameters: float, num_layers: int, width: int, num_tokens
 PALM = "2N + 4LdT per token (PaLM, appendix B)"
 
 RESNET50 = Model(
+    "ResNet-50",
+    "He et al., CVPR 2016",
     lambda training: resnet50(16, training=training),
     Published(25_557_032, "torchvision model table", 2 * 4.089e9, "torchvision model table, 4.089 G multiply-adds"),
     "16 images of 224 × 224",
 )
 INCEPTION_V3 = Model(
+    "Inception-v3",
+    "Szegedy et al., CVPR 2016",
     lambda _: inception_v3(16),
     Published(
         27_161_264 - 3_326_696,
@@ -77,11 +88,15 @@ INCEPTION_V3 = Model(
     "16 images of 299 × 299",
 )
 UNET = Model(
+    "U-Net",
+    "Ronneberger et al., MICCAI 2015",
     lambda training: unet(1, training=training),
-    Published(31.03e6, "widely reported for the layers of the paper's figure 1", None, "closed form"),
+    Published(31.03e6, "later papers, for the layers of figure 1", None, "none known for 572 × 572"),
     "1 image of 572 × 572",
 )
 GNMT = Model(
+    "GNMT",
+    "Wu et al., arXiv 1609.08144",
     lambda training: gnmt(32, 32, training=training),
     Published(
         278e6,
@@ -93,6 +108,8 @@ GNMT = Model(
     "32 sentence pairs of 32 + 32 tokens",
 )
 BERT_BASE = Model(
+    "BERT-base",
+    "Devlin et al., NAACL 2019",
     lambda training: bert_base(8, 128, training=training),
     Published(
         109_482_240,
@@ -103,6 +120,8 @@ BERT_BASE = Model(
     "8 sequences of 128 tokens",
 )
 GPT2 = Model(
+    "GPT-2 XL",
+    "Radford et al., 2019",
     lambda training: decoder(GPT2_XL, 2, 1024, training=training),
     Published(
         1_557_611_200,
@@ -115,6 +134,8 @@ GPT2 = Model(
     "2 sequences of 1024 tokens",
 )
 LLAMA3 = Model(
+    "Llama-3-8B",
+    "Grattafiori et al., arXiv 2407.21783",
     lambda training: decoder(LLAMA3_8B, 1, 2048, training=training),
     Published(
         8_030_261_248,
@@ -126,6 +147,8 @@ LLAMA3 = Model(
     "1 sequence of 2048 tokens",
 )
 MIXTRAL = Model(
+    "Mixtral 8x7B",
+    "Jiang et al., arXiv 2401.04088",
     lambda training: decoder(MIXTRAL_8X7B, 1, 2048, training=training),
     Published(
         46.7e9,
@@ -137,18 +160,21 @@ MIXTRAL = Model(
     "1 sequence of 2048 tokens",
 )
 
+MODELS = (BERT_BASE, RESNET50, INCEPTION_V3, UNET, GNMT, GPT2, LLAMA3, MIXTRAL)
+"""The models behind the samples that are not for teaching."""
+
 
 def _inference(name: str, title: str, description: str, model: Model, num_accelerators: int) -> Sample:
-    return Sample(name, title, description, partial(_place, model, num_accelerators, False), model)
+    return Sample(name, title, description, partial(_place, title, model, num_accelerators, False), model)
 
 
 def _training(name: str, title: str, description: str, model: Model, num_accelerators: int) -> Sample:
-    return Sample(name, title, description, partial(_place, model, num_accelerators, True), model)
+    return Sample(name, title, description, partial(_place, title, model, num_accelerators, True), model)
 
 
-def _place(model: Model, num_accelerators: int, training: bool) -> tuple[DnnGraph, Deployment]:
-    """Return the graph and its default devices: so many accelerators of the cost model, and one CPU."""
-    network = model.build(training)
+def _place(title: str, model: Model, num_accelerators: int, training: bool) -> tuple[DnnGraph, Deployment]:
+    """Return the graph under its title, and its default devices: so many accelerators of the cost model, and one CPU."""
+    network = replace(model.build(training), name=title)
     graph = training_graph(network) if training else inference_graph(network)
     return graph, Deployment(num_accelerators, 1, ACCELERATOR.memory_bytes)
 
@@ -198,7 +224,7 @@ SAMPLES: tuple[Sample, ...] = (
         "ResNet-50, training, by operators",
         "Sixteen residual blocks, forward and backward; early activations are large, late weights are.",
         RESNET50,
-        6,
+        4,
     ),
     _inference(
         "inception_v3_operator_inference",

@@ -1,14 +1,14 @@
-"""Write the sample graphs, their index and the table in the README: `python -m sample_graphs.generate`."""
+"""Write the sample graphs, their index and the tables in the README: `python -m sample_graphs.generate`."""
 
 import json
 from pathlib import Path
 
-from sample_graphs.catalogue import SAMPLES, Sample
+from sample_graphs.catalogue import MODELS, SAMPLES, Model, Sample
 from solvers.graph_json import write_graph
 
 FOLDER = Path(__file__).parent
-TABLE_START = "<!-- table: written by sample_graphs.generate -->\n"
-TABLE_END = "<!-- end of table -->\n"
+TABLES_START = "<!-- written by sample_graphs.generate from here -->\n"
+TABLES_END = "<!-- to here -->\n"
 
 
 def write_samples(folder: Path) -> None:
@@ -21,23 +21,40 @@ def write_samples(folder: Path) -> None:
     (folder / "index.json").write_text(f'{{\n "samples": [\n  {lines}\n ]\n}}\n', encoding="utf-8")
 
 
-def readme_table() -> str:
-    """Return the README's table of sizes and totals, one line per sample, between its two markers."""
-    header = (
+def readme_tables() -> str:
+    """Return the README's tables of samples and of published totals, with the markers around them."""
+    sizes = (
         "| Sample | Micro-batch | Nodes | Edges | Parameters | Forward flops | Memory | One accelerator | Devices |\n"
         "|---|---|--:|--:|--:|--:|--:|--:|---|\n"
     )
-    return TABLE_START + header + "".join(map(_table_line, SAMPLES)) + TABLE_END
+    totals = (
+        "| Model | Paper | Parameters | Published | Flops | Published or by formula | Per |\n"
+        "|---|---|--:|---|--:|---|---|\n"
+    )
+    lines = [TABLES_START, sizes, *map(_size_line, SAMPLES), "\n", totals, *map(_total_line, MODELS), TABLES_END]
+    return "".join(lines)
 
 
 def write_readme(path: Path) -> None:
-    """Replace the table in the README."""
+    """Replace the tables in the README."""
     text = path.read_text(encoding="utf-8")
-    before, rest = text.split(TABLE_START)
-    path.write_text(before + readme_table() + rest.split(TABLE_END)[1], encoding="utf-8")
+    before, rest = text.split(TABLES_START)
+    path.write_text(before + readme_tables() + rest.split(TABLES_END)[1], encoding="utf-8")
 
 
-def _table_line(sample: Sample) -> str:
+def _total_line(model: Model) -> str:
+    """Return a model's line: parameters in millions and flops in G, ours and published."""
+    published = model.published
+    parameters, flops = published.compare(model.build(False))
+    reference = "–" if published.flops is None else f"{published.flops / 1e9:,.3f} G"
+    return (
+        f"| {model.title} | {model.paper} | {parameters / 1e6:,.2f} M "
+        f"| {published.parameters / 1e6:,.2f} M ({published.parameters_source}) | {flops / 1e9:,.3f} G "
+        f"| {reference} ({published.flops_source}) | {'token' if published.per > 1 else 'image or sequence'} |\n"
+    )
+
+
+def _size_line(sample: Sample) -> str:
     """Return a sample's line: counts, parameters in millions, flops in G and memory in GB, time on one device."""
     graph, deployment = sample.build()
     forward = [node for node in graph.nodes if not node.is_backward]

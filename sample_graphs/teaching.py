@@ -11,10 +11,10 @@ CPU_SLOWDOWN = 10.0
 def teaching_chain() -> tuple[DnnGraph, Deployment]:
     """Six layers in a row, 18 ms in all, 0.5 ms per transfer, three accelerators that hold three layers each.
 
-    The best chain is 4 + 3 | 2 + 5 | 1 + 3 with loads 7.5, 8 and 4.5 ms.
+    The best chain is 4 + 3 | 2 + 5 | 1 + 3 with loads 7.5, 8 and 4.5 ms; a free split reaches 7.5 ms.
     """
     graph = _graph(
-        "Teaching: chain",
+        "Teaching: a chain",
         times_ms=(4, 3, 2, 5, 1, 3),
         edges=((1, 2), (2, 3), (3, 4), (4, 5), (5, 6)),
         transfer_ms=0.5,
@@ -61,6 +61,7 @@ def _graph(
 ) -> DnnGraph:
     """Return nodes 1 .. n with these accelerator times and one transfer time for every tensor that is read."""
     sources = {u for u, _ in edges}
+    node_names = names or tuple(f"layer {v}" for v in range(1, len(times_ms) + 1))
     size_bytes = round(transfer_ms * LINK_BYTES_PER_MS)
     nodes = tuple(
         Node(
@@ -70,7 +71,8 @@ def _graph(
             memory_bytes=memory_bytes,
             transfer_ms=transfer_ms if v in sources else 0.0,
             colocation_class=(colocation or {}).get(v),
-            name=names[v - 1] if names else f"layer {v}",
+            name=node_names[v - 1],
+            layer=node_names[v - 1],
         )
         for v, time_ms in enumerate(times_ms, start=1)
     )
