@@ -173,7 +173,7 @@ def _training(name: str, title: str, description: str, model: Model, num_acceler
 
 
 def _place(title: str, model: Model, num_accelerators: int, training: bool) -> tuple[DnnGraph, Deployment]:
-    """Return the graph under its title, and its default devices: so many accelerators of the cost model, and one CPU."""
+    """Return the titled graph and its default devices: so many accelerators of the cost model, and one CPU."""
     network = replace(model.build(training), name=title)
     graph = training_graph(network) if training else inference_graph(network)
     return graph, Deployment(num_accelerators, 1, ACCELERATOR.memory_bytes)
@@ -292,7 +292,7 @@ SAMPLES: tuple[Sample, ...] = (
     _inference(
         "mixtral_8x7b_layer_inference",
         "Mixtral 8x7B, inference, by layers",
-        "Eight experts side by side in each of thirty-two blocks: a wide graph of 93 GB.",
+        "Eight experts side by side in each of thirty-two blocks: a wide graph with 93 GB of weights.",
         MIXTRAL,
         8,
     ),

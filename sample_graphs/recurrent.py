@@ -6,8 +6,7 @@ context of the bottom decoder layer read by all the decoder layers above it.
 
 Both sentences have T tokens; a tensor is (B, T, 1024). The decoder is fed the reference translation, in
 inference too (scoring), so that a layer runs over all T steps at once and the graph has no cycle. For the same
-reason the first decoder layer does not read the previous step's context, as in
-NVIDIA's public implementation.
+reason the first decoder layer does not read the previous step's context, as in NVIDIA's public implementation.
 """
 
 from sample_graphs.builder import Network, NetworkBuilder

@@ -50,9 +50,8 @@ def decoder(shape: Decoder, micro_batch: int, num_tokens: int, *, training: bool
     Four nodes per block (norm, attention, norm, feed-forward), or norm, attention, norm, router, experts and
     their sum; the residual stream enters attention and feed-forward as a second input and is added there.
 
-    GPT-2 ties its output matrix to its embedding. As Megatron-LM does in pipelines, the output
-    layer holds a copy here, so that the two need not share a device: `tied_copy_parameters` says how much
-    more that is than published.
+    GPT-2 ties its output matrix to its embedding. As Megatron-LM does in pipelines, the output layer holds a copy
+    here, so that the two need not share a device: `tied_copy_parameters` says how much more that is than published.
     """
     net = NetworkBuilder(shape.name, micro_batch, layer="embedding")
     elements = micro_batch * num_tokens * shape.width
