@@ -26,6 +26,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -261,29 +262,36 @@ def _period(
 ) -> float | None:
     """Return the steady interval in ms, summed over the phases; None if one of them has not settled.
 
-    Measured on each device between the ends of the last rounds in which it runs all its stages of the phase: the
-    largest of these intervals over the devices, provided that one round earlier it was the same.
+    Measured on each device over the later half of the rounds in which it runs all its stages of the phase: the
+    largest mean interval between the ends of these rounds, provided that a device with this mean keeps it in every
+    one of them. The bottleneck does, once it no longer idles. Other devices may alternate for ever, and a single
+    longer interval travels from device to device while the pipeline fills, so neither a single interval nor all
+    devices would do.
     """
     period = 0.0
+    tolerance = SETTLED_TOLERANCE * makespan
     for groups in phases:
         stages_on: dict[int, list[PipelineStage]] = {}
         for group in groups:
             for stage in group:
                 stages_on.setdefault(stage.device, []).append(stage)
-        latest = before = 0.0
+        largest = steady = 0.0
         for d, stages in stages_on.items():
-            depths = [stage.depth for stage in stages]
-            first_full, last_full = max(depths), num_micro_batches - 1 + min(depths)
-            if last_full - first_full < 2:
-                return None
             closing = stages[-1]
             ends = [block.end_ms for block in blocks[d] if block.stage is closing]
-            turn = last_full - closing.depth
-            latest = max(latest, ends[turn] - ends[turn - 1])
-            before = max(before, ends[turn - 1] - ends[turn - 2])
-        if abs(latest - before) > SETTLED_TOLERANCE * makespan:
+            first_full = max(stage.depth for stage in stages) - closing.depth
+            last_full = num_micro_batches - 1 + min(stage.depth for stage in stages) - closing.depth
+            if last_full - first_full < 2:
+                return None
+            num_intervals = max(2, (last_full - first_full) // 2)
+            window = ends[last_full - num_intervals : last_full + 1]
+            mean = (window[-1] - window[0]) / num_intervals
+            largest = max(largest, mean)
+            if all(abs(end - start - mean) <= tolerance for start, end in pairwise(window)):
+                steady = max(steady, mean)
+        if largest - steady > tolerance:
             return None
-        period += latest
+        period += largest
     return period
 
 
