@@ -1,0 +1,59 @@
+/* Numbers with units, and text that fits. Nothing here touches the page. */
+
+/** Write a time: 3 significant digits, seconds from 10,000 ms on. */
+export function formatMs(ms) {
+  if (ms === null || ms === undefined) return "unknown";
+  if (ms >= 10000) return `${trimZeros((ms / 1000).toPrecision(4))} s`;
+  if (ms >= 100) return `${trimZeros(ms.toFixed(1))} ms`;
+  if (ms > 0 && ms < 0.001) return "< 0.001 ms";
+  return `${trimZeros(ms.toFixed(ms >= 10 ? 2 : 3))} ms`;
+}
+
+/** Write a size in binary units, as the rest of the app does. */
+export function formatBytes(bytes) {
+  if (bytes === null || bytes === undefined) return "unknown";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let i = 0;
+  while (bytes >= 1024 && i < units.length - 1) {
+    bytes /= 1024;
+    i += 1;
+  }
+  return `${i === 0 ? Math.round(bytes) : trimZeros(bytes.toPrecision(bytes >= 1000 ? 4 : 3))} ${units[i]}`;
+}
+
+export function formatPercent(share) {
+  const percent = 100 * share;
+  return `${percent > 0 && percent < 10 ? percent.toFixed(1) : Math.round(percent)} %`;
+}
+
+function trimZeros(text) {
+  return text.includes(".") && !text.includes("e") ? text.replace(/\.?0+$/, "") : text;
+}
+
+/** Shorten a label in the middle to `width` pixels in the context's font; "" when nothing useful fits. */
+export function fitText(ctx, text, width, cache) {
+  const known = cache.get(text);
+  const full = known ?? ctx.measureText(text).width;
+  if (known === undefined) cache.set(text, full);
+  if (full <= width) return text;
+  const keep = Math.floor((width / full) * text.length) - 1;
+  if (keep < 3) return "";
+  const head = Math.ceil(keep / 2);
+  return `${text.slice(0, head)}…${text.slice(text.length - (keep - head))}`;
+}
+
+/** Steps 1, 2, 5 x 10^n: the smallest of at least `minimum`. */
+export function niceStep(minimum) {
+  const power = 10 ** Math.floor(Math.log10(minimum));
+  for (const factor of [1, 2, 5, 10]) {
+    if (factor * power >= minimum * 0.999) return factor * power;
+  }
+  return 10 * power;
+}
+
+/** The colour between two hex colours. */
+export function blend(from, to, share) {
+  const part = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16);
+  const channel = (i) => Math.round(part(from, i) + (part(to, i) - part(from, i)) * share);
+  return `rgb(${channel(0)},${channel(1)},${channel(2)})`;
+}

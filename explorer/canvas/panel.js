@@ -1,0 +1,284 @@
+/* Everything around the canvases: toolbar, legend, details, tooltip. Names are set as text, never as HTML. */
+
+import { formatBytes, formatMs, formatPercent } from "./format.js";
+
+const LEVEL_TITLES = { operators: "Nodes", layers: "Layers", stages: "Stages" };
+const MANY = 12;
+
+/** Make an element: tag, class, text, attributes and listeners (`onclick`), children. */
+export function make(tag, { className, text, ...rest } = {}, children = []) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  for (const [name, value] of Object.entries(rest)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+export function deviceChip(device, theme) {
+  const { forward, pattern } = device.colour;
+  const chip = make("span", { className: `chip pattern-${pattern}`, text: device.label });
+  chip.style.setProperty("--fill", device.numNodes === 0 && !theme ? "transparent" : forward.fill);
+  chip.style.setProperty("--on-fill", forward.text);
+  return chip;
+}
+
+/** Levels of detail, search, zoom. */
+export class Toolbar {
+  constructor(actions) {
+    this.actions = actions;
+    this.levels = make("div", { className: "levels", role: "group", "aria-label": "Level of detail" });
+    this.input = make("input", {
+      type: "search", placeholder: "Find a node  ( / )", "aria-label": "Find nodes by name or id",
+      spellcheck: "false", oninput: () => actions.search(this.input.value), onkeydown: (event) => this.key(event),
+    });
+    this.count = make("span", { className: "count", role: "status", "aria-live": "polite" });
+    const button = (text, label, onclick) => make("button", { text, title: label, "aria-label": label, onclick, type: "button" });
+    this.element = make("div", { className: "toolbar" }, [
+      this.levels,
+      make("div", { className: "search" }, [this.input, this.count]),
+      make("span", { className: "space" }),
+      make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
+        button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
+        button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
+        button("Fit", "Show everything ( F )", () => actions.fit()),
+      ]),
+    ]);
+  }
+
+  key(event) {
+    if (event.key === "Enter") this.actions.nextMatch(event.shiftKey ? -1 : 1);
+    else if (event.key === "Escape") {
+      this.input.value = "";
+      this.actions.search("");
+      this.actions.focusPicture();
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  showLevels(levels, current) {
+    this.levels.replaceChildren(...levels.map((level) => make("button", {
+      type: "button", className: level.name === current ? "on" : "",
+      "aria-pressed": String(level.name === current), onclick: () => this.actions.setLevel(level.name),
+    }, [
+      make("span", { text: LEVEL_TITLES[level.name] ?? level.name }),
+      make("small", { text: String(level.boxes.label.length) }),
+    ])));
+    this.levels.hidden = levels.length < 2;
+  }
+
+  showCount(search) {
+    this.count.classList.toggle("none", Boolean(search) && search.matches.length === 0);
+    if (!search) this.count.textContent = "";
+    else if (!search.matches.length) this.count.textContent = "no match";
+    else if (search.at < 0) this.count.textContent = `${search.matches.length} found, Enter to go`;
+    else this.count.textContent = `${search.at + 1} of ${search.matches.length}`;
+  }
+}
+
+/** Devices with their load and memory; a click highlights one until the next click. */
+export class Legend {
+  constructor(actions) {
+    this.actions = actions;
+    this.element = make("div", { className: "legend", role: "group", "aria-label": "Devices" });
+  }
+
+  show(data, theme) {
+    const placed = data.graph?.placed ?? true;
+    const used = placed ? data.devices.filter((d) => d.numNodes > 0) : data.devices;
+    const idle = placed ? data.devices.filter((d) => d.numNodes === 0) : [];
+    const parts = used.map((device) => this.entry(device, placed));
+    if (idle.length) parts.push(make("span", { className: "idle", text: `idle: ${listNames(idle)}` }));
+    const keys = [];
+    if (placed && data.graph?.numCutTensors > 0) {
+      const line = make("span", { className: "line" });
+      line.style.background = theme.palette.transfer;
+      keys.push(make("span", { className: "key", title: "Data moved between devices; the width grows with the time it takes" },
+        [line, make("span", { text: `transfer, ${data.graph.numCutTensors} cut` })]));
+    }
+    if (data.graph?.training) {
+      keys.push(make("span", { className: "key" }, [make("span", { className: "hatched" }), make("span", { text: "backward" })]));
+    }
+    this.element.replaceChildren(make("div", { className: "devices" }, parts), make("div", { className: "keys" }, keys));
+  }
+
+  entry(device, placed) {
+    const facts = [];
+    if (placed && device.loadMs !== null) facts.push(formatMs(device.loadMs));
+    if (placed && device.memoryBytes !== null && device.memoryBytes > 0) facts.push(formatBytes(device.memoryBytes));
+    const isFull = device.capacityBytes !== null && device.memoryBytes > device.capacityBytes * (1 + 1e-9);
+    const entry = make("button", {
+      type: "button", className: `device${device.isBottleneck ? " slowest" : ""}`, "data-device": device.device,
+      title: `${device.name}${device.isBottleneck ? ", the slowest" : ""}${isFull ? ", over its memory" : ""}`,
+      onclick: () => this.actions.selectDevice(device.device),
+      onmouseenter: () => this.actions.hover({ device: device.device }),
+      onmouseleave: () => this.actions.hover(null),
+    }, [deviceChip(device, true), make("span", { className: "facts", text: facts.join(" · ") || device.name })]);
+    if (device.isBottleneck) entry.append(make("em", { text: "slowest" }));
+    if (isFull) entry.append(make("em", { className: "over", text: "over memory" }));
+    return entry;
+  }
+
+  mark(device) {
+    for (const entry of this.element.querySelectorAll("button.device")) {
+      const isOn = Number(entry.dataset.device) === device;
+      entry.classList.toggle("on", isOn);
+      entry.setAttribute("aria-pressed", String(isOn));
+    }
+  }
+}
+
+function listNames(devices) {
+  const names = devices.map((d) => d.name);
+  return names.length > 6 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");
+}
+
+/** What is known about the selected box, device or bar. */
+export class Details {
+  constructor(actions) {
+    this.actions = actions;
+    this.element = make("aside", { className: "details", hidden: "", "aria-label": "Details" });
+  }
+
+  hide() {
+    this.element.hidden = true;
+  }
+
+  fill(title, subtitle, rows, lists = []) {
+    const close = make("button", { type: "button", className: "close", text: "×", title: "Close ( Esc )",
+      "aria-label": "Close details", onclick: () => this.actions.clear() });
+    const table = make("dl", {}, rows.flatMap(([name, value, chip]) => [
+      make("dt", { text: name }),
+      make("dd", {}, chip ? [chip, make("span", { text: value })] : [make("span", { text: value })]),
+    ]));
+    this.element.replaceChildren(
+      make("header", {}, [make("h4", { text: title, title }), close]),
+      ...(subtitle ? [make("p", { text: subtitle })] : []), table, ...lists);
+    this.element.hidden = false;
+    this.element.scrollTop = 0;
+  }
+
+  showNode(data, level, i) {
+    const { nodes } = data.graph;
+    const device = data.devices[nodes.device[i]];
+    const rows = [];
+    if (nodes.layer[i] !== null) rows.push(["layer", nodes.layer[i]]);
+    rows.push(["device", device ? device.name : "not placed", device ? deviceChip(device, true) : null]);
+    rows.push(["accelerator", nodes.onAccelerator[i] ? formatMs(nodes.acceleratorMs[i]) : "cannot run there"]);
+    rows.push(["CPU", formatMs(nodes.cpuMs[i])], ["memory", formatBytes(nodes.memoryBytes[i])]);
+    rows.push(["output", formatBytes(nodes.outputBytes[i])]);
+    rows.push(["transfer", `${formatMs(nodes.transferMs[i])}${nodes.cut[i] ? ", cut" : device ? ", not cut" : ""}`]);
+    const { source, target } = data.graph.levels[0].edges;
+    const inputs = [];
+    const readers = [];
+    for (const e of data.graph.levels[0].edgesOfBox[i]) {
+      if (target[e] === i) inputs.push(source[e]);
+      else readers.push(target[e]);
+    }
+    const name = nodes.name[i] || `node ${nodes.id[i]}`;
+    this.fill(name, `id ${nodes.id[i]}, ${nodes.backward[i] ? "backward" : "forward"}`, rows,
+      [this.links("inputs", inputs, data, nodes.device[i]), this.links("readers", readers, data, nodes.device[i])]);
+  }
+
+  links(title, list, data, home) {
+    const { nodes } = data.graph;
+    const items = list.slice(0, MANY).map((i) => {
+      const device = data.devices[nodes.device[i]];
+      return make("button", { type: "button", className: device && nodes.device[i] !== home ? "link cut" : "link",
+        onclick: () => this.actions.selectNode(i) },
+      [...(device ? [deviceChip(device, true)] : []), make("span", { text: nodes.name[i] || `node ${nodes.id[i]}` })]);
+    });
+    if (list.length > MANY) items.push(make("span", { className: "more", text: `and ${list.length - MANY} more` }));
+    if (!list.length) items.push(make("span", { className: "more", text: "none" }));
+    return make("section", {}, [make("h5", { text: `${title} (${list.length})` }), ...items]);
+  }
+
+  showGroup(data, level, box) {
+    const { boxes } = level;
+    const { nodes } = data.graph;
+    const members = boxes.nodes[box];
+    const sum = (values) => members.reduce((total, i) => total + values[i], 0);
+    const rows = boxes.shares[box].map(([d, share]) =>
+      ["device", `${data.devices[d].name}${boxes.shares[box].length > 1 ? `, ${formatPercent(share)} of the time` : ""}`,
+        deviceChip(data.devices[d], true)]);
+    rows.push(["time", formatMs(boxes.timeMs[box])], ["memory", formatBytes(sum(nodes.memoryBytes))]);
+    const outside = (e) => level.edges.cutMs[e] !== null;
+    const cut = level.edgesOfBox[box].filter(outside);
+    const total = (list) => list.reduce((ms, e) => ms + level.edges.cutMs[e], 0);
+    rows.push(["receives", formatMs(total(cut.filter((e) => level.edges.target[e] === box)))]);
+    rows.push(["sends", formatMs(total(cut.filter((e) => level.edges.source[e] === box)))]);
+    this.fill(boxes.title[box], `${members.length} nodes, ${boxes.backward[box] ? "backward" : "forward"}`, rows,
+      [this.links("nodes", members, data, null)]);
+  }
+
+  showDevice(data, device) {
+    const rows = [["nodes", String(device.numNodes)]];
+    if (device.loadMs !== null) rows.push(["load", `${formatMs(device.loadMs)} per sample`]);
+    if (device.memoryBytes !== null) {
+      const limit = device.capacityBytes !== null ? ` of ${formatBytes(device.capacityBytes)}` : "";
+      rows.push(["memory", formatBytes(device.memoryBytes) + limit]);
+    }
+    const lane = data.gantt?.lanes.find((l) => l.device === device.device);
+    if (lane && lane.bubbleFraction !== null) rows.push(["bubble", formatPercent(lane.bubbleFraction)]);
+    this.fill(device.name, device.isBottleneck ? "the slowest device sets the pace" : "", rows);
+  }
+}
+
+/** A note at the pointer. */
+export class Tooltip {
+  constructor() {
+    this.element = make("div", { className: "tooltip", hidden: "", role: "tooltip" });
+  }
+
+  show(lines, event, root) {
+    const [title, ...rest] = lines;
+    this.element.replaceChildren(make("b", { text: title }), ...rest.map((text) => make("div", { text })));
+    this.element.hidden = false;
+    const box = root.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const { offsetWidth, offsetHeight } = this.element;
+    const left = x + 16 + offsetWidth > box.width ? x - 12 - offsetWidth : x + 16;
+    const top = y + 14 + offsetHeight > box.height ? y - 10 - offsetHeight : y + 14;
+    this.element.style.transform = `translate(${Math.max(2, left)}px, ${Math.max(2, top)}px)`;
+  }
+
+  hide() {
+    this.element.hidden = true;
+  }
+}
+
+/** Lines of a tooltip. */
+export function describeBox(data, level, box) {
+  const { boxes } = level;
+  const { nodes } = data.graph;
+  const where = boxes.shares[box].map(([d]) => data.devices[d].name).join(", ") || "not placed";
+  if (boxes.nodes[box].length > 1) {
+    return [boxes.title[box], `${boxes.nodes[box].length} nodes${boxes.backward[box] ? ", backward" : ""} · ${where}`,
+      `${formatMs(boxes.timeMs[box])} of compute`];
+  }
+  const i = boxes.nodes[box][0];
+  const lines = [boxes.title[box], `id ${nodes.id[i]}${nodes.backward[i] ? ", backward" : ""} · ${where}`,
+    `${formatMs(boxes.timeMs[box])} · ${formatBytes(nodes.memoryBytes[i])}`];
+  if (nodes.cut[i]) lines.push(`output is cut: ${formatMs(nodes.transferMs[i])} to move`);
+  return lines;
+}
+
+export function describeEdge(data, level, e) {
+  const { boxes, edges } = level;
+  const names = (box) => boxes.shares[box].map(([d]) => data.devices[d].name).join(", ");
+  const tensors = edges.tensors[e] > 1 ? `${edges.tensors[e]} tensors, ` : "";
+  return [`${boxes.label[edges.source[e]]} → ${boxes.label[edges.target[e]]}`,
+    `${names(edges.source[e])} → ${names(edges.target[e])}`,
+    `${tensors}${formatBytes(edges.cutBytes[e])}, ${formatMs(edges.cutMs[e])} to move`];
+}
+
+export function describeBar(data, bars, i, lane) {
+  const kind = ["receive", "compute", "send"][bars.kind[i]];
+  return [`${data.gantt.lanes[lane].name}, stage ${bars.stage[i]}`,
+    `${kind}, ${bars.backward[i] ? "backward" : "forward"}, micro-batch ${bars.microBatch[i]}`,
+    `${formatMs(bars.start[i])} to ${formatMs(bars.end[i])}, takes ${formatMs(bars.end[i] - bars.start[i])}`];
+}

@@ -1,0 +1,98 @@
+/* What both canvases share: size, sharpness, redraw once per frame, and telling clicks from drags. */
+
+const DRAG_PIXELS = 4;
+const SCROLL_REST_MS = 250;
+
+export class Surface {
+  /** `picture` answers draw(ctx, width, height), and the optional hover, leave, click, doubleClick, drag, wheel. */
+  constructor(canvas, picture) {
+    this.canvas = canvas;
+    this.ctx = canvas.getContext("2d");
+    this.picture = picture;
+    this.width = this.height = 0;
+    this.pending = 0;
+    this.lastScroll = -Infinity;
+    this.abort = new AbortController();
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(canvas);
+    this.listen();
+  }
+
+  resize() {
+    const { clientWidth, clientHeight } = this.canvas;
+    const ratio = window.devicePixelRatio || 1;
+    if (clientWidth === this.width && clientHeight === this.height && ratio === this.ratio) return;
+    [this.width, this.height, this.ratio] = [clientWidth, clientHeight, ratio];
+    this.canvas.width = Math.round(clientWidth * ratio);
+    this.canvas.height = Math.round(clientHeight * ratio);
+    // In a closed tab the width is 0; what depends on it waits for the observer's next call.
+    if (clientWidth > 0 && clientHeight > 0) {
+      this.picture.resized?.(clientWidth, clientHeight);
+      this.paint();
+    }
+  }
+
+  /** Ask for one redraw in the next frame, however often it is asked. */
+  invalidate() {
+    this.pending ||= requestAnimationFrame(() => this.paint());
+  }
+
+  paint() {
+    cancelAnimationFrame(this.pending);
+    this.pending = 0;
+    if (!(this.width > 0 && this.height > 0)) return;
+    this.ctx.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    this.ctx.clearRect(0, 0, this.width, this.height);
+    this.picture.draw(this.ctx, this.width, this.height);
+  }
+
+  listen() {
+    const { canvas, picture } = this;
+    const options = { signal: this.abort.signal };
+    const place = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    };
+    let press = null;
+    canvas.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      canvas.setPointerCapture(event.pointerId);
+      const [x, y] = place(event);
+      press = { startX: x, startY: y, x, y, dragged: false };
+    }, options);
+    canvas.addEventListener("pointermove", (event) => {
+      const [x, y] = place(event);
+      if (!press) return void picture.hover?.(x, y, event);
+      if (!press.dragged && Math.hypot(x - press.startX, y - press.startY) < DRAG_PIXELS) return;
+      if (!press.dragged) picture.leave?.();
+      press.dragged = true;
+      canvas.style.cursor = "grabbing";
+      picture.drag?.(x - press.x, y - press.y);
+      [press.x, press.y] = [x, y];
+    }, options);
+    const release = (event) => {
+      const finished = press;
+      press = null;
+      canvas.style.cursor = "";
+      if (finished && !finished.dragged && event.type === "pointerup") picture.click?.(...place(event), event);
+    };
+    canvas.addEventListener("pointerup", release, options);
+    canvas.addEventListener("pointercancel", release, options);
+    canvas.addEventListener("pointerleave", () => !press && picture.leave?.(), options);
+    canvas.addEventListener("dblclick", (event) => picture.doubleClick?.(...place(event)), options);
+    // A page scrolled past the picture must not get stuck in it: the wheel zooms only when the page is at rest.
+    document.addEventListener("scroll", () => { this.lastScroll = performance.now(); },
+      { ...options, capture: true, passive: true });
+    canvas.addEventListener("wheel", (event) => {
+      if (performance.now() - this.lastScroll < SCROLL_REST_MS) return;
+      const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
+      if (picture.wheel?.(...place(event), event.deltaX * unit, event.deltaY * unit, event)) event.preventDefault();
+    }, { ...options, passive: false });
+  }
+
+  destroy() {
+    cancelAnimationFrame(this.pending);
+    this.abort.abort();
+    this.observer.disconnect();
+  }
+}

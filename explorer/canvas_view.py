@@ -1,0 +1,256 @@
+"""The linked picture in the page: sends what `dag_info` and `gantt_info` decided to the canvas component.
+
+The JavaScript and CSS in `explorer/canvas` are ES modules as they stand; they are joined here, in the order of their
+imports, into the one module a component may have, and given to Streamlit inline.
+Why inline: served files (`asset_dir`) need a manifest that Streamlit finds only through an import package named like
+the distribution, or through Streamlit's internals, and only in an installed copy. Inline works from a checkout, a
+wheel and AppTest alike, is never stale in a browser's cache, and costs about 70 kB per changed message, a fifth of
+the data of a graph of 2,000 nodes; unchanged messages are not sent again, and the browser compiles the code once.
+"""
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from explorer.dag_view import DagInfo, LevelView
+from explorer.gantt_view import GanttInfo
+from explorer.layout import BOX_HEIGHT, BOX_WIDTH
+from explorer.palette import THEMES, DeviceColour, Fill, device_colours
+from solvers.deployment import Deployment
+from solvers.schedule import Pass, SlotKind
+
+MODULES = ("format", "theme", "payload", "surface", "graph_canvas", "gantt_canvas", "panel", "main")
+"""Each module after the ones it imports."""
+SLOT_KINDS = (SlotKind.RECEIVE, SlotKind.COMPUTE, SlotKind.SEND)
+
+Selection = Mapping[str, Any]
+"""What the user selected: {"node": id}, {"group": title, "nodes": ids}, {"device": d}, or
+{"device": d, "stage": s, "micro_batch": m}."""
+
+
+def placed_pipeline(
+    graph_view: DagInfo | None, gantt_view: GanttInfo | None, *, key: str, height: int | None = None
+) -> Selection | None:
+    """Show the placed graph above the timeline of its schedule; return what the user has selected, None for nothing.
+
+    Either part may be None. `height` is in pixels for the whole picture; by default the graph takes 420 and the
+    timeline what its lanes need. A selection stays until the user clears it; one that does not fit what is shown now
+    (the graph has changed) is not returned.
+    """
+    result = _component()(key=key, data=pack(graph_view, gantt_view, key, height), on_selection_change=_nothing)
+    return _valid_selection(result.get("selection"), graph_view, gantt_view)
+
+
+def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, height: int | None = None) -> bytes:
+    """Return the message to the component: a JSON header and typed arrays, see `canvas/payload.js`.
+
+    One block of bytes, because bars by the ten thousand are slow as JSON, and Streamlit passes bytes only alone.
+    Numbers that are not finite raise ValueError here; in the browser they would leave a blank picture.
+    """
+    arrays = _Arrays()
+    deployment = graph_view.deployment if graph_view else gantt_view.deployment if gantt_view else Deployment(0)
+    header: dict[str, Any] = {
+        "key": key,
+        "height": height,
+        "themes": {
+            name: {"transfer": theme.transfer, "unplaced": _fill(theme.unplaced)} for name, theme in THEMES.items()
+        },
+        "devices": _devices(deployment, graph_view),
+        "graph": None if graph_view is None else _graph(graph_view, arrays),
+        "gantt": None if gantt_view is None else _gantt(gantt_view, arrays),
+        "arrays": arrays.entries,
+    }
+    body = bytes(arrays.body)
+    digest = hashlib.sha256(json.dumps(header, allow_nan=False).encode() + body).hexdigest()[:16]
+    text = json.dumps({"digest": digest} | header, allow_nan=False, separators=(",", ":")).encode()
+    start = struct.pack("<I", len(text)) + text
+    return start + b"\0" * (-len(start) % 8) + body
+
+
+@cache
+def component_source() -> tuple[str, str]:
+    """Return the JavaScript (one module) and the CSS of the component."""
+    folder = files("explorer") / "canvas"
+    parts: list[str] = []
+    for name in MODULES:
+        source = (folder / f"{name}.js").read_text(encoding="utf-8")
+        source = re.sub(r"^import .*?;\n", "", source, flags=re.MULTILINE | re.DOTALL)
+        parts.append(re.sub(r"^export (?!default)", "", source, flags=re.MULTILINE))
+    return "\n".join(parts), (folder / "style.css").read_text(encoding="utf-8")
+
+
+def _component() -> Any:
+    js, css = component_source()
+    return _register(js, css)
+
+
+@cache
+def _register(js: str, css: str) -> Any:
+    return st.components.v2.component("dnn_placement_explorer.placed_pipeline", js=js, css=css)
+
+
+def _nothing() -> None:
+    """Serve as the callback that makes Streamlit keep a value."""
+
+
+def _valid_selection(value: Any, graph_view: DagInfo | None, gantt_view: GanttInfo | None) -> Selection | None:
+    if not isinstance(value, Mapping):
+        return None
+    if "node" in value or "nodes" in value:
+        ids = {node.id for node in graph_view.nodes} if graph_view is not None else set()
+        wanted = [value["node"]] if "node" in value else value["nodes"]
+        return value if isinstance(wanted, list) and wanted and ids.issuperset(wanted) else None
+    view = graph_view or gantt_view
+    device = value.get("device")
+    is_known = view is not None and isinstance(device, int) and 0 <= device < view.deployment.num_devices
+    return value if is_known else None
+
+
+class _Arrays:
+    """Typed arrays one after the other, each at a multiple of 8 bytes."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, tuple[str, int, int]] = {}
+        self.body = bytearray()
+
+    def add(self, name: str, values: Any, dtype: str) -> None:
+        """Append numbers as `dtype` (f4, f8, i4, u1); ValueError when one is not finite."""
+        array: NDArray[Any] = np.asarray(values, dtype=f"<{dtype}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{name} has a value that is not finite; it cannot be drawn.")
+        self.entries[name] = (dtype, len(self.body), int(array.size))
+        self.body += array.tobytes()
+        self.body += b"\0" * (-len(self.body) % 8)
+
+
+def _fill(fill: Fill) -> dict[str, str]:
+    return {"fill": fill.fill, "text": fill.text}
+
+
+def _colour(colour: DeviceColour) -> dict[str, Any]:
+    return {
+        "pattern": colour.pattern,
+        "forward": _fill(colour.forward),
+        "forwardOdd": _fill(colour.forward_odd),
+        "backward": _fill(colour.backward),
+        "backwardOdd": _fill(colour.backward_odd),
+    }
+
+
+def _devices(deployment: Deployment, view: DagInfo | None) -> list[dict[str, Any]]:
+    devices: list[dict[str, Any]] = []
+    for d, colour in enumerate(device_colours(deployment)):
+        known = view.devices[d] if view is not None else None
+        devices.append(
+            {
+                "device": d,
+                "name": deployment.device_name(d),
+                "label": colour.label,
+                "colour": _colour(colour),
+                "numNodes": known.num_nodes if known else 1,
+                "loadMs": known.load_ms if known else None,
+                "memoryBytes": known.memory_bytes if known else None,
+                "capacityBytes": deployment.capacity_bytes(d),
+                "isBottleneck": known.is_bottleneck if known else False,
+            }
+        )
+    return devices
+
+
+def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
+    nodes = view.nodes
+    return {
+        "digest": view.digest,
+        "name": view.name,
+        "summary": view.summary,
+        "placed": view.is_placed,
+        "training": any(node.is_backward for node in nodes),
+        "opening": view.opening_level,
+        "numCutTensors": view.num_cut_tensors,
+        "nodes": {
+            "id": [node.id for node in nodes],
+            "name": [node.name for node in nodes],
+            "layer": [node.layer for node in nodes],
+            "device": [-1 if node.device is None else node.device for node in nodes],
+            "backward": [int(node.is_backward) for node in nodes],
+            "onAccelerator": [int(node.runs_on_accelerator) for node in nodes],
+            "acceleratorMs": [node.accelerator_ms for node in nodes],
+            "cpuMs": [node.cpu_ms for node in nodes],
+            "memoryBytes": [node.memory_bytes for node in nodes],
+            "outputBytes": [node.output_bytes for node in nodes],
+            "transferMs": [node.transfer_ms for node in nodes],
+            "cut": [int(node.is_cut) for node in nodes],
+        },
+        "levels": [_level(level, arrays) for level in view.levels],
+    }
+
+
+def _level(level: LevelView, arrays: _Arrays) -> dict[str, Any]:
+    boxes, edges, layout = level.boxes, level.edges, level.layout
+    arrays.add(f"{level.name}.x", [x for x, _ in layout.centres], "f4")
+    arrays.add(f"{level.name}.y", [y for _, y in layout.centres], "f4")
+    arrays.add(f"{level.name}.route", [c for route in layout.routes for c in route], "f4")
+    arrays.add(f"{level.name}.route_end", np.cumsum([len(route) for route in layout.routes], dtype=int), "i4")
+    return {
+        "name": level.name,
+        "flow": layout.flow,
+        "width": layout.width,
+        "height": layout.height,
+        "boxWidth": BOX_WIDTH,
+        "boxHeight": BOX_HEIGHT,
+        "boxes": {
+            "label": [box.label for box in boxes],
+            "title": [box.title for box in boxes],
+            "nodes": [box.nodes for box in boxes],
+            "backward": [int(box.is_backward) for box in boxes],
+            "shares": [[(d, round(share, 4)) for d, share in box.shares] for box in boxes],
+            "timeMs": [box.time_ms for box in boxes],
+        },
+        "edges": {
+            "source": [edge.source for edge in edges],
+            "target": [edge.target for edge in edges],
+            "cutMs": [edge.cut_ms for edge in edges],
+            "cutBytes": [edge.cut_bytes for edge in edges],
+            "tensors": [edge.num_cut_tensors for edge in edges],
+            "showsCost": [int(edge.shows_cost) for edge in edges],
+        },
+    }
+
+
+def _gantt(view: GanttInfo, arrays: _Arrays) -> dict[str, Any]:
+    bars = view.bars
+    kind_number = {kind: i for i, kind in enumerate(SLOT_KINDS)}
+    arrays.add("bar.lane", [bar.lane for bar in bars], "i4")
+    arrays.add("bar.start", [bar.start_ms for bar in bars], "f8")
+    arrays.add("bar.end", [bar.end_ms for bar in bars], "f8")
+    arrays.add("bar.stage", [bar.stage for bar in bars], "i4")
+    arrays.add("bar.micro_batch", [bar.micro_batch for bar in bars], "i4")
+    arrays.add("bar.kind", [kind_number[bar.kind] for bar in bars], "u1")
+    arrays.add("bar.backward", [bar.direction is Pass.BACKWARD for bar in bars], "u1")
+    idle = [view.deployment.device_name(d) for d in view.idle_devices]
+    shown = ", ".join(idle[:8]) + (f" and {len(idle) - 8} more" if len(idle) > 8 else "")
+    mark = view.period_mark
+    return {
+        "title": view.title,
+        "summary": view.summary,
+        "lanes": [
+            {"device": lane.device, "name": lane.name, "bubbleFraction": lane.bubble_fraction} for lane in view.lanes
+        ],
+        "idle": f"Idle: {shown}" if idle else "",
+        "makespanMs": view.makespan_ms,
+        "periodMs": view.period_ms,
+        "periodMark": None if mark is None else {"lane": mark.lane, "startMs": mark.start_ms, "endMs": mark.end_ms},
+        "warmUpMs": view.warm_up_ms,
+        "drainStartMs": view.drain_start_ms,
+        "hasBackward": any(bar.direction is Pass.BACKWARD for bar in bars),
+        "assumptions": view.assumptions,
+    }
