@@ -1,0 +1,248 @@
+"""The solver process beside the app: questions come in on stdin, answers go out on stdout, one JSON object a line.
+
+    python -m explorer.solve_worker MODULE:SOLVE [MODULE:WARM_UP ...]
+
+In:  {"run", "graph" (with its deployment, as in a file), "objective", "method", "family", "time_limit_s", "gap"}
+Out: {"kind": "ready"} once warm, then per run any number of {"kind": "progress", "run", "progress"} and one of
+     {"kind": "result", "run", "result"} and {"kind": "failure", "run", "error", "traceback", "reusable"}.
+
+One question is solved at a time, on the main thread. When stdin ends, its owner is gone: the process ends at once
+with all it has started, even in the middle of a solve.
+"""
+
+import contextlib
+import faulthandler
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, BinaryIO
+
+from solvers.costs import Objective
+from solvers.errors import PlacementError
+from solvers.graph_json import parse_graph
+from solvers.result import Progress, SolveResult, SolveStatus
+from solvers.split import Family, Split
+
+SECONDS_BETWEEN_REPORTS = 0.1
+"""Progress without a new plan is passed on at most this often; a new plan is passed on at once."""
+
+Send = Callable[[dict[str, Any]], None]
+
+
+def main(arguments: list[str]) -> None:
+    """Answer questions until stdin ends; `arguments` name the solve function and any warm-up functions.
+
+    A warm-up function that its module does not have is passed over.
+    """
+    requests, replies = _take_over_standard_streams()
+    faulthandler.enable()  # a crash in compiled code leaves a traceback on stderr
+    os.nice(5)  # the app's own clicks come first
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")  # when memory runs out, Linux shall end this process rather than the app
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read_requests, args=(requests, lines), name="stdin", daemon=True).start()
+    sending = threading.Lock()
+
+    def send(message: dict[str, Any]) -> None:
+        line = json.dumps(message).encode() + b"\n"
+        with sending:
+            replies.write(line)
+            replies.flush()
+
+    solve, *warm_ups = (_function(name) for name in arguments)
+    for warm_up in warm_ups:
+        if warm_up is not None:
+            warm_up()
+    if solve is None:
+        raise LookupError(f"There is no function {arguments[0]}.")
+    send({"kind": "ready"})
+    while True:
+        _answer(json.loads(lines.get()), solve, send)
+
+
+def split_lists(split: Split | None) -> list[list[list[int]]] | None:
+    """Return a split as lists for JSON: the ids per accelerator and per CPU."""
+    if split is None:
+        return None
+    return [[sorted(map(int, ids)) for ids in devices] for devices in (split.accelerators, split.cpus)]
+
+
+def split_from_lists(lists: list[list[list[int]]] | None) -> Split | None:
+    """Return the split that `split_lists` wrote."""
+    return None if lists is None else Split(tuple(map(frozenset, lists[0])), tuple(map(frozenset, lists[1])))
+
+
+def progress_document(progress: Progress) -> dict[str, Any]:
+    """Return a progress report as a JSON object; times in seconds and ms as in the report."""
+    return {
+        "seconds": progress.seconds,
+        "incumbent_ms": progress.incumbent_ms,
+        "lower_bound_ms": progress.lower_bound_ms,
+        "phase": progress.phase,
+        "split": split_lists(progress.split),
+    }
+
+
+def progress_from_document(document: dict[str, Any]) -> Progress:
+    """Return the report that `progress_document` wrote."""
+    return Progress(**{**document, "split": split_from_lists(document["split"])})
+
+
+def result_document(result: SolveResult) -> dict[str, Any]:
+    """Return a result as a JSON object; times in ms and seconds as in the result."""
+    return {
+        "status": result.status,
+        "method": result.method,
+        "objective": result.objective,
+        "family": result.family,
+        "split": split_lists(result.split),
+        "value_ms": result.value_ms,
+        "lower_bound_ms": result.lower_bound_ms,
+        "runtime_s": result.runtime_s,
+        "message": result.message,
+    }
+
+
+def result_from_document(document: dict[str, Any]) -> SolveResult:
+    """Return the result that `result_document` wrote."""
+    return SolveResult(
+        **{
+            **document,
+            "status": SolveStatus(document["status"]),
+            "objective": Objective(document["objective"]),
+            "family": Family(document["family"]),
+            "split": split_from_lists(document["split"]),
+        }
+    )
+
+
+class Reporter:
+    """Passes progress on: a new plan at once, other reports at most every `SECONDS_BETWEEN_REPORTS`.
+
+    A report that is held back is sent when its time comes, unless a newer one was sent meanwhile: the last word
+    before a long silence is never lost.
+    """
+
+    def __init__(self, send: Callable[[Progress], None]) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._next_s = -float("inf")
+        self._held_back: Progress | None = None
+        self._timer: threading.Timer | None = None
+        self._closed = False
+
+    def __call__(self, progress: Progress) -> None:
+        """Send or hold back one report; after `close` do nothing."""
+        with self._lock:
+            wait_s = self._next_s - time.monotonic()
+            if self._closed:
+                return
+            if progress.split is not None or wait_s <= 0:
+                self._send_now(progress)
+                return
+            self._held_back = progress
+            if self._timer is None:
+                self._timer = threading.Timer(wait_s, self._send_held_back)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def close(self) -> None:
+        """Drop what is held back: the answer follows."""
+        with self._lock:
+            self._closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _send_held_back(self) -> None:
+        with self._lock:
+            self._timer = None
+            if self._held_back is not None and not self._closed:
+                self._send_now(self._held_back)
+
+    def _send_now(self, progress: Progress) -> None:
+        self._held_back = None
+        self._next_s = time.monotonic() + SECONDS_BETWEEN_REPORTS
+        self._send(progress)
+
+
+def _take_over_standard_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Return stdin and stdout under private numbers; whoever uses the old ones reads nothing and writes to stderr.
+
+    So neither a solver's print, nor one from its C++ code, nor a process it starts can disturb the protocol.
+    """
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return requests, replies
+
+
+def _read_requests(requests: BinaryIO, lines: "queue.SimpleQueue[bytes]") -> None:
+    """Queue each line; at the end of the stream end this process and all it has started."""
+    for line in requests:
+        lines.put(line)
+    if os.getpgid(0) == os.getpid():  # our own process group, not the terminal's
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _function(name: str) -> Callable[..., Any] | None:
+    """Return the function of a dotted name `module:function`; None when the module has no such function."""
+    module, function = name.split(":")
+    found: Callable[..., Any] | None = getattr(import_module(module), function, None)
+    return found
+
+
+def _answer(request: dict[str, Any], solve: Callable[..., Any], send: Send) -> None:
+    run = request["run"]
+    reporter = Reporter(
+        lambda progress: send({"kind": "progress", "run": run, "progress": progress_document(progress)})
+    )
+    try:
+        graph, deployment = parse_graph(json.dumps(request["graph"]))
+        result: SolveResult = solve(
+            graph,
+            deployment,
+            objective=Objective(request["objective"]),
+            method=request["method"],
+            family=Family(request["family"]),
+            time_limit_s=request["time_limit_s"],
+            gap=request["gap"],
+            on_progress=reporter,
+        )
+        answer = {"kind": "result", "run": run, "result": result_document(result)}
+    except Exception as error:
+        answer = {
+            "kind": "failure",
+            "run": run,
+            "error": _sentence(error),
+            "traceback": traceback.format_exc(),
+            # After any other error nobody knows what state the solver's libraries are in.
+            "reusable": isinstance(error, PlacementError),
+        }
+    reporter.close()
+    send(answer)
+
+
+def _sentence(error: Exception) -> str:
+    """Say in one sentence why a solve failed."""
+    if isinstance(error, PlacementError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "The solver ran out of memory; try another method, or a smaller graph."
+    reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".:")
+    reason = reason if len(reason) <= 200 else reason[:197] + "..."
+    return f"The solver failed unexpectedly ({reason}); this is a fault of the program, the details tell where."
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
