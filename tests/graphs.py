@@ -37,6 +37,25 @@ def chain(accelerator_ms: Sequence[float], transfer_ms: float | Sequence[float] 
     return dag(accelerator_ms, [(v, v + 1) for v in range(1, n)], transfer_ms)
 
 
+def training_chain(
+    forward_ms: Sequence[float], backward_ms: Sequence[float], transfer_ms: float | Sequence[float] = 0.0
+) -> DnnGraph:
+    """Return the path 1 -> ... -> n with colocated backward twins n + 1 .. 2n that run back, with these times."""
+    graph = with_backward(chain(forward_ms, transfer_ms))
+    times = dict(zip(range(len(forward_ms) + 1, 2 * len(forward_ms) + 1), backward_ms, strict=True))
+    nodes = tuple(
+        replace(node, accelerator_ms=times[node.id], cpu_ms=CPU_FACTOR * times[node.id]) if node.is_backward else node
+        for node in graph.nodes
+    )
+    return DnnGraph(nodes, graph.edges)
+
+
+def one_node_per_device(graph: DnnGraph) -> Split:
+    """Return the split that puts forward node v of a chain, and its backward twin, on accelerator v - 1."""
+    n = sum(not node.is_backward for node in graph.nodes)
+    return Split(tuple(frozenset({v, v + n}) & graph.node_by_id.keys() for v in range(1, n + 1)))
+
+
 def diamond(transfer_ms: float = 1.0) -> DnnGraph:
     """Return 1 -> {2, 3} -> 4 with times 1, 2, 3, 4."""
     return dag((1, 2, 3, 4), ((1, 2), (1, 3), (2, 4), (3, 4)), transfer_ms)
@@ -104,7 +123,7 @@ def with_backward(graph: DnnGraph, backward_factor: float = 2.0) -> DnnGraph:
 
     The twin of v reads v and the twins of v's readers. Nodes without a class get one of their own.
     """
-    offset = max(node.id for node in graph.nodes) + 1
+    offset = max(graph.node_by_id) - min(graph.node_by_id) + 1
     first_class = max((c for c in graph.colocation_members), default=0) + 1
     forward = [
         node if node.colocation_class is not None else replace(node, colocation_class=first_class + i)
