@@ -9,12 +9,19 @@ from solvers.split import Family, Split
 
 
 class SolveStatus(StrEnum):
-    """What is proved: OPTIMAL within the gap asked for, FEASIBLE a plan only, INFEASIBLE no plan exists."""
+    """What is proved: OPTIMAL no better plan exists, FEASIBLE a plan, INFEASIBLE no plan exists, UNKNOWN neither.
+
+    A plan within the gap that was asked for but not within PROOF_TOLERANCE of its bound is FEASIBLE.
+    """
 
     OPTIMAL = "OPTIMAL"
     FEASIBLE = "FEASIBLE"
     INFEASIBLE = "INFEASIBLE"
     UNKNOWN = "UNKNOWN"
+
+
+PROOF_TOLERANCE = 1e-6
+"""Largest relative gap that counts as none: solvers work in floating point."""
 
 
 def relative_gap(value_ms: float | None, lower_bound_ms: float | None) -> float | None:

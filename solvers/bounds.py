@@ -1,0 +1,97 @@
+"""Proven lower bounds on the max-load of any split, and why there may be no split at all."""
+
+import numpy as np
+
+from solvers.contraction import Contraction, FloatArray
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+
+
+def work_bound(contraction: Contraction, deployment: Deployment) -> float:
+    """Return a lower bound in ms on the max-load of every split, transfers and memory ignored.
+
+    The larger of (a) the dearest block on its better device, and (b) the least T for which the blocks, cut into
+    arbitrary parts, fit into k T of accelerator and l T of CPU time. (b) is a fractional knapsack: CPUs take the
+    blocks with the best ratio of accelerator to CPU time first, those that accelerators cannot run before all
+    others. Infinite when some block runs on no device.
+    """
+    k, num_cpus = deployment.num_accelerators, deployment.num_cpus
+    accelerator_ms = contraction.accelerator_ms if k else np.full_like(contraction.accelerator_ms, np.inf)
+    if not num_cpus:
+        largest = float(accelerator_ms.max())
+        return max(largest, float(accelerator_ms.sum()) / k) if k else np.inf
+    cpu_ms = contraction.cpu_ms
+    largest = float(np.minimum(accelerator_ms, cpu_ms).max())
+    cpu_only = np.isinf(accelerator_ms)
+    forced_ms = float(cpu_ms[cpu_only].sum())
+    free_accelerator_ms, free_cpu_ms = accelerator_ms[~cpu_only], cpu_ms[~cpu_only]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(free_accelerator_ms > 0, free_accelerator_ms / free_cpu_ms, 0.0)
+    order = np.argsort(-ratio, kind="stable")
+    # Corner points of the trade-off: CPU time spent, accelerator time left over.
+    spent = np.concatenate([[0.0], np.cumsum(free_cpu_ms[order])]) + forced_ms
+    left = float(free_accelerator_ms.sum()) - np.concatenate([[0.0], np.cumsum(free_accelerator_ms[order])])
+    return max(largest, _least_time(spent, np.maximum(left, 0.0), k, num_cpus))
+
+
+def _least_time(spent: FloatArray, left: FloatArray, k: int, num_cpus: int) -> float:
+    """Return the least T with CPU time at most l T and accelerator time at most k T on a convex trade-off curve."""
+    cpu_time = spent / num_cpus
+    if not k:
+        return float(cpu_time[-1])
+    accelerator_time = left / k
+    # The first corner where the CPUs are the busier side; T lies on the segment that leads to it.
+    i = int(np.argmax(cpu_time >= accelerator_time)) if (cpu_time >= accelerator_time).any() else -1
+    if i == -1:
+        return float(accelerator_time[-1])
+    if i == 0:
+        return float(cpu_time[0])
+    rise = (cpu_time[i] - cpu_time[i - 1]) + (accelerator_time[i - 1] - accelerator_time[i])
+    share = (accelerator_time[i - 1] - cpu_time[i - 1]) / rise
+    return float(cpu_time[i - 1] + share * (cpu_time[i] - cpu_time[i - 1]))
+
+
+def why_infeasible(graph: DnnGraph, contraction: Contraction, deployment: Deployment) -> str | None:
+    """Return one sentence that proves no split of the contraction's family exists, or None when none is seen.
+
+    Looks at reasons that need no search: a block that no device can run or hold, and total memory.
+    """
+    k, num_cpus, memory = deployment.num_accelerators, deployment.num_cpus, deployment.memory_bytes
+    if k + num_cpus == 0:
+        return "There are no devices; add an accelerator or a CPU."
+    if num_cpus:
+        return None  # a CPU runs every node and has no memory limit
+    for b, members in enumerate(contraction.members):
+        if np.isinf(contraction.accelerator_ms[b]):
+            v = next(v for v in members if not graph.node_by_id[v].runs_on_accelerator)
+            label = graph.node_by_id[v].label
+            return f"{label[0].upper()}{label[1:]} runs on no device: it needs a CPU and there is none; add a CPU."
+    if memory is None:
+        return None
+    fits = memory * (1 + 1e-9)
+    largest = int(np.argmax(contraction.memory_bytes))
+    if contraction.memory_bytes[largest] > fits:
+        members = contraction.members[largest]
+        what = (
+            graph.node_by_id[members[0]].label
+            if len(members) == 1
+            else f"The {len(members)} nodes that must stay together with {graph.node_by_id[members[0]].label}"
+        )
+        verb = "needs" if len(members) == 1 else "need"
+        return (
+            f"{what[0].upper()}{what[1:]} {verb} {_gigabytes(float(contraction.memory_bytes[largest]))}, "
+            f"an accelerator has {_gigabytes(memory)}; give accelerators more memory or add a CPU."
+        )
+    total = float(contraction.memory_bytes.sum())
+    if total > k * fits:
+        return (
+            f"The graph needs {_gigabytes(total)}, {k} x {_gigabytes(memory)} available; "
+            "add accelerators, memory or a CPU."
+        )
+    return None
+
+
+def _gigabytes(size_bytes: float) -> str:
+    """Write a size in GiB, with enough digits to tell small ones apart."""
+    gib = size_bytes / 2**30
+    return f"{gib:.1f} GiB" if gib >= 1 else f"{gib:.3g} GiB"

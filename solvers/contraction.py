@@ -1,0 +1,230 @@
+"""Preparation: the smaller problem that solvers work on, with the same optimum as the graph it came from.
+
+Nodes that must share a device become one block; traffic becomes hyperedges over blocks. An accelerator holding the
+set S of blocks has
+
+    load(S) = sum_{b in S} p_b + sum_e w_e [ e is cut by S ],
+
+where hyperedge e holds the blocks of one tensor's writer and readers. Equal hyperedges merge and those inside one
+block vanish, since neither changes any load.
+
+Which nodes share a block depends on the family (MODEL: a split assigns every node to one device):
+
+* free and convex: the members of a colocation class, for every split of the family keeps them together.
+* chain: besides, the strongly connected classes of the forward graph. Stages are differences of nested ideals, so
+  along a forward edge the stage number cannot fall; around a cycle of classes it can then not change at all, and all
+  of them share a stage. Conversely every chain of the contracted graph is one of the original graph. A class without
+  forward member takes part through the mirror image of its backward edges (see `solvers.split.forward_edges`).
+
+Idle blocks join a neighbour. Let b take no time on any device (and run on all of them), let its memory not bind, and
+let {a, b} be a hyperedge at least as dear as all others of b together (or b be in one hyperedge only, with a in it).
+Then moving b to a's device never raises a load: the device b leaves and the device of a both stop paying for {a, b} and
+start paying for at most b's other hyperedges; no other device notices. Where order matters (chain and convex), a must
+also be b's only neighbour before it, or its only one behind it, so that the move leaves no device out of order. For
+the convex family b must be a single forward node: the members of a class may have a path through other blocks between
+them.
+
+Chain blocks are numbered in a topological order of the forward graph.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.split import Family, forward_edges
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperedge:
+    """A tensor, or several with the same ends: sorted blocks and what one device pays when it is cut, in ms."""
+
+    blocks: tuple[int, ...]
+    weight_ms: float
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """Blocks 0 .. n-1 with their node ids, times in ms and memory in bytes; arrays have shape (n,).
+
+    `accelerator_ms` is infinite for a block with a node that runs on CPUs only. `edges` are the forward edges
+    between blocks, without doubles; they are acyclic for the chain family.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    accelerator_ms: FloatArray
+    cpu_ms: FloatArray
+    memory_bytes: FloatArray
+    edges: tuple[tuple[int, int], ...]
+    hyperedges: tuple[Hyperedge, ...]
+
+    @property
+    def num_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.members)
+
+    def device_of(self, device_of_block: dict[int, int]) -> dict[int, int]:
+        """Device of each node, given the device of each block."""
+        return {v: d for b, d in device_of_block.items() for v in self.members[b]}
+
+
+def contract(graph: DnnGraph, family: Family, deployment: Deployment, *, join_idle: bool = True) -> Contraction:
+    """Return the prepared problem of a graph for a family of splits over the devices of `deployment`.
+
+    `join_idle` must be off for objectives other than max-load: a move may shift transfers between passes.
+
+    >>> from solvers.graph import Node, Edge
+    >>> nodes = tuple(Node(i, 1.0, 1.0, colocation_class=i % 2) for i in range(4))
+    >>> contract(DnnGraph(nodes, ()), Family.FREE, Deployment(2)).members
+    ((0, 2), (1, 3))
+    """
+    block_of = _colocation_blocks(graph)
+    edges = forward_edges(graph)
+    if family is Family.CHAIN:
+        block_of = _fuse_cycles(block_of, edges)
+    draft = _Draft(graph, block_of, edges)
+    if join_idle:
+        draft.join_idle_blocks(family, deployment)
+
+    position = {v: i for i, v in enumerate(graph.topological_order)}
+    first = {b: min(position[v] for v in ids) for b, ids in draft.members.items()}
+    quotient: nx.DiGraph[int] = nx.DiGraph()
+    quotient.add_nodes_from(draft.members)
+    quotient.add_edges_from((a, b) for a, behind in draft.behind.items() for b in behind)
+    if family is Family.CHAIN:
+        order = list(nx.lexicographical_topological_sort(quotient, key=first.__getitem__))
+    else:
+        order = sorted(draft.members, key=first.__getitem__)
+    number = {b: i for i, b in enumerate(order)}
+
+    weights: dict[tuple[int, ...], float] = defaultdict(float)
+    for blocks, weight in zip(draft.net_blocks, draft.net_weight, strict=True):
+        if len(blocks) > 1:
+            weights[tuple(sorted(number[b] for b in blocks))] += weight
+    nodes = [[graph.node_by_id[v] for v in draft.members[b]] for b in order]
+    return Contraction(
+        members=tuple(tuple(draft.members[b]) for b in order),
+        accelerator_ms=np.array(
+            [
+                sum(node.accelerator_ms for node in block)
+                if all(node.runs_on_accelerator for node in block)
+                else np.inf
+                for block in nodes
+            ]
+        ),
+        cpu_ms=np.array([sum(node.cpu_ms for node in block) for block in nodes]),
+        memory_bytes=np.array([sum(node.memory_bytes for node in block) for block in nodes]),
+        edges=tuple(sorted((number[a], number[b]) for a, b in quotient.edges)),
+        hyperedges=tuple(Hyperedge(ends, w) for ends, w in sorted(weights.items())),
+    )
+
+
+class _Draft:
+    """Blocks while they are being joined: members, neighbours in forward order, and hyperedges by index."""
+
+    def __init__(self, graph: DnnGraph, block_of: dict[int, int], edges: list[tuple[int, int]]) -> None:
+        self.graph = graph
+        self.members: dict[int, list[int]] = defaultdict(list)
+        for node in graph.nodes:
+            self.members[block_of[node.id]].append(node.id)
+        self.ahead: dict[int, set[int]] = {b: set() for b in self.members}
+        self.behind: dict[int, set[int]] = {b: set() for b in self.members}
+        for u, v in edges:
+            if block_of[u] != block_of[v]:
+                self.behind[block_of[u]].add(block_of[v])
+                self.ahead[block_of[v]].add(block_of[u])
+        self.net_blocks: list[set[int]] = []
+        self.net_weight: list[float] = []
+        self.nets_of: dict[int, set[int]] = {b: set() for b in self.members}
+        for node in graph.nodes:
+            ends = {block_of[v] for v in (node.id, *graph.readers[node.id])}
+            if len(ends) > 1 and node.transfer_ms > 0:
+                for b in ends:
+                    self.nets_of[b].add(len(self.net_blocks))
+                self.net_blocks.append(ends)
+                self.net_weight.append(node.transfer_ms)
+
+    def join_idle_blocks(self, family: Family, deployment: Deployment) -> None:
+        """Join every idle block that may join a neighbour, until none is left."""
+        total_bytes = sum(node.memory_bytes for node in self.graph.nodes)
+        memory_binds = deployment.memory_bytes is not None and total_bytes > deployment.memory_bytes
+        waiting = sorted(self.members, reverse=True)
+        while waiting:
+            b = waiting.pop()
+            if b not in self.members or not self._is_idle(b, family, memory_binds):
+                continue
+            a = self._host_of(b, family)
+            if a is not None:
+                waiting.extend(sorted(({a} | self.ahead[b] | self.behind[b]) - {b}, reverse=True))
+                self._join(b, a)
+
+    def _is_idle(self, b: int, family: Family, memory_binds: bool) -> bool:
+        nodes = [self.graph.node_by_id[v] for v in self.members[b]]
+        return all(
+            node.accelerator_ms == 0
+            and node.cpu_ms == 0
+            and node.runs_on_accelerator
+            and not (memory_binds and node.memory_bytes > 0)
+            for node in nodes
+        ) and (family is not Family.CONVEX or sum(not node.is_backward for node in nodes) == 1)
+
+    def _host_of(self, b: int, family: Family) -> int | None:
+        """Return the block that idle block b may join, None if there is none."""
+        if family is Family.FREE:
+            candidates = sorted({a for e in self.nets_of[b] for a in self.net_blocks[e]} - {b})
+        else:
+            candidates = sorted(a for side in (self.ahead[b], self.behind[b]) if len(side) == 1 for a in side)
+        total = sum(self.net_weight[e] for e in self.nets_of[b])
+        for a in candidates:
+            shared = [e for e in self.nets_of[b] if a in self.net_blocks[e]]
+            if len(self.nets_of[b]) <= 1:
+                if shared or not self.nets_of[b]:
+                    return a
+                continue
+            own = sum(self.net_weight[e] for e in shared if len(self.net_blocks[e]) == 2)
+            if own >= total - own:
+                return a
+        return None
+
+    def _join(self, b: int, a: int) -> None:
+        """Make b part of a."""
+        self.members[a].extend(self.members.pop(b))
+        for mine, theirs in ((self.ahead, self.behind), (self.behind, self.ahead)):
+            for c in mine.pop(b):
+                theirs[c].discard(b)
+                if c != a:
+                    theirs[c].add(a)
+                    mine[a].add(c)
+        for e in self.nets_of.pop(b):
+            self.net_blocks[e].discard(b)
+            self.net_blocks[e].add(a)
+            self.nets_of[a].add(e)
+        for e in list(self.nets_of[a]):
+            if len(self.net_blocks[e]) == 1:
+                self.nets_of[a].discard(e)
+
+
+def _colocation_blocks(graph: DnnGraph) -> dict[int, int]:
+    """Return the block of each node: one per colocation class, one per node without a class."""
+    block_of_class: dict[int, int] = {}
+    block_of: dict[int, int] = {}
+    for i, node in enumerate(graph.nodes):
+        c = node.colocation_class
+        block_of[node.id] = i if c is None else block_of_class.setdefault(c, i)
+    return block_of
+
+
+def _fuse_cycles(block_of: dict[int, int], edges: list[tuple[int, int]]) -> dict[int, int]:
+    """Return `block_of` with blocks on a common cycle of `edges` made one."""
+    quotient: nx.DiGraph[int] = nx.DiGraph()
+    quotient.add_nodes_from(block_of.values())
+    quotient.add_edges_from((block_of[u], block_of[v]) for u, v in edges)
+    fused = {b: min(component) for component in nx.strongly_connected_components(quotient) for b in component}
+    return {v: fused[b] for v, b in block_of.items()}

@@ -1,0 +1,156 @@
+"""Run HiGHS on a PuLP model and say what came out of it; no other module talks to HiGHS.
+
+PuLP's own status calls a merely feasible answer at the time limit "Optimal" and hides the proven bound, so both are
+read from the HiGHS model itself. The wheel of HiGHS comes with PuLP's dependencies; no licence is needed.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+import pulp
+
+from solvers.result import SolveCancelled
+
+FEASIBILITY_TOLERANCE = 1e-9
+"""How far a row may be violated; models are scaled so that their numbers are near 1."""
+
+REPORT_SECONDS = 0.2
+"""Shortest time between two reports that bring no better solution."""
+
+
+@dataclass(frozen=True, slots=True)
+class MilpReport:
+    """The state of a running HiGHS: bounds on the objective, and a better solution when there is one."""
+
+    best: float | None
+    bound: float | None
+    solution: Callable[[pulp.LpVariable], float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MilpOutcome:
+    """How HiGHS ended: `bound` is proven, variables hold values only if `has_solution`."""
+
+    has_solution: bool
+    infeasible: bool
+    bound: float | None
+    cancelled: bool
+
+
+class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
+    """PuLP's HiGHS with a start solution and reports while it runs."""
+
+    def __init__(
+        self,
+        start: Mapping[pulp.LpVariable, float] | None,
+        on_report: Callable[[MilpReport], None] | None,
+        **options: Any,
+    ) -> None:
+        super().__init__(msg=False, **options)
+        self._start = start
+        self._on_report = on_report
+        self.cancelled: SolveCancelled | None = None
+        self.failed: BaseException | None = None
+
+    def callSolver(self, lp: pulp.LpProblem) -> None:  # noqa: N802 -- PuLP's name
+        """Run HiGHS on the model that PuLP has built."""
+        highs: highspy.Highs = lp.solverModel
+        if self._start is not None:
+            # HiGHS completes a partial start by solving for the variables it does not name.
+            columns = np.array([v.index for v in self._start], np.int32)
+            highs.setSolution(len(columns), columns, np.array(list(self._start.values()), np.float64))
+        if self._on_report is not None:
+            last_report = -math.inf
+
+            def watch(event: Any) -> None:
+                nonlocal last_report
+                improving = event.callback_type == highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution
+                now = time.monotonic()
+                if not improving and now - last_report < REPORT_SECONDS:
+                    return
+                last_report = now
+                output = event.data_out
+                column_values = list(output.mip_solution) if improving else None
+
+                def value_of(variable: pulp.LpVariable) -> float:
+                    assert column_values is not None
+                    return float(column_values[variable.index])
+
+                try:
+                    assert self._on_report is not None
+                    self._on_report(
+                        MilpReport(
+                            _finite(output.mip_primal_bound),
+                            _finite(output.mip_dual_bound),
+                            value_of if column_values else None,
+                        )
+                    )
+                except SolveCancelled as request:
+                    self.cancelled = request
+                except BaseException as error:  # it must not travel through HiGHS's C++; raised again afterwards
+                    self.failed = error
+
+            def interrupt(event: Any) -> None:
+                watch(event)
+                if (self.cancelled or self.failed) and event.data_in is not None:
+                    event.data_in.user_interrupt = True
+
+            highs.cbMipImprovingSolution.subscribe(watch)
+            highs.cbMipInterrupt.subscribe(interrupt)
+        highs.run()
+
+    def findSolutionValues(self, lp: pulp.LpProblem) -> tuple[int, int]:  # noqa: N802 -- PuLP's name
+        """Read the solution where there is one; without one PuLP would read rows that do not exist."""
+        if lp.solverModel.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            return pulp.LpStatusNotSolved, pulp.LpSolutionNoSolutionFound
+        status: tuple[int, int] = super().findSolutionValues(lp)
+        return status
+
+
+def run_highs(
+    model: pulp.LpProblem,
+    *,
+    time_limit_s: float | None,
+    gap: float,
+    start: Mapping[pulp.LpVariable, float] | None = None,
+    on_report: Callable[[MilpReport], None] | None = None,
+) -> MilpOutcome:
+    """Minimise `model` and leave the best values found in its variables; the bound is proven for the model.
+
+    `start` gives values to some or all integer variables. Stops at the relative `gap`, after `time_limit_s` seconds, or
+    when `on_report` raises SolveCancelled: the best solution and bound so far are then the answer.
+    """
+    solver = _WatchedHighs(
+        start,
+        on_report,
+        timeLimit=time_limit_s,
+        gapRel=gap,
+        gapAbs=FEASIBILITY_TOLERANCE,
+        mip_feasibility_tolerance=FEASIBILITY_TOLERANCE,
+        primal_feasibility_tolerance=FEASIBILITY_TOLERANCE,
+    )
+    model.solve(solver)
+    if solver.failed is not None:
+        raise solver.failed
+    highs: highspy.Highs = model.solverModel
+    info = highs.getInfo()
+    status = highs.getModelStatus()
+    infeasible = status in (
+        highspy.HighsModelStatus.kInfeasible,
+        highspy.HighsModelStatus.kUnboundedOrInfeasible,  # these models have bounded objectives
+    )
+    has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    # A model without integer variables is solved as a linear program, which has no such bound but its value.
+    is_linear = not model.isMIP()
+    solved = status == highspy.HighsModelStatus.kOptimal
+    bound = (info.objective_function_value if solved else -math.inf) if is_linear else info.mip_dual_bound
+    return MilpOutcome(has_solution, infeasible, _finite(bound), solver.cancelled is not None)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) and abs(value) < highspy.kHighsInf / 10 else None

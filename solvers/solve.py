@@ -1,0 +1,309 @@
+"""One entry to all solvers: `solve` picks the method, watches it, and has its answer judged by the evaluator.
+
+method   objectives            families              proof
+dp       throughput            chain                 optimal (dynamic programming over ideals)
+ip       throughput, gpipe     chain, convex, free   optimal, or the bound of HiGHS at the time limit
+auto     all                   all                   dp where it applies and fits in memory, else ip
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from solvers.bounds import why_infeasible, work_bound
+from solvers.contraction import Contraction, contract
+from solvers.costs import Objective, objective_value
+from solvers.deployment import Deployment
+from solvers.errors import PlacementError
+from solvers.graph import DnnGraph
+from solvers.result import (
+    PROOF_TOLERANCE,
+    OnProgress,
+    Progress,
+    SolveCancelled,
+    SolveResult,
+    SolveStatus,
+    relative_gap,
+)
+from solvers.split import Family, Split, check_split
+
+POLL_SECONDS = 0.05
+"""How often a running DP is looked at."""
+
+START_SECONDS = 5.0
+START_SHARE = 0.2
+"""An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from."""
+
+
+class MethodError(PlacementError):
+    """A method that does not exist or does not solve the problem it is asked to."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked, the same for every method."""
+
+    graph: DnnGraph
+    deployment: Deployment
+    objective: Objective
+    family: Family
+    time_limit_s: float | None
+    gap: float
+
+
+class Reporter:
+    """Turns what a method finds into Progress for the caller, and remembers the best of it."""
+
+    def __init__(self, problem: Problem, on_progress: OnProgress | None) -> None:
+        """Start the clock."""
+        self._problem, self._on_progress = problem, on_progress
+        self._started = time.monotonic()
+        self.split: Split | None = None
+        self.value_ms: float | None = None
+        self.lower_bound_ms: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the solve began."""
+        return time.monotonic() - self._started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the time limit, at least 0; None without a limit."""
+        limit = self._problem.time_limit_s
+        return None if limit is None else max(0.0, limit - self.seconds)
+
+    def found(self, split: Split) -> bool:
+        """Judge a split by the evaluator and keep it if it is valid and better; say whether it was kept."""
+        problem = self._problem
+        value = objective_value(problem.graph, problem.deployment, split, problem.objective)
+        if value is None or (self.value_ms is not None and value >= self.value_ms):
+            return False
+        if check_split(problem.graph, problem.deployment, split, problem.family):
+            return False
+        self.split, self.value_ms = split, value
+        return True
+
+    def proved(self, lower_bound_ms: float) -> None:
+        """Take over a lower bound that is better than the one known."""
+        if self.lower_bound_ms is None or lower_bound_ms > self.lower_bound_ms:
+            self.lower_bound_ms = lower_bound_ms
+
+    def report(self, phase: str, new_split: bool = False) -> None:
+        """Tell the caller where things stand; SolveCancelled travels through here."""
+        if self._on_progress is not None:
+            split = self.split if new_split else None
+            self._on_progress(Progress(self.seconds, self.value_ms, self.lower_bound_ms, phase, split))
+
+    def result(self, method: str, *, infeasible: str | None = None, message: str = "") -> SolveResult:
+        """Return the best known as an answer; `infeasible` says why there is provably none."""
+        problem = self._problem
+        if infeasible is not None:
+            status, message = SolveStatus.INFEASIBLE, infeasible
+        elif self.split is None:
+            status = SolveStatus.UNKNOWN
+        else:
+            gap = relative_gap(self.value_ms, self.lower_bound_ms)
+            proven = gap is not None and gap <= PROOF_TOLERANCE
+            status = SolveStatus.OPTIMAL if proven else SolveStatus.FEASIBLE
+        bound = self.lower_bound_ms
+        if bound is not None and self.value_ms is not None:
+            bound = min(bound, self.value_ms)  # a bound above the value is rounding
+        return SolveResult(
+            status=status,
+            method=method,
+            objective=problem.objective,
+            family=problem.family,
+            split=self.split,
+            value_ms=self.value_ms,
+            lower_bound_ms=None if infeasible is not None else bound,
+            runtime_s=self.seconds,
+            message=message,
+        )
+
+
+def solve(
+    graph: DnnGraph,
+    deployment: Deployment,
+    *,
+    objective: Objective = Objective.THROUGHPUT,
+    method: str = "auto",
+    family: Family = Family.CHAIN,
+    time_limit_s: float | None = None,
+    gap: float = 0.0,
+    on_progress: OnProgress | None = None,
+) -> SolveResult:
+    """Return the best split found with its proven bound, for one objective and family of splits.
+
+    Stops at the relative `gap` or after `time_limit_s` seconds. `on_progress` is called while the solve runs, from
+    the calling thread; raising SolveCancelled in it ends the solve with the best answer so far. Raises MethodError
+    for an unknown method, or one that does not fit the objective, family or graph.
+
+    >>> from solvers.graph import Node, Edge
+    >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
+    >>> solve(g, Deployment(2)).value_ms
+    3.5
+    """
+    run = _choose(graph, objective, method, family)
+    problem = Problem(graph, deployment, objective, family, time_limit_s, gap)
+    reporter = Reporter(problem, on_progress)
+    contraction = contract(graph, family, deployment, join_idle=objective is Objective.THROUGHPUT)
+    reason = why_infeasible(graph, contraction, deployment)
+    if reason is not None:
+        return reporter.result(method, infeasible=reason)
+    reporter.proved(work_bound(contraction, deployment))
+    try:
+        return run(problem, contraction, reporter)
+    except SolveCancelled:
+        return reporter.result(method, message="Cancelled; the best plan so far is kept.")
+
+
+Run = Callable[[Problem, Contraction, Reporter], SolveResult]
+
+
+def _choose(graph: DnnGraph, objective: Objective, method: str, family: Family) -> Run:
+    """Return the function that runs a method, or raise MethodError."""
+    if method not in METHODS:
+        raise MethodError(f"There is no method '{method}'; choose one of {', '.join(METHODS)}.")
+    if objective is Objective.GPIPE and not graph.is_training:
+        raise MethodError("GPipe is a training schedule and this graph has no backward nodes; choose throughput.")
+    if method == "auto":
+        return _solve_by_dp_then_ip if objective is Objective.THROUGHPUT and family is Family.CHAIN else _solve_by_ip
+    if method == "dp" and objective is not Objective.THROUGHPUT:
+        raise MethodError(f"Method dp does not solve objective {objective}; choose ip or auto.")
+    if method == "dp" and family is not Family.CHAIN:
+        raise MethodError(f"Method dp finds chain splits, not {family} ones; choose ip or auto.")
+    return METHODS[method]
+
+
+def _run_dp(
+    contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None, *, proves: bool
+) -> bool:
+    """Run the DP for at most `seconds`; its plans go to the reporter, and its bounds if it `proves` the problem.
+
+    Returns whether it proved that there is no chain split.
+    """
+    from solvers.throughput_dp import ChainSearch  # numba loads here, when it is needed
+
+    search = ChainSearch(contraction, problem.deployment)
+    known: dict[int, int] | None = None
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            search.run()
+        except BaseException as error:  # raised again in the calling thread
+            failures.append(error)
+
+    def take_over() -> bool:
+        nonlocal known
+        if proves and search.lower_bound_ms < math.inf:
+            reporter.proved(search.lower_bound_ms)
+        if search.device_of_block is None or search.device_of_block is known:
+            return False
+        known = search.device_of_block
+        return reporter.found(Split.from_device_of(contraction.device_of(known), problem.deployment))
+
+    thread = threading.Thread(target=run, name="chain search", daemon=True)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(POLL_SECONDS)
+            reporter.report(search.phase, take_over())
+            if deadline is not None and time.monotonic() > deadline:
+                search.stop()
+    finally:
+        search.stop()
+        thread.join()
+    if failures:
+        raise failures[0]
+    if take_over():
+        reporter.report(search.phase, new_split=True)
+    return search.lower_bound_ms == math.inf
+
+
+def _solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    if _run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True):
+        return reporter.result("dp", infeasible=_no_split_fits(problem))
+    result = reporter.result("dp")
+    if result.status is SolveStatus.OPTIMAL:
+        return result
+    return replace(result, message="Stopped before the optimum was proven; method ip may get further.")
+
+
+def _solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    left = reporter.seconds_left
+    if _run_dp(contraction, problem, reporter, None if left is None else left / 2, proves=True):
+        return reporter.result("dp", infeasible=_no_split_fits(problem))
+    result = reporter.result("dp")
+    if result.status is SolveStatus.OPTIMAL or reporter.seconds_left == 0:
+        return result
+    return _run_ip(problem, contraction, reporter, "dp, then ip")
+
+
+def _solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    """Start the integer program from the DP's chain, which is a split of every family."""
+    left = reporter.seconds_left
+    seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
+    chain = contract(problem.graph, Family.CHAIN, problem.deployment)
+    if why_infeasible(problem.graph, chain, problem.deployment) is None:
+        _run_dp(chain, problem, reporter, seconds, proves=False)
+    return _run_ip(problem, contraction, reporter, "ip")
+
+
+def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:
+    from solvers.milp import MilpReport, run_highs
+    from solvers.throughput_ip import throughput_model  # PuLP and HiGHS load here, when they are needed
+
+    reporter.report("building the integer program")
+    bound = reporter.lower_bound_ms or 0.0
+    model = throughput_model(
+        problem.graph,
+        problem.deployment,
+        contraction,
+        problem.family,
+        problem.objective,
+        scale_ms=reporter.value_ms or bound,
+        lower_bound_ms=bound,
+    )
+
+    def watch(report: MilpReport) -> None:
+        if report.bound is not None:
+            reporter.proved(report.bound * model.scale_ms)
+        better = report.solution is not None and reporter.found(model.read_split(report.solution))
+        reporter.report("integer program", better)
+
+    start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
+    outcome = run_highs(
+        model.problem, time_limit_s=reporter.seconds_left, gap=problem.gap, start=start, on_report=watch
+    )
+    if outcome.infeasible:
+        return reporter.result(method, infeasible=_no_split_fits(problem))
+    if outcome.bound is not None:
+        reporter.proved(outcome.bound * model.scale_ms)
+    if outcome.has_solution:
+        reporter.found(model.read_split(lambda variable: variable.value()))
+    if outcome.cancelled:
+        raise SolveCancelled
+    message = ""
+    if reporter.split is None:
+        message = "No plan was found in time; allow more time, or more memory."
+    return reporter.result(method, message=message)
+
+
+def _no_split_fits(problem: Problem) -> str:
+    """Say what a search that found no split has proven."""
+    memory = problem.deployment.memory_bytes
+    size = "" if memory is None else f" of {memory / 2**30:.3g} GiB"
+    wider = "" if problem.family is Family.FREE else f" No {problem.family} split fits, a freer family may."
+    return (
+        "The nodes fit in total, but no way to share them keeps every one of the "
+        f"{problem.deployment.num_accelerators} accelerators{size} within its memory; "
+        f"add memory, an accelerator or a CPU.{wider}"
+    )
+
+
+METHODS: dict[str, Run] = {"auto": _solve_by_dp_then_ip, "dp": _solve_by_dp, "ip": _solve_by_ip}

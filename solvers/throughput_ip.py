@@ -1,0 +1,353 @@
+"""Minimise max-load or the GPipe period by integer programming: chain, convex or free splits.
+
+Every family says which blocks are on which device through its own 0/1 variables; the costs on top are the same.
+
+chain   a[b, j] = 1 if block b is in one of the first j stages: a[b, j] <= a[b, j+1], and a[u, j] >= a[v, j] for an
+        edge u -> v. Block b is in stage j where a steps up. Stages have an order, so there is no symmetry between
+        accelerators. With CPUs a stage is either kind: y[j] = 1 makes stage j a CPU.
+convex  x[b, d] = 1 if block b is on device d, and per device z[v] >= x[v], z[v] <= z[u], z[v] <= x[v] - x[u] + 1 for
+        each forward edge u -> v: z marks what can still come before a node of the device, so no path leaves it and
+        returns (Tarnawski et al., NeurIPS 2020, lemma 4.1; z may be continuous).
+free    x[b, d] alone.
+
+For convex and free splits identical devices are numbered by their first block in order of work: the i-th heaviest
+block is on one of the devices 0 .. i.
+
+    minimise T   subject to   T >= sum_b p_b x[b, d] + sum_e w_e cut[e, d]    for each accelerator d
+                              T >= sum_b q_b x[b, d]                          for each CPU d
+                              sum_b m_b x[b, d] <= M                          for each accelerator d
+    where cut[e, d] >= x[b, d] - x[b', d] for the ends of hyperedge e.
+
+For GPipe T = T_forward + T_backward, with a row for each pass; a received tensor belongs to the forward pass if a
+forward reader is on the device. All times are divided by a scale near the optimum and memory by M.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pulp
+
+from solvers.contraction import Contraction
+from solvers.costs import Objective
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.split import Family, Split, pipeline_order
+
+Expression = Any
+"""A PuLP variable, an affine expression of some, or a number."""
+
+
+@dataclass
+class ThroughputModel:
+    """The integer program of one graph: run it, then read a split from its variables.
+
+    `problem` minimises `value_ms / scale_ms`. `accelerator` and `cpu` hold a column per stage or device: how much of
+    each block is on it. `integers` are the 0/1 variables that decide the split; see `start_values`.
+    """
+
+    problem: pulp.LpProblem
+    scale_ms: float
+    family: Family
+    contraction: Contraction
+    deployment: Deployment
+    accelerator: list[list[Expression]] = field(default_factory=list)
+    cpu: list[list[Expression]] = field(default_factory=list)
+    prefix: list[list[Expression]] = field(default_factory=list)
+    cpu_stage: list[Expression] = field(default_factory=list)
+
+    def start_values(self, graph: DnnGraph, split: Split) -> dict[pulp.LpVariable, float]:
+        """Return values of the integer variables that describe a valid split of the model's family."""
+        device_of = split.device_of()
+        blocks = range(self.contraction.num_blocks)
+        device = [device_of[self.contraction.members[b][0]] for b in blocks]
+        if self.family is Family.CHAIN:
+            return self._chain_start(graph, split, device)
+        device = self._numbered_by_first_block(device)
+        columns = self.accelerator + self.cpu
+        return {
+            columns[d][b]: float(device[b] == d)
+            for d in range(self.deployment.num_devices)
+            for b in blocks
+            if isinstance(columns[d][b], pulp.LpVariable)
+        }
+
+    def read_split(self, value: Any) -> Split:
+        """Return the split described by `value(variable)`."""
+
+        def is_set(expression: Expression) -> bool:
+            if isinstance(expression, pulp.LpVariable):
+                return bool(value(expression) > 0.5)
+            return bool(expression > 0.5)
+
+        device_of_block: dict[int, int] = {}
+        k = self.deployment.num_accelerators
+        if self.family is not Family.CHAIN:
+            for d, column in enumerate(self.accelerator + self.cpu):
+                device_of_block.update({b: d for b, x in enumerate(column) if is_set(x)})
+        else:
+            used = {False: 0, True: k}
+            for j in range(self.deployment.num_devices):
+                on_cpu = bool(self.cpu_stage) and is_set(self.cpu_stage[j])
+                for b, a in enumerate(self.prefix):
+                    if is_set(a[j + 1]) and not is_set(a[j]):
+                        device_of_block[b] = used[on_cpu]
+                used[on_cpu] += 1
+        return Split.from_device_of(self.contraction.device_of(device_of_block), self.deployment)
+
+    def _chain_start(self, graph: DnnGraph, split: Split, device: list[int]) -> dict[pulp.LpVariable, float]:
+        order = list(pipeline_order(graph, split) or ())
+        assert order, "a chain model starts from a chain split"
+        order += [d for d in range(self.deployment.num_devices) if d not in order]
+        stage = {d: j for j, d in enumerate(order)}
+        values = {
+            a[j]: float(stage[device[b]] < j)
+            for b, a in enumerate(self.prefix)
+            for j in range(len(order))
+            if isinstance(a[j], pulp.LpVariable)
+        }
+        for j, y in enumerate(self.cpu_stage):
+            values[y] = float(self.deployment.is_cpu(order[j]))
+        return values
+
+    def _numbered_by_first_block(self, device: list[int]) -> list[int]:
+        """Renumber devices of each kind in the order that breaks the model's symmetry."""
+        k = self.deployment.num_accelerators
+        number: dict[int, int] = {}
+        used = {False: 0, True: k}
+        for b in _by_work(self.contraction):
+            if device[b] not in number:
+                on_cpu = device[b] >= k
+                number[device[b]] = used[on_cpu]
+                used[on_cpu] += 1
+        return [number[d] for d in device]
+
+
+def throughput_model(
+    graph: DnnGraph,
+    deployment: Deployment,
+    contraction: Contraction,
+    family: Family,
+    objective: Objective,
+    *,
+    scale_ms: float,
+    lower_bound_ms: float,
+) -> ThroughputModel:
+    """Return the program of the module's formulation.
+
+    `scale_ms` is a value near the optimum, `lower_bound_ms` a proven bound on it. For the GPipe objective the
+    contraction must keep idle blocks apart.
+    """
+    scale_ms = scale_ms if scale_ms > 0 else 1.0
+    problem = pulp.LpProblem("placement", pulp.LpMinimize)
+    model = ThroughputModel(problem, scale_ms, family, contraction, deployment)
+    if family is Family.CHAIN:
+        _add_stages(model)
+    else:
+        _add_devices(model)
+        if family is Family.CONVEX:
+            _add_convexity(model, graph)
+    _add_memory(model)
+    if objective is Objective.GPIPE:
+        _add_gpipe_objective(model, graph, lower_bound_ms)
+    else:
+        _add_max_load_objective(model, lower_bound_ms)
+    return model
+
+
+def _by_work(contraction: Contraction) -> list[int]:
+    """Blocks, those with the most work first."""
+    work = np.where(np.isfinite(contraction.accelerator_ms), contraction.accelerator_ms, contraction.cpu_ms)
+    return [int(b) for b in np.argsort(-work, kind="stable")]
+
+
+def _binary(problem: pulp.LpProblem, name: str) -> pulp.LpVariable:
+    return problem.add_variable(name, 0, 1, cat=pulp.LpBinary)
+
+
+def _add_stages(model: ThroughputModel) -> None:
+    """Prefix variables of a chain, and from them a column per stage and kind of device."""
+    problem, contraction, deployment = model.problem, model.contraction, model.deployment
+    blocks, stages = range(contraction.num_blocks), range(deployment.num_devices)
+    last = deployment.num_devices
+    for b in blocks:
+        inner = [_binary(problem, f"a_{b}_{j}") for j in range(1, last)]
+        model.prefix.append([0, *inner, 1])
+    a = model.prefix
+    for j in range(1, last):
+        for b in blocks:
+            # A block in the first j stages is in the first j + 1 stages.
+            if j + 1 < last:
+                problem += a[b][j] <= a[b][j + 1], f"prefix_{b}_{j}"
+        for u, v in contraction.edges:
+            # Data flows forwards.
+            problem += a[u][j] >= a[v][j], f"order_{u}_{v}_{j}"
+    stage = [[a[b][j + 1] - a[b][j] for b in blocks] for j in stages]
+    cpu_only = np.isinf(contraction.accelerator_ms)
+    if not deployment.num_cpus:
+        model.accelerator = stage
+        return
+    model.cpu_stage = [_binary(problem, f"y_{j}") for j in stages]
+    problem += pulp.lpSum(model.cpu_stage) == deployment.num_cpus, "number_of_cpus"
+    for j in stages:
+        on_cpu = [problem.add_variable(f"c_{b}_{j}", 0, 1) for b in blocks]
+        for b in blocks:
+            # A block of a stage is on the stage's kind of device.
+            problem += on_cpu[b] <= stage[j][b], f"cpu_part_{b}_{j}"
+            problem += on_cpu[b] <= model.cpu_stage[j], f"cpu_kind_{b}_{j}"
+            problem += stage[j][b] - on_cpu[b] <= 1 - model.cpu_stage[j], f"accelerator_kind_{b}_{j}"
+            if cpu_only[b]:
+                problem += on_cpu[b] == stage[j][b], f"cpu_only_{b}_{j}"
+        model.cpu.append(on_cpu)
+        model.accelerator.append([stage[j][b] - on_cpu[b] for b in blocks])
+
+
+def _add_devices(model: ThroughputModel) -> None:
+    """One 0/1 variable per block and device; identical devices are numbered by their first block."""
+    problem, contraction, deployment = model.problem, model.contraction, model.deployment
+    rank = {b: r for r, b in enumerate(_by_work(contraction))}
+    cpu_only = np.isinf(contraction.accelerator_ms)
+
+    def column(d: int, first: int) -> list[Expression]:
+        on_accelerator = not deployment.is_cpu(d)
+        return [
+            0 if d - first > rank[b] or (on_accelerator and cpu_only[b]) else _binary(problem, f"x_{b}_{d}")
+            for b in range(contraction.num_blocks)
+        ]
+
+    k = deployment.num_accelerators
+    model.accelerator = [column(d, 0) for d in range(k)]
+    model.cpu = [column(d, k) for d in range(k, deployment.num_devices)]
+    for b in range(contraction.num_blocks):
+        model.problem += pulp.lpSum(x[b] for x in model.accelerator + model.cpu) == 1, f"somewhere_{b}"
+
+
+def _add_convexity(model: ThroughputModel, graph: DnnGraph) -> None:
+    """No forward path leaves a device and comes back."""
+    block_of = {v: b for b, members in enumerate(model.contraction.members) for v in members}
+    edges = [
+        (e.source, e.target)
+        for e in graph.edges
+        if not graph.node_by_id[e.source].is_backward and not graph.node_by_id[e.target].is_backward
+    ]
+    ends = sorted({v for edge in edges for v in edge})
+    for d, x in enumerate(model.accelerator + model.cpu):
+        z = {v: model.problem.add_variable(f"z_{v}_{d}".replace("-", "n"), 0, 1) for v in ends}
+        for v in ends:
+            model.problem += z[v] >= x[block_of[v]], f"before_{v}_{d}"
+        for u, v in edges:
+            model.problem += z[v] <= z[u], f"before_before_{u}_{v}_{d}"
+            if block_of[u] != block_of[v]:
+                model.problem += z[v] <= x[block_of[v]] - x[block_of[u]] + 1, f"no_return_{u}_{v}_{d}"
+
+
+def _add_memory(model: ThroughputModel) -> None:
+    """The nodes on an accelerator fit in its memory."""
+    memory, size = model.deployment.memory_bytes, model.contraction.memory_bytes
+    if memory is None:
+        return
+    for d, x in enumerate(model.accelerator):
+        if memory > 0:
+            used = pulp.lpSum(size[b] / memory * x[b] for b in range(len(x)) if size[b] > 0)
+            model.problem += used <= 1, f"memory_{d}"
+        else:
+            model.problem += pulp.lpSum(x[b] for b in range(len(x)) if size[b] > 0) <= 0, f"memory_{d}"
+
+
+def _add_max_load_objective(model: ThroughputModel, lower_bound_ms: float) -> None:
+    """T is at least the load of every device."""
+    contraction, problem, scale = model.contraction, model.problem, model.scale_ms
+    total = problem.add_variable("T", lower_bound_ms / scale)
+    problem += total
+    for d, x in enumerate(model.accelerator):
+        load = _compute(contraction.accelerator_ms, x, scale)
+        for e, hyperedge in enumerate(contraction.hyperedges):
+            cut = problem.add_variable(f"cut_{e}_{d}", 0, 1)
+            _require_if_cut(problem, cut, x, hyperedge.blocks[0], hyperedge.blocks[1:], f"{e}_{d}")
+            load.append(hyperedge.weight_ms / scale * cut)
+        problem += total >= pulp.lpSum(load), f"load_accelerator_{d}"
+    for d, x in enumerate(model.cpu):
+        problem += total >= pulp.lpSum(_compute(contraction.cpu_ms, x, scale)), f"load_cpu_{d}"
+
+
+def _add_gpipe_objective(model: ThroughputModel, graph: DnnGraph, lower_bound_ms: float) -> None:
+    """T_forward and T_backward are at least every device's time in that pass; their sum is the objective."""
+    problem, scale, members = model.problem, model.scale_ms, model.contraction.members
+    longest = [problem.add_variable(f"T_{name}", 0) for name in ("forward", "backward")]
+    problem += longest[0] + longest[1]
+    problem += longest[0] + longest[1] >= lower_bound_ms / scale, "lower_bound"
+
+    def per_block(on_accelerator: bool, is_backward: bool) -> np.ndarray:
+        return np.array(
+            [
+                sum(
+                    node.accelerator_ms if on_accelerator else node.cpu_ms
+                    for node in (graph.node_by_id[v] for v in ids)
+                    if node.is_backward == is_backward
+                )
+                for ids in members
+            ]
+        )
+
+    tensors = _tensors(graph, model.contraction)
+    for kind, columns in (("accelerator", model.accelerator), ("cpu", model.cpu)):
+        for d, x in enumerate(columns):
+            loads = [_compute(per_block(kind == "accelerator", is_backward), x, scale) for is_backward in (False, True)]
+            for e, ((writer, is_backward, forward, backward), weight) in enumerate(tensors):
+                if kind == "cpu":
+                    continue
+                own = problem.add_variable(f"own_{e}_{d}", 0, 1)
+                name = f"{e}_{d}"
+                if is_backward:
+                    _require_if_cut(problem, own, x, writer, backward, name)
+                else:
+                    _require_if_cut(problem, own, x, writer, forward, name)
+                    late = problem.add_variable(f"late_{e}_{d}", 0, 1)
+                    for r in backward:
+                        problem += own >= x[writer] - x[r], f"send_for_backward_{name}_{r}"
+                        problem += (
+                            late >= x[r] - x[writer] - pulp.lpSum(x[f] for f in forward),
+                            f"receive_in_backward_{name}_{r}",
+                        )
+                    loads[1].append(weight / scale * late)
+                loads[is_backward].append(weight / scale * own)
+            for name, total, load in zip(("forward", "backward"), longest, loads, strict=True):
+                problem += total >= pulp.lpSum(load), f"{name}_{kind}_{d}"
+
+
+def _compute(time_ms: Any, x: list[Expression], scale: float) -> list[Expression]:
+    """Terms of the compute time of a column; blocks that cannot be there have no variable."""
+    return [float(time_ms[b]) / scale * x[b] for b in range(len(x)) if np.isfinite(time_ms[b]) and time_ms[b] > 0]
+
+
+def _require_if_cut(
+    problem: pulp.LpProblem,
+    cut: pulp.LpVariable,
+    x: list[Expression],
+    writer: int,
+    readers: tuple[int, ...],
+    name: str,
+) -> None:
+    """Cut is 1 when some of the blocks are in column x and some are not."""
+    for r in readers:
+        problem += cut >= x[writer] - x[r], f"out_{name}_{r}"
+        problem += cut >= x[r] - x[writer], f"in_{name}_{r}"
+
+
+Tensor = tuple[int, bool, tuple[int, ...], tuple[int, ...]]
+"""Block of the writer, whether it is a backward node, blocks of other forward readers, of other backward readers."""
+
+
+def _tensors(graph: DnnGraph, contraction: Contraction) -> list[tuple[Tensor, float]]:
+    """Tensors read outside their block, equal ones merged, with their transfer time in ms."""
+    block_of = {v: b for b, members in enumerate(contraction.members) for v in members}
+    weights: dict[Tensor, float] = defaultdict(float)
+    for node in graph.nodes:
+        home = block_of[node.id]
+        forward = {block_of[v] for v in graph.readers[node.id] if not graph.node_by_id[v].is_backward} - {home}
+        backward = {block_of[v] for v in graph.readers[node.id] if graph.node_by_id[v].is_backward} - {home}
+        if (forward or backward) and node.transfer_ms > 0:
+            key = (home, node.is_backward, tuple(sorted(forward)), tuple(sorted(backward)))
+            weights[key] += node.transfer_ms
+    return list(weights.items())

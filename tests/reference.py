@@ -1,0 +1,33 @@
+"""Slow, obvious answers that the solvers are held against."""
+
+import itertools
+from collections.abc import Iterator
+
+from solvers.costs import Objective, objective_value
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.split import Family, Split, check_split
+
+
+def colocated_sets(graph: DnnGraph) -> list[tuple[int, ...]]:
+    """Return the node ids that must move together: a colocation class, or a node without one."""
+    alone = [(node.id,) for node in graph.nodes if node.colocation_class is None]
+    return [*graph.colocation_members.values(), *alone]
+
+
+def all_splits(graph: DnnGraph, deployment: Deployment) -> Iterator[Split]:
+    """Yield every split that keeps colocation classes together, valid or not."""
+    sets = colocated_sets(graph)
+    for devices in itertools.product(range(deployment.num_devices), repeat=len(sets)):
+        device_of = {v: d for ids, d in zip(sets, devices, strict=True) for v in ids}
+        yield Split.from_device_of(device_of, deployment)
+
+
+def best_value(graph: DnnGraph, deployment: Deployment, family: Family, objective: Objective) -> float | None:
+    """Return the optimum in ms over all valid splits of a family; None when there is none."""
+    values = (
+        objective_value(graph, deployment, split, objective)
+        for split in all_splits(graph, deployment)
+        if not check_split(graph, deployment, split, family)
+    )
+    return min((value for value in values if value is not None), default=None)

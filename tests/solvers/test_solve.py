@@ -1,0 +1,240 @@
+"""Solvers agree with brute force on small graphs and with the known optima of the paper's workloads."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import event, given, settings
+
+from solvers import solve as solve_module
+from solvers.bounds import why_infeasible
+from solvers.contraction import contract
+from solvers.costs import Objective, objective_value
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.graph_json import read_graph
+from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
+from solvers.solve import MethodError, Problem, Reporter, solve
+from solvers.split import Family, check_split
+from tests.graphs import chain, convex_witness, dag, random_dag, small_graphs, training_chain
+from tests.reference import best_value
+
+Instance = tuple[DnnGraph, Deployment]
+
+
+def assert_optimal(result: SolveResult, instance: Instance, best: float | None) -> None:
+    """The result is `best`, proven, and its split is what the evaluator says it is."""
+    graph, deployment = instance
+    if best is None:
+        assert result.status is SolveStatus.INFEASIBLE
+        assert result.split is None
+        assert result.message.endswith(".")
+        return
+    assert result.status is SolveStatus.OPTIMAL, result
+    assert result.value_ms == pytest.approx(best, rel=1e-6, abs=1e-9)
+    assert result.lower_bound_ms == pytest.approx(best, rel=1e-6, abs=1e-9)
+    assert result.split is not None
+    assert not check_split(graph, deployment, result.split, result.family)
+    assert objective_value(graph, deployment, result.split, result.objective) == result.value_ms
+
+
+def solve_by_ip_alone(instance: Instance, family: Family, objective: Objective) -> SolveResult:
+    """Run the integer program without the DP's plan, so that a model that is too tight shows."""
+    graph, deployment = instance
+    problem = Problem(graph, deployment, objective, family, None, 0.0)
+    contraction = contract(graph, family, deployment, join_idle=objective is Objective.THROUGHPUT)
+    reporter = Reporter(problem, None)
+    reason = why_infeasible(graph, contraction, deployment)
+    if reason is not None:
+        return reporter.result("ip", infeasible=reason)
+    return solve_module._run_ip(problem, contraction, reporter, "ip")
+
+
+@given(small_graphs(max_nodes=5))
+@settings(max_examples=250)
+def test_dp_equals_brute_force(instance: Instance) -> None:
+    event(f"training: {instance[0].is_training}")
+    best = best_value(*instance, Family.CHAIN, Objective.THROUGHPUT)
+    assert_optimal(solve(*instance, method="dp"), instance, best)
+
+
+@given(small_graphs(max_nodes=7, max_accelerators=2, max_cpus=2, colocation=False, backward=False, unsupported=False))
+@settings(max_examples=60)
+def test_dp_equals_brute_force_on_larger_inference_graphs(instance: Instance) -> None:
+    best = best_value(*instance, Family.CHAIN, Objective.THROUGHPUT)
+    assert_optimal(solve(*instance, method="dp"), instance, best)
+
+
+@given(small_graphs(max_nodes=4))
+@settings(max_examples=60)
+def test_ip_equals_brute_force_in_every_family(instance: Instance) -> None:
+    previous: float | None = None
+    for family in Family:
+        best = best_value(*instance, family, Objective.THROUGHPUT)
+        assert_optimal(solve_by_ip_alone(instance, family, Objective.THROUGHPUT), instance, best)
+        assert_optimal(solve(*instance, method="ip", family=family), instance, best)
+        if previous is not None:
+            assert best is not None
+            assert best <= previous  # chain splits are convex, convex splits are free
+        previous = best
+
+
+@given(small_graphs(max_nodes=4, backward=True))
+@settings(max_examples=40)
+def test_gpipe_ip_equals_brute_force_in_every_family(instance: Instance) -> None:
+    for family in Family:
+        best = best_value(*instance, family, Objective.GPIPE)
+        assert_optimal(solve_by_ip_alone(instance, family, Objective.GPIPE), instance, best)
+
+
+@given(small_graphs(max_nodes=5))
+@settings(max_examples=60)
+def test_preparation_keeps_the_optimum(instance: Instance) -> None:
+    graph, deployment = instance
+    for family in Family:
+        prepared = contract(graph, family, deployment)
+        assert sorted(v for members in prepared.members for v in members) == sorted(graph.node_by_id)
+        if family is Family.CHAIN:
+            assert all(a < b for a, b in prepared.edges)
+
+
+def test_witness_where_convex_beats_chain() -> None:
+    values = [solve(convex_witness(), Deployment(2), family=family).value_ms for family in Family]
+    assert values == [5.0, 4.0, 4.0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_more_memory_or_bandwidth_never_hurts(seed: int) -> None:
+    graph = random_dag(seed, num_nodes=10)
+    memory = sum(node.memory_bytes for node in graph.nodes)
+    by_memory = [solve(graph, Deployment(3, 1, share * memory)).value_ms for share in (0.2, 0.4, 0.6, 1.0)]
+    assert by_memory == sorted(by_memory, reverse=True)
+    by_bandwidth = [solve(graph.with_bandwidth_factor(f), Deployment(3)).value_ms for f in (0.5, 1, 2, 4)]
+    assert by_bandwidth == sorted(by_bandwidth, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("deployment", "words"),
+    [
+        (Deployment(0), "no devices"),
+        (Deployment(2, memory_bytes=2.5 * 2**30), r"needs 6\.0 GiB, 2 x 2\.5 GiB available"),
+        (Deployment(9, memory_bytes=1 * 2**30), r"node 1 needs 2\.0 GiB, an accelerator has 1\.0 GiB"),
+        (Deployment(2, memory_bytes=3.5 * 2**30), "fit in total"),
+    ],
+)
+def test_infeasible_says_why(deployment: Deployment, words: str) -> None:
+    graph = dag((1, 1, 1), ((1, 2), (2, 3)), memory_bytes=2 * 2**30)
+    result = solve(graph, deployment)
+    assert result.status is SolveStatus.INFEASIBLE
+    assert result.value_ms is None
+    assert result.lower_bound_ms is None
+    assert re.search(words, result.message, re.IGNORECASE), result.message
+
+
+def test_unsupported_node_without_cpu_is_named() -> None:
+    graph, _ = small_unsupported()
+    result = solve(graph, Deployment(2))
+    assert result.status is SolveStatus.INFEASIBLE
+    assert "ode 2 runs on no device" in result.message
+
+
+def small_unsupported() -> Instance:
+    """A chain whose second node runs on CPUs only."""
+    from dataclasses import replace
+
+    graph = chain((1, 1, 1))
+    nodes = tuple(replace(node, runs_on_accelerator=node.id != 2) for node in graph.nodes)
+    return DnnGraph(nodes, graph.edges), Deployment(2, 1)
+
+
+def test_unknown_and_unsuitable_methods_are_named() -> None:
+    graph = chain((1, 1))
+    with pytest.raises(MethodError, match="no method 'magic'"):
+        solve(graph, Deployment(1), method="magic")
+    with pytest.raises(MethodError, match="chain splits"):
+        solve(graph, Deployment(1), method="dp", family=Family.FREE)
+    with pytest.raises(MethodError, match="no backward nodes"):
+        solve(graph, Deployment(1), objective=Objective.GPIPE)
+    with pytest.raises(MethodError, match="does not solve objective gpipe"):
+        solve(training_chain((1,), (1,)), Deployment(1), method="dp", objective=Objective.GPIPE)
+
+
+@pytest.mark.parametrize("method", ["dp", "ip"])
+def test_progress_brackets_the_optimum_and_bounds_only_rise(method: str) -> None:
+    graph, deployment = random_dag(3, num_nodes=14), Deployment(4)
+    reports: list[Progress] = []
+    result = solve(graph, deployment, method=method, on_progress=reports.append)
+    assert reports
+    assert result.value_ms is not None
+    bounds = [r.lower_bound_ms for r in reports if r.lower_bound_ms is not None]
+    incumbents = [r.incumbent_ms for r in reports if r.incumbent_ms is not None]
+    assert bounds == sorted(bounds)
+    assert incumbents == sorted(incumbents, reverse=True)
+    assert all(bound <= result.value_ms * (1 + 1e-9) for bound in bounds)
+    assert any(r.split is not None for r in reports)
+    assert [r.seconds for r in reports] == sorted(r.seconds for r in reports)
+
+
+@pytest.mark.parametrize("method", ["dp", "ip"])
+def test_cancelling_keeps_what_is_known(method: str) -> None:
+    graph, deployment = random_dag(5, num_nodes=30, edge_probability=0.1), Deployment(4)
+
+    def cancel(progress: Progress) -> None:
+        raise SolveCancelled
+
+    result = solve(graph, deployment, method=method, on_progress=cancel)
+    assert result.status in (SolveStatus.UNKNOWN, SolveStatus.FEASIBLE, SolveStatus.OPTIMAL)
+    assert "ancelled" in result.message
+    assert result.lower_bound_ms is not None
+
+
+def test_time_limit_returns_the_incumbent_and_its_bound() -> None:
+    graph = random_dag(1, num_nodes=60, edge_probability=0.05)
+    result = solve(graph, Deployment(6), method="ip", family=Family.FREE, time_limit_s=2.0)
+    assert result.value_ms is not None
+    assert result.lower_bound_ms is not None
+    assert 0 < result.lower_bound_ms <= result.value_ms
+    assert result.gap == pytest.approx((result.value_ms - result.lower_bound_ms) / result.value_ms)
+
+
+KNOWN = (
+    "bert24_layer_inference",
+    "bert24_layer_training",
+    "bert_l-3_operator_inference",
+    "bert_l-3_operator_training",
+    "bert_l-6_operator_inference",
+    "gnmt_layer_inference",
+    "inceptionv3_layer_inference",
+    "resnet50_layer_inference",
+    "resnet50_layer_training",
+    "resnet50_operator_inference",
+)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_chain_optima_of_the_paper(paper_workloads: Path, name: str) -> None:
+    known = json.loads((paper_workloads / "known_results.json").read_text())["throughput"][name]
+    graph, deployment = read_graph(paper_workloads / "throughput" / f"{name}.json")
+    result = solve(graph, deployment, method="dp")
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.value_ms == pytest.approx(known["chain_optimum_ms"], abs=1e-3)
+    assert result.split is not None
+    assert not check_split(graph, deployment, result.split, Family.CHAIN)
+
+
+def test_corrected_transfer_unit_of_gnmt(paper_workloads: Path) -> None:
+    graph, deployment = read_graph(paper_workloads / "throughput" / "gnmt_layer_inference.json")
+    result = solve(graph.with_bandwidth_factor(1e-3), deployment)
+    assert result.value_ms == pytest.approx(44.782, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["bert24_layer_inference", "resnet50_layer_inference"])
+def test_chain_ip_proves_the_optima_of_the_paper(paper_workloads: Path, name: str) -> None:
+    known = json.loads((paper_workloads / "known_results.json").read_text())["throughput"][name]
+    graph, deployment = read_graph(paper_workloads / "throughput" / f"{name}.json")
+    result = solve(graph, Deployment(deployment.num_accelerators), method="ip")
+    expected = solve(graph, Deployment(deployment.num_accelerators), method="dp")
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.value_ms == pytest.approx(expected.value_ms, rel=1e-6)
+    assert known["chain_optimum_ms"] <= result.value_ms * (1 + 1e-6)
