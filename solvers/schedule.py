@@ -188,7 +188,6 @@ def _run(
     free_ms = [0.0] * num_devices
     finish_ms: list[list[float | None]] = [[None] * num_micro_batches for _ in stages]
     blocks: list[list[_Block]] = [[] for _ in range(num_devices)]
-    durations = [stage.total_ms for stage in stages]
     for groups in phases:
         for stage, turn in _rounds(groups, num_micro_batches):
             is_reversed = backward_last_first and stage.direction is Pass.BACKWARD
@@ -202,7 +201,8 @@ def _run(
                         "which the order runs later: the schedule would deadlock"
                     )
                 start = max(start, arrival)
-            end = start + durations[stage.index]
+            # Added up as the slots are, so that rounding leaves no overlap.
+            end = start + stage.receive_ms + stage.compute_ms + stage.send_ms
             finish_ms[stage.index][micro_batch] = free_ms[stage.device] = end
             blocks[stage.device].append(_Block(stage, micro_batch, start, end))
     return blocks

@@ -20,15 +20,18 @@ in order of pass, depth and position in the graph. Write L for the largest load.
   earlier than its forward stages. Any circuit of waiting events is a sequence of visits to devices; a visit that
   spans r round boundaries takes at most (r + 1) L, and the step to the next device adds a round to the r. So no
   circuit takes longer than L per round: the period is L.
-* Depth by position (1F1B of pipelines, GPipe's successor in PipeDream-flush and DAPPLE): there is one order of the
+* Depth by position (1F1B of pipelines, as in PipeDream-flush and DAPPLE): there is one order of the
   p devices along which forward data only passes on and backward data only passes back. The forward stage of the
   device at position i has depth i and every backward stage depth p - 1: that is p - 1 - i forwards, then pairs of
   forward and backward, then the backwards that are left. A backward step to an earlier device adds no round, but a
   circuit steps back over each boundary as often as it steps on, so it enters the forward and the backward stage of a
   device equally often and makes one round for each such pair: again at most L per round. Steps that skip
   devices visit fewer stages in as many rounds, and so do forward tensors read in the backward pass of any device.
-
 Either way every wait points to an earlier (round, stage) pair, so no order of this kind can deadlock.
+
+A pipeline by its forward data may be none by its backward data: in the paper's published layer graphs for training
+(BERT-24, ResNet-50) the backward edges run along the forward ones instead of against them, and no backward node
+reads a forward one. Such a graph is taken at its word, and 1F1B runs it by longest path.
 
 Sources: Huang et al., "GPipe" (arXiv 1811.06965); Narayanan et al., "PipeDream" (SOSP 2019) and "Memory-Efficient
 Pipeline-Parallel DNN Training" (arXiv 2006.09503, the variant with flushes); Fan et al., "DAPPLE" (arXiv

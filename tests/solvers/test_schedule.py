@@ -261,6 +261,19 @@ def test_a_device_without_a_backward_or_a_forward_pass_joins_in() -> None:
     assert schedule.peak_in_flight[2] == 1
 
 
+def test_a_backward_pass_that_runs_along_the_forward_pass_is_taken_at_its_word() -> None:
+    """As in two of the paper's files: no order serves both passes, so each stage runs as deep as its inputs ask."""
+    nodes = [Node(v, 1.0, 1.0) for v in (1, 2, 3)] + [Node(v, 2.0, 2.0, is_backward=True) for v in (4, 5, 6)]
+    graph = DnnGraph(tuple(nodes), (Edge(1, 2), Edge(2, 3), Edge(4, 5), Edge(5, 6)))
+    schedule = simulate(graph, Deployment(3), one_node_per_device(graph), ONE_F_ONE_B, 9)
+    assert [(stage.notation, stage.depth) for stage in schedule.stages] == [
+        *(("0F", 0), ("1F", 1), ("2F", 2)),
+        *(("0B", 0), ("1B", 1), ("2B", 2)),
+    ]
+    assert schedule.period_ms == 3.0
+    assert schedule.peak_in_flight == (1, 1, 1)
+
+
 def test_warm_up_ends_when_the_bottleneck_computes() -> None:
     graph = chain((1, 5, 1), transfer_ms=0.5)
     schedule = simulate(graph, Deployment(3), one_node_per_device(graph), INFERENCE, 3)
