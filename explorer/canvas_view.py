@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from explorer.dag_view import DagInfo, LevelView
 from explorer.gantt_view import GanttInfo
-from explorer.layout import BOX_HEIGHT, BOX_WIDTH
 from explorer.palette import THEMES, DeviceColour, Fill, device_colours
 from solvers.deployment import Deployment
 from solvers.schedule import Pass, SlotKind
@@ -205,8 +204,8 @@ def _level(level: LevelView, arrays: _Arrays) -> dict[str, Any]:
         "flow": layout.flow,
         "width": layout.width,
         "height": layout.height,
-        "boxWidth": BOX_WIDTH,
-        "boxHeight": BOX_HEIGHT,
+        "boxWidth": level.box_size[0],
+        "boxHeight": level.box_size[1],
         "boxes": {
             "label": [box.label for box in boxes],
             "title": [box.title for box in boxes],

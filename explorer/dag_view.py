@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explorer.folding import Group, fold_by_layer, fold_by_stage, single_nodes
-from explorer.layout import Layout, Structure, layered_layout
+from explorer.layout import BOX_HEIGHT, BOX_WIDTH, Layout, Structure, layered_layout
 from solvers.costs import SplitCosts, split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -17,6 +17,8 @@ from solvers.split import Split
 
 FOLD_ABOVE = 150
 """Graphs with more nodes open folded."""
+STAGE_BOX = 118.0, 48.0
+"""Width and height of a box that stands for a whole stage; other boxes have the layout's default size."""
 
 OPERATORS, LAYERS, STAGES = "operators", "layers", "stages"
 
@@ -79,6 +81,7 @@ class LevelView:
     name: str
     boxes: tuple[BoxView, ...]
     edges: tuple[EdgeView, ...]
+    box_size: tuple[float, float]
     layout: Layout
 
 
@@ -244,7 +247,7 @@ def _level(
         shares = {d: t / total if total > 0 else 1 / len(time_of) for d, t in time_of.items()}
         boxes.append(
             BoxView(
-                label=_short(group.title),
+                label=group.title if name == STAGES else _short(group.title),
                 title=group.title,
                 nodes=tuple(index[v] for v in group.nodes),
                 is_backward=group.is_backward,
@@ -253,14 +256,14 @@ def _level(
             )
         )
     edges = _edges(graph, deployment, device_of, box_of)
-    layout = layered_layout(
-        Structure(
-            tuple(group.is_backward for group in groups),
-            tuple(group.twin for group in groups),
-            tuple((edge.source, edge.target) for edge in edges),
-        )
+    size = STAGE_BOX if name == STAGES else (BOX_WIDTH, BOX_HEIGHT)
+    structure = Structure(
+        tuple(group.is_backward for group in groups),
+        tuple(group.twin for group in groups),
+        tuple((edge.source, edge.target) for edge in edges),
+        *size,
     )
-    return LevelView(name, tuple(boxes), edges, layout)
+    return LevelView(name, tuple(boxes), edges, size, layered_layout(structure))
 
 
 def _edges(

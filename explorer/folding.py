@@ -23,19 +23,20 @@ class Group:
 
 
 def single_nodes(graph: DnnGraph) -> tuple[Group, ...]:
-    """Return one group per node, in topological order; twins are the passes of one colocation class."""
-    two_passes = {
-        c
-        for c, members in graph.colocation_members.items()
-        if len({graph.node_by_id[v].is_backward for v in members}) == 2
-    }
+    """Return one group per node, in topological order.
+
+    Twins are the heaviest forward and the heaviest backward node of a colocation class: tying all members of a large
+    class into one row would tear the graph apart.
+    """
+    twin_of: dict[int, int] = {}
+    for colocation_class, members in graph.colocation_members.items():
+        nodes = [graph.node_by_id[v] for v in members]
+        passes = [[node for node in nodes if node.is_backward == side] for side in (False, True)]
+        if all(passes):
+            for side in passes:
+                twin_of[max(side, key=lambda node: node.accelerator_ms).id] = colocation_class
     return tuple(
-        Group(
-            node.name or str(node.id),
-            (node.id,),
-            node.is_backward,
-            node.colocation_class if node.colocation_class is not None and node.colocation_class in two_passes else -1,
-        )
+        Group(node.name or str(node.id), (node.id,), node.is_backward, twin_of.get(node.id, -1))
         for node in (graph.node_by_id[v] for v in graph.topological_order)
     )
 

@@ -20,7 +20,7 @@ import networkx as nx
 
 BOX_WIDTH = 92.0
 BOX_HEIGHT = 26.0
-PANEL_ASPECT = 2.45
+PANEL_ASPECT = 2.3
 """Width over height of the panel the drawing should fill."""
 PANEL_WIDTH = 1050.0
 MAX_COMFORTABLE_SCALE = 1.5
@@ -44,6 +44,8 @@ class Structure:
     is_backward: tuple[bool, ...]
     twin: tuple[int, ...]
     edges: tuple[tuple[int, int], ...]
+    box_width: float = BOX_WIDTH
+    box_height: float = BOX_HEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,9 @@ class _Sizes:
         return self.across + self.neighbour_gap
 
 
-DOWN = _Sizes(BOX_HEIGHT, BOX_WIDTH, 20.0, 14.0)
-RIGHT = _Sizes(BOX_WIDTH, BOX_HEIGHT, 44.0, 16.0)
+DOWN_GAPS = 20.0, 14.0
+RIGHT_GAPS = 48.0, 18.0
+"""Between layers, and between neighbours in a layer."""
 PASS_GAP = 30.0
 COLUMN_GAP = 34.0
 MARGIN = 12.0
@@ -96,13 +99,15 @@ def layered_layout(structure: Structure) -> Layout:
     if not structure.is_backward:
         return Layout((), (), 2 * MARGIN, 2 * MARGIN, "down")
     rows = _ordered_rows(structure, _layers(structure))
-    columns, scale = _best_wrap(rows, structure, DOWN)
+    down = _Sizes(structure.box_height, structure.box_width, *DOWN_GAPS)
+    columns, scale = _best_wrap(rows, structure, down)
     if len(rows) <= HORIZONTAL_LAYERS:
-        extent = _extent(rows, structure, RIGHT, [0, len(rows)])
+        right = _Sizes(structure.box_width, structure.box_height, *RIGHT_GAPS)
+        extent = _extent(rows, structure, right, [0, len(rows)])
         horizontal = _scale(extent[1], extent[0])
         if horizontal >= min(1.0, 0.85 * scale):
-            return _Drawing(structure, rows, [0, len(rows)], RIGHT).finish(transposed=True)
-    return _Drawing(structure, rows, columns, DOWN).finish(transposed=False)
+            return _Drawing(structure, rows, [0, len(rows)], right).finish(transposed=True)
+    return _Drawing(structure, rows, columns, down).finish(transposed=False)
 
 
 # Layers
@@ -121,30 +126,59 @@ def _layers(structure: Structure) -> list[int]:
         joined = [(group[u], group[v]) for u, v in arcs if group[u] != group[v]]
         layer = _longest_paths(n, joined)
         if layer is not None:
-            return [layer[group[v]] for v in range(n)]
+            return _beside_neighbours(structure, arcs, [layer[group[v]] for v in range(n)])
         # Twins that cannot share a layer without a cycle go separate ways; the arcs alone are acyclic.
         quotient: nx.DiGraph[int] = nx.DiGraph(joined)
         circular = {g for part in nx.strongly_connected_components(quotient) if len(part) > 1 for g in part}
         group = [v if group[v] in circular else group[v] for v in range(n)]
 
 
+def _beside_neighbours(structure: Structure, arcs: Sequence[tuple[int, int]], layer: list[int]) -> list[int]:
+    """Move each box that nothing orders, such as one whose edges all go to the other pass, to a neighbour's layer."""
+    ordered = {v for arc in arcs for v in arc} | {v for v, twin in enumerate(structure.twin) if twin >= 0}
+    for u, v in structure.edges:
+        for free, other in ((u, v), (v, u)):
+            if free not in ordered:
+                layer[free] = layer[other]
+                ordered.add(free)
+    return layer
+
+
 def _ordering_arcs(structure: Structure) -> list[tuple[int, int]]:
-    """Return the pairs (above, below): forward edges as they are, backward edges turned round."""
+    """Return the pairs (above, below): forward edges as they are, backward edges turned round where they run up."""
+    upwards = _backward_runs_up(structure)
     arcs: list[tuple[int, int]] = []
     for u, v in structure.edges:
         if u < v and structure.is_backward[u] == structure.is_backward[v]:
-            arcs.append((v, u) if structure.is_backward[u] else (u, v))
+            arcs.append((v, u) if structure.is_backward[u] and upwards else (u, v))
     return arcs
 
 
+def _backward_runs_up(structure: Structure) -> bool:
+    """Whether backward edges mostly run against their forward twins.
+
+    They should; but in some published training graphs the backward part is a copy of the forward part, direction
+    included, and such a copy reads best beside its original.
+    """
+    forward_twin = {twin: v for v, twin in enumerate(structure.twin) if twin >= 0 and not structure.is_backward[v]}
+    against = along = 0
+    for u, v in structure.edges:
+        if structure.is_backward[u] and structure.is_backward[v]:
+            first, second = forward_twin.get(structure.twin[u]), forward_twin.get(structure.twin[v])
+            if first is not None and second is not None and first != second:
+                against += second < first
+                along += second > first
+    return against >= along
+
+
 def _longest_paths(n: int, arcs: Sequence[tuple[int, int]]) -> list[int] | None:
-    """Return the longest-path layer of each box, sources pulled down to their readers; None when cyclic."""
+    """Return the longest-path layer of each box, what may be is pulled down to its readers; None when cyclic."""
     below: list[list[int]] = [[] for _ in range(n)]
-    waiting = [0] * n
+    num_above = [0] * n
     for u, v in arcs:
         below[u].append(v)
-        waiting[v] += 1
-    num_above = list(waiting)
+        num_above[v] += 1
+    waiting = list(num_above)
     layer = [0] * n
     order = [v for v in range(n) if waiting[v] == 0]
     for u in order:
@@ -155,11 +189,19 @@ def _longest_paths(n: int, arcs: Sequence[tuple[int, int]]) -> list[int] | None:
                 order.append(v)
     if len(order) < n:
         return None
+    # Moving down lengthens the edges above and shortens those below: worth it unless there are more above, and
+    # always where what is above is a loose tree, which moves along.
+    is_loose = [True] * n
+    for u in order:
+        for v in below[u]:
+            is_loose[v] = is_loose[v] and is_loose[u] and len(below[u]) == 1
+    # Ends that nothing reads do not hold a box back when others do read it; they follow it down afterwards.
     for u in reversed(order):
-        if below[u] and num_above[u] < len(below[u]):
-            layer[u] = max(layer[u], min(layer[v] for v in below[u]) - 1)
-        elif below[u] and num_above[u] == 0:
-            layer[u] = min(layer[v] for v in below[u]) - 1
+        if below[u] and (is_loose[u] or num_above[u] <= len(below[u])):
+            layer[u] = max(layer[u], min(layer[v] for v in [v for v in below[u] if below[v]] or below[u]) - 1)
+    for u in order:
+        for v in below[u]:
+            layer[v] = max(layer[v], layer[u] + 1)
     used = {value: i for i, value in enumerate(sorted(set(layer)))}
     return [used[value] for value in layer]
 
@@ -270,6 +312,8 @@ class _Drawing:
         self.structure = structure
         self.rows = rows
         self.sizes = sizes
+        runs_up = _backward_runs_up(structure)
+        self.up = [is_backward and runs_up for is_backward in structure.is_backward]
         self.row_of = {v: i for i, row in enumerate(rows) for v in row}
         self.column_of_row = [c for c, (begin, end) in enumerate(pairwise(breaks)) for _ in range(begin, end)]
         self.breaks = breaks
@@ -280,13 +324,13 @@ class _Drawing:
         self.right = [0.0] * (len(breaks) - 1)
         self.lane_of: dict[int, float] = {}
         """Offset across of the side line of edge i."""
-        self.gutter_use: dict[int, int] = defaultdict(int)
-        self.top_use = 0
+        self.gutter_of: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
+        self.top_of: dict[tuple[str, int], float] = {}
         self._place()
 
     def finish(self, transposed: bool) -> Layout:
         """Route the edges and move everything into the positive quadrant."""
-        routes = [self._route(i, u, v) for i, (u, v) in enumerate(self.structure.edges)]
+        routes = self._routes()
         half_a, half_b = self.sizes.across / 2, self.sizes.along / 2
         all_a = [c for a in self.a for c in (a - half_a, a + half_a)] + [p[0] for route in routes for p in route]
         all_b = [c for b in self.b for c in (b - half_b, b + half_b)] + [p[1] for route in routes for p in route]
@@ -349,52 +393,59 @@ class _Drawing:
             start = block_start + COLUMN_GAP
 
     def _align(self, begin: int, end: int, is_backward: bool, edges: Sequence[tuple[int, int]]) -> None:
-        """Move the boxes of a column's rows towards their neighbours without changing their order."""
+        """Move the boxes of a column's rows towards their neighbours without changing their order.
+
+        Every sweep looks back only, so after the last one, downwards, a chain stands straight below its first box.
+        """
         pitch = self.sizes.neighbour_pitch
         rows = [[v for v in row if self.structure.is_backward[v] == is_backward] for row in self.rows[begin:end]]
         bound = (max(map(len, rows)) - 1) / 2 * pitch
-        neighbours: dict[int, list[int]] = defaultdict(list)
+        above: dict[int, list[int]] = defaultdict(list)
+        below: dict[int, list[int]] = defaultdict(list)
         for u, v in edges:
-            if abs(self.row_of[u] - self.row_of[v]) <= 3:
-                neighbours[u].append(v)
-                neighbours[v].append(u)
+            top, bottom = (u, v) if self.row_of[u] < self.row_of[v] else (v, u)
+            if self.row_of[bottom] - self.row_of[top] == 1:
+                below[top].append(bottom)
+                above[bottom].append(top)
         for row in rows:
             for i, v in enumerate(row):
                 self.a[v] = (i - (len(row) - 1) / 2) * pitch
-        for sweep in range(SWEEPS):
+        for sweep in range(SWEEPS + 1):
+            seen = above if sweep % 2 == 0 else below
             for row in rows if sweep % 2 == 0 else reversed(rows):
-                wanted = [
-                    sum(self.a[u] for u in neighbours[v]) / len(neighbours[v]) if neighbours[v] else self.a[v]
-                    for v in row
-                ]
+                wanted = [sum(self.a[u] for u in seen[v]) / len(seen[v]) if seen[v] else self.a[v] for v in row]
                 placed = _spread(wanted, pitch)
-                if not placed:
-                    continue
-                shift = max(-bound - placed[0], 0.0) + min(bound - placed[-1], 0.0)
-                for v, a in zip(row, placed, strict=True):
-                    self.a[v] = a + shift
+                if placed:
+                    shift = max(-bound - placed[0], 0.0) + min(bound - placed[-1], 0.0)
+                    for v, a in zip(row, placed, strict=True):
+                        self.a[v] = a + shift
 
     def _assign_lanes(self, edges: Sequence[tuple[int, int, int]], side: int, is_backward: bool) -> list[int]:
-        """Give every edge that would run through a box a line beside the boxes; return their numbers."""
-        hidden = [(abs(self.row_of[u] - self.row_of[v]), i, u, v) for i, u, v in edges if self._is_hidden(u, v)]
-        edge_of_row: dict[int, float] = {}
+        """Give every edge that would run through a box a line beside the boxes; return the numbers of these edges."""
+        hidden = [(i, u, v) for i, u, v in edges if self._is_hidden(u, v)]
+        border: dict[int, float] = {}
         for i, row in enumerate(self.rows):
             mine = [self.a[v] for v in row if self.structure.is_backward[v] == is_backward]
             if mine:
-                edge_of_row[i] = max(side * a for a in mine) + self.sizes.across / 2
+                border[i] = max(side * a for a in mine) + self.sizes.across / 2
+        bundles: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for (i, _, _), bundle in zip(hidden, _bundles([(u, v) for _, u, v in hidden]), strict=True):
+            bundles[bundle].append(i)
+        spans: list[tuple[int, int, list[int]]] = []
+        for members in bundles.values():
+            rows = [self.row_of[end] for i in members for end in self.structure.edges[i]]
+            spans.append((min(rows), max(rows), members))
         taken: list[list[tuple[int, int]]] = []
-        for _, i, u, v in sorted(hidden):
-            top, bottom = sorted((self.row_of[u], self.row_of[v]))
-            # Short lines come first and stay near the boxes; lines that do not overlap share a lane.
-            lane = next(
-                (k for k, spans in enumerate(taken) if all(bottom <= t or b <= top for t, b in spans)), len(taken)
-            )
+        # Short lines come first and stay near the boxes; lines that do not overlap share a lane.
+        for top, bottom, members in sorted(spans, key=lambda span: (span[1] - span[0], span)):
+            lane = next((k for k, used in enumerate(taken) if all(bottom < t or b < top for t, b in used)), len(taken))
             if lane == len(taken):
                 taken.append([])
             taken[lane].append((top, bottom))
-            outer = max(edge_of_row[r] for r in range(top, bottom + 1) if r in edge_of_row)
-            self.lane_of[i] = side * (outer + 9 + (lane % MAX_LANES) * LANE_STEP)
-        return [i for _, i, _, _ in hidden]
+            outer = max(border[r] for r in range(top, bottom + 1) if r in border)
+            for i in members:
+                self.lane_of[i] = side * (outer + 9 + (lane % MAX_LANES) * LANE_STEP)
+        return [i for i, _, _ in hidden]
 
     def _is_hidden(self, u: int, v: int) -> bool:
         """Whether the straight line between two boxes of a column would touch a third one."""
@@ -411,52 +462,94 @@ class _Drawing:
 
     # Lines
 
-    def _route(self, i: int, u: int, v: int) -> list[tuple[float, float]]:
-        """Return the corner points of an edge, from the border of one box to the border of the other."""
+    def _routes(self) -> list[list[tuple[float, float]]]:
+        edges = self.structure.edges
+        columns = [self.column_of_row[self.row_of[v]] for v in range(len(self.a))]
+        between = [i for i, (u, v) in enumerate(edges) if columns[u] != columns[v]]
+        bundle_of = dict(zip(between, _bundles([edges[i] for i in between]), strict=True))
+        return [
+            self._route_between(u, v, columns[u], columns[v], bundle_of[i])
+            if i in bundle_of
+            else self._route_inside(i, u, v)
+            for i, (u, v) in enumerate(edges)
+        ]
+
+    def _route_inside(self, i: int, u: int, v: int) -> list[tuple[float, float]]:
+        """Return the corner points of an edge within a column, from the border of one box to that of the other."""
         half_a, half_b = self.sizes.across / 2, self.sizes.along / 2
         a1, b1, a2, b2 = self.a[u], self.b[u], self.a[v], self.b[v]
-        column_u, column_v = self.column_of_row[self.row_of[u]], self.column_of_row[self.row_of[v]]
         if i in self.lane_of:
             lane = self.lane_of[i]
-            side = 1 if lane > a1 else -1
-            return [(a1 + side * half_a, b1), (lane, b1), (lane, b2), (a2 + side * half_a, b2)]
-        if column_u != column_v:
-            return self._route_between(u, v, column_u, column_v)
+            return self._via(u, v, lane, 1 if lane > a1 else -1, 1 if lane > a2 else -1)
         if self.structure.is_backward[u] != self.structure.is_backward[v]:
             side = 1 if a2 > a1 else -1
             return [(a1 + side * half_a, b1), (a2 - side * half_a, b2)]
         side = 1 if b2 > b1 else -1
         return [(a1, b1 + side * half_b), (a2, b2 - side * half_b)]
 
-    def _route_between(self, u: int, v: int, column_u: int, column_v: int) -> list[tuple[float, float]]:
-        half_a, half_b = self.sizes.across / 2, self.sizes.along / 2
-        a1, b1, a2, b2 = self.a[u], self.b[u], self.a[v], self.b[v]
+    def _route_between(
+        self, u: int, v: int, column_u: int, column_v: int, bundle: tuple[str, int]
+    ) -> list[tuple[float, float]]:
+        """Return the corner points of an edge from column to column; edges of one bundle share their lines."""
         side = 1 if column_v > column_u else -1
-
-        def gutter(column: int) -> float:
-            """Find the next free line in the gutter left of a column."""
-            use = self.gutter_use[column]
-            self.gutter_use[column] += 1
-            return self.left[column] - COLUMN_GAP / 2 + (use % 6 - 2.5) * 4
-
-        leaving = gutter(column_u + 1 if side > 0 else column_u)
-        is_last = self.row_of[u] == self.breaks[column_u + 1] - 1
-        is_first = self.row_of[v] == self.breaks[column_v]
-        wraps = side > 0 and abs(column_u - column_v) == 1
-        below, above = b1 + half_b + 8, b2 - half_b - 8
-        if wraps:
-            out = [(a1, b1 + half_b), (a1, below), (leaving, below)] if is_last else [(a1 + half_a, b1), (leaving, b1)]
-            into = (
-                [(leaving, above), (a2, above), (a2, b2 - half_b)] if is_first else [(leaving, b2), (a2 - half_a, b2)]
-            )
-            return out + into
-        out = [(a1 + side * half_a, b1), (leaving, b1)]
+        leaving = self._gutter(column_u + 1 if side > 0 else column_u, bundle)
         if abs(column_u - column_v) == 1:
-            return [*out, (leaving, b2), (a2 - side * half_a, b2)]
-        arriving = gutter(column_v if side > 0 else column_v + 1)
-        top = -half_b - 12 - (self.top_use % 10) * 4
-        self.top_use += 1
-        return [*out, (leaving, top), (arriving, top), (arriving, b2), (a2 - side * half_a, b2)]
+            # From the end of one column to the beginning of the next, the line goes round like a reader's eye.
+            natural = self.up[u] == self.up[v] == (side < 0)
+            last, first = self.breaks[column_u + 1] - 1, self.breaks[column_v]
+            if side < 0:
+                last, first = self.breaks[column_u], self.breaks[column_v + 1] - 1
+            return self._via(
+                u, v, leaving, side, -side, natural and self.row_of[u] == last, natural and self.row_of[v] == first
+            )
+        arriving = self._gutter(column_v if side > 0 else column_v + 1, bundle)
+        if bundle not in self.top_of:
+            self.top_of[bundle] = -self.sizes.along / 2 - 14 - (len(self.top_of) % 10) * 4
+        top = self.top_of[bundle]
+        out, into = self._stub(u, side, True), self._stub(v, -side, False)
+        return [*out, (leaving, out[-1][1]), (leaving, top), (arriving, top), (arriving, into[-1][1]), *into[::-1]]
+
+    def _via(
+        self,
+        u: int,
+        v: int,
+        lane: float,
+        side_u: int,
+        side_v: int,
+        leave_by_gap: bool = False,
+        enter_by_gap: bool = False,
+    ) -> list[tuple[float, float]]:
+        """Return the route from box to box along one line."""
+        out, into = self._stub(u, side_u, True, leave_by_gap), self._stub(v, side_v, False, enter_by_gap)
+        return [*out, (lane, out[-1][1]), (lane, into[-1][1]), *into[::-1]]
+
+    def _stub(self, v: int, side: int, leaving: bool, by_gap: bool = False) -> list[tuple[float, float]]:
+        """Return the first points of a line out of (or, reversed, into) a box towards a side.
+
+        Straight from its side when nothing stands there, else through the gap between the layers.
+        """
+        half_a, half_b = self.sizes.across / 2, self.sizes.along / 2
+        a, b = self.a[v], self.b[v]
+        if not by_gap and all(side * (self.a[w] - a) <= 0 for w in self.rows[self.row_of[v]]):
+            return [(a + side * half_a, b)]
+        direction = 1 if leaving != self.up[v] else -1
+        return [(a, b + direction * half_b), (a, b + direction * (half_b + self.sizes.layer_gap / 2))]
+
+    def _gutter(self, column: int, bundle: tuple[str, int]) -> float:
+        """Return a bundle's line in the gutter left of a column."""
+        used = self.gutter_of[column]
+        position = used.setdefault(bundle, len(used))
+        return self.left[column] - COLUMN_GAP / 2 + (position % 7 - 3) * 3.5
+
+
+def _bundles(edges: Sequence[tuple[int, int]]) -> list[tuple[str, int]]:
+    """Name for each edge the end it shares its line with: all lines of one tensor run together, as one wire."""
+    fan_out: dict[int, int] = defaultdict(int)
+    fan_in: dict[int, int] = defaultdict(int)
+    for u, v in edges:
+        fan_out[u] += 1
+        fan_in[v] += 1
+    return [("out", u) if fan_out[u] >= fan_in[v] else ("in", v) for u, v in edges]
 
 
 def _spread(wanted: Iterable[float], pitch: float) -> list[float]:

@@ -32,14 +32,20 @@ function trimZeros(text) {
 
 /** Shorten a label in the middle to `width` pixels in the context's font; "" when nothing useful fits. */
 export function fitText(ctx, text, width, cache) {
-  const known = cache.get(text);
-  const full = known ?? ctx.measureText(text).width;
-  if (known === undefined) cache.set(text, full);
+  const key = `${Math.round(width)} ${text}`;
+  if (!cache.has(key)) cache.set(key, shorten(ctx, text, width));
+  return cache.get(key);
+}
+
+function shorten(ctx, text, width) {
+  const full = ctx.measureText(text).width;
   if (full <= width) return text;
-  const keep = Math.floor((width / full) * text.length) - 1;
-  if (keep < 3) return "";
-  const head = Math.ceil(keep / 2);
-  return `${text.slice(0, head)}…${text.slice(text.length - (keep - head))}`;
+  for (let keep = Math.floor((width / full) * text.length); keep >= 3; keep -= 1) {
+    const head = Math.ceil(keep / 2);
+    const short = `${text.slice(0, head)}…${text.slice(text.length - (keep - head))}`;
+    if (ctx.measureText(short).width <= width) return short;
+  }
+  return "";
 }
 
 /** Steps 1, 2, 5 x 10^n: the smallest of at least `minimum`. */

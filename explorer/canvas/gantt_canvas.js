@@ -10,14 +10,14 @@ const BUBBLE_WIDTH = 88;
 const TOP = 30;
 const BOTTOM = 46;
 const MIN_LANE = 15;
-const MAX_LANE = 34;
+const MAX_LANE = 28;
 const DIM = 0.22;
 const [RECEIVE, COMPUTE] = [0, 1];
 
 /** Height in pixels that shows all lanes comfortably, within reason. */
 export function ganttHeight(gantt) {
   const lanes = Math.max(1, gantt.lanes.length);
-  const lane = Math.min(MAX_LANE, Math.max(MIN_LANE, 210 / lanes));
+  const lane = Math.min(MAX_LANE, Math.max(MIN_LANE, 168 / lanes));
   return Math.round(TOP + BOTTOM + Math.min(lanes * lane, 420) + (gantt.idle ? 18 : 0));
 }
 
@@ -219,6 +219,8 @@ export class GanttPicture {
     ctx.font = `600 11px ${theme.font}`;
     ctx.textBaseline = "middle";
     ctx.textAlign = "center";
+    const mark = this.gantt.periodMark;
+    const taken = mark ? this.toX((mark.startMs + mark.endMs) / 2) : -1000;
     const phase = (name, from, to, shaded) => {
       const [x0, x1] = [Math.max(low, this.toX(from)), Math.min(high, this.toX(to))];
       if (x1 - x0 < 1) return;
@@ -227,7 +229,11 @@ export class GanttPicture {
         ctx.fillRect(x0, TOP - 2, x1 - x0, this.plotHeight + 2);
       }
       ctx.fillStyle = theme.mutedInk;
-      if (x1 - x0 > ctx.measureText(name).width + 8) ctx.fillText(name, (x0 + x1) / 2, 8);
+      const half = ctx.measureText(name).width / 2;
+      // In the middle, or at an end of its time, but never under the period's value.
+      const spots = [(x0 + x1) / 2, x0 + half + 4, x1 - half - 4];
+      const spot = spots.find((x) => x - half >= x0 + 3 && x + half <= x1 - 3 && Math.abs(x - taken) > half + 62);
+      if (spot !== undefined) ctx.fillText(name, spot, 10);
     };
     if (warmUpMs > 0) phase("warm-up", 0, warmUpMs, true);
     if (drainStartMs !== null) phase("drain", drainStartMs, makespanMs, true);

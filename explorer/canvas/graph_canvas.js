@@ -5,11 +5,12 @@
 
 import { blend, fitText, formatMs } from "./format.js";
 
-const MAX_FIT_SCALE = 1.6;
+export const MAX_FIT_SCALE = 1.6;
 const MAX_SCALE = 6;
 const FADE = 0.22;
 const TRANSITION_MS = 280;
 const STROKE_BATCH = 150;
+const FEW_CUTS = 10;
 
 export class GraphPicture {
   constructor(store, actions) {
@@ -339,13 +340,17 @@ export class GraphPicture {
     const radius = Math.min(5, height * 0.22);
     const rounded = height >= 9;
     if (shares.length > 1) {
+      // The name stands above the stripes where there is room for both.
+      const stripe = this.stripeHeight(height);
       ctx.save();
       ctx.beginPath();
       ctx.roundRect(x, y, width, height, radius);
       ctx.clip();
+      ctx.fillStyle = this.store.theme.surface;
+      ctx.fillRect(x, y, width, height - stripe);
       let at = x;
       for (const [device, share] of shares) {
-        this.fillArea(ctx, at, y, share * width + 1, height, device, boxes.backward[i], null);
+        this.fillArea(ctx, at, y + height - stripe, share * width + 1, stripe, device, boxes.backward[i], null);
         at += share * width;
       }
       ctx.restore();
@@ -367,6 +372,10 @@ export class GraphPicture {
       ctx.roundRect(x + 0.5, y + 0.5, width - 1, height - 1, radius);
       ctx.stroke();
     }
+  }
+
+  stripeHeight(height) {
+    return height >= 22 ? Math.round(height * 0.46) : height;
   }
 
   fillArea(ctx, x, y, width, height, device, isBackward, radius, fill) {
@@ -392,12 +401,13 @@ export class GraphPicture {
   drawTexts(ctx, texts, width, height) {
     const { boxes, maxTimeMs } = this.level;
     const { devices } = this.store.data;
-    const size = Math.round(Math.min(15, Math.max(7, height * 0.46)) * 2) / 2;
+    const line = this.level.name === "stages" ? height * 0.52 : height;
+    const size = Math.round(Math.min(15, Math.max(7, line * 0.46)) * 2) / 2;
     if (this.textSize !== size) this.widths.clear();
     this.textSize = size;
     const font = this.store.theme.font;
     const full = width >= 40 && height >= 13;
-    const badge = full ? size * 1.75 : 0;
+    const badgeWidth = (shares) => (full && shares.length ? size * (1.0 + 0.62 * devices[shares[0][0]].label.length) : 0);
     ctx.textBaseline = "middle";
     ctx.font = `700 ${size}px ${font}`;
     ctx.textAlign = "center";
@@ -405,16 +415,21 @@ export class GraphPicture {
       const [i, x, y] = [texts[k], texts[k + 1], texts[k + 2]];
       const shares = boxes.shares[i];
       if (!shares.length) continue;
+      const badge = badgeWidth(shares);
       if (shares.length > 1) {
+        const stripe = this.stripeHeight(height);
+        const small = Math.min(size, Math.max(7, stripe * 0.72));
+        ctx.font = `700 ${small}px ${font}`;
         let at = x;
         for (const [device, share] of shares) {
           const label = devices[device].label;
-          if (share * width > size * label.length * 0.8 && (full || share * width > 14)) {
+          if (share * width > small * label.length * 0.8) {
             ctx.fillStyle = this.fillOf(device, boxes.backward[i]).text;
-            ctx.fillText(label, full ? at + badge / 2 : at + (share * width) / 2, y + height / 2 + 0.5);
+            ctx.fillText(label, at + (share * width) / 2, y + height - stripe / 2 + 0.5);
           }
           at += share * width;
         }
+        ctx.font = `700 ${size}px ${font}`;
       } else {
         const label = devices[shares[0][0]].label;
         ctx.fillStyle = this.fillOf(shares[0][0], boxes.backward[i]).text;
@@ -424,29 +439,39 @@ export class GraphPicture {
       }
     }
     if (!full) return;
-    const folded = this.level.name !== "operators";
-    ctx.font = `${size}px ${font}`;
+    const folded = this.level.name === "layers";
+    const isTall = this.level.name === "stages" && height >= 30;
     ctx.textAlign = "left";
     for (let k = 0; k < texts.length; k += 3) {
       const [i, x, y] = [texts[k], texts[k + 1], texts[k + 2]];
       const shares = boxes.shares[i];
       const fill = this.fillOf(shares[0]?.[0], boxes.backward[i]);
-      const room = (shares.length > 1 ? shares[0][1] * width : width) - (shares.length ? badge : 5) - 4;
-      const x0 = x + (shares.length ? badge : 5);
-      ctx.fillStyle = fill.text;
+      const isMixed = shares.length > 1;
+      if (isMixed && height < 22) continue;
+      const indent = shares.length === 1 ? badgeWidth(shares) : 6;
+      const room = width - indent - 4;
+      const x0 = x + indent;
+      ctx.fillStyle = isMixed ? this.store.theme.ink : fill.text;
+      ctx.font = `${size}px ${font}`;
       const count = folded && boxes.nodes[i].length > 1 ? `×${boxes.nodes[i].length}` : "";
       const countWidth = count ? count.length * size * 0.58 + 3 : 0;
       const text = fitText(ctx, boxes.label[i], room - countWidth, this.widths);
-      ctx.fillText(text, x0, y + height / 2 + 0.5);
-      if (count && shares.length <= 1) {
+      const middle = y + (isMixed ? height - this.stripeHeight(height) : height) / 2 + 0.5;
+      if (isTall) {
+        ctx.fillText(text, x0, y + height * 0.3);
+        ctx.fillText(fitText(ctx, formatMs(boxes.timeMs[i]), room, this.widths), x0, y + height * 0.64);
+      } else {
+        ctx.fillText(text, x0, middle);
+      }
+      if (count) {
         ctx.globalAlpha = 0.8;
-        ctx.fillText(count, x + width - countWidth - 1, y + height / 2 + 0.5);
+        ctx.fillText(count, x + width - countWidth - 1, middle);
         ctx.globalAlpha = 1;
       }
-      if (height >= 20 && maxTimeMs > 0 && shares.length <= 1) {
+      if (height >= 20 && maxTimeMs > 0 && !isMixed) {
         // Running time as an inset bar, relative to the longest box: the fill belongs to the device.
         ctx.globalAlpha = 0.55;
-        ctx.fillRect(x + 3, y + height - 4, (width - 6) * (boxes.timeMs[i] / maxTimeMs), 2);
+        ctx.fillRect(x + 4, y + height - 4.5, (width - 8) * (boxes.timeMs[i] / maxTimeMs), isTall ? 3 : 2);
         ctx.globalAlpha = 1;
       }
     }
@@ -465,8 +490,8 @@ export class GraphPicture {
   /** Costs on cut edges, the dearest first, leaving out those that would cover another. */
   drawCosts(ctx, scale, focus) {
     const { level, store } = this;
-    if (level.cut.length > 40 && scale < 0.75 && focus.box < 0 && focus.edge < 0) return;
-    if (scale < 0.3) return;
+    const isAsked = focus.box >= 0 || focus.edge >= 0;
+    if (!isAsked && scale < (level.cut.length <= FEW_CUTS ? 0.3 : 0.5)) return;
     const size = 10.5;
     ctx.font = `600 ${size}px ${store.theme.font}`;
     ctx.textAlign = "center";
@@ -474,11 +499,14 @@ export class GraphPicture {
     const taken = [];
     for (let k = level.cut.length - 1; k >= 0 && taken.length < 120; k -= 1) {
       const e = level.cut[k];
-      if (!level.edges.showsCost[e] || !this.isEdgeVisible(e) || !this.isEdgeInFocus(e, focus)) continue;
-      const [wx, wy] = middleOf(level.routes[e]);
-      const [cx, cy] = this.toScreen(wx, wy);
+      if (!level.edges.showsCost[e] || !(level.edges.cutMs[e] > 0) || !this.isEdgeVisible(e) || !this.isEdgeInFocus(e, focus)) continue;
+      const middle = middleOf(level.routes[e]);
       const text = formatMs(level.edges.cutMs[e]);
       const halfWidth = ctx.measureText(text).width / 2 + 4;
+      let [cx, cy] = this.toScreen(middle[0], middle[1]);
+      // A short line would vanish under its label: put that beside it.
+      if (middle.isFlat && middle.length * scale < 2 * halfWidth + 40) cy -= 13;
+      if (middle.isSteep && middle.length * scale < 56) cx += halfWidth + 6;
       const box = [cx - halfWidth, cy - 8, cx + halfWidth, cy + 8];
       if (taken.some((t) => box[0] < t[2] && box[2] > t[0] && box[1] < t[3] && box[3] > t[1])) continue;
       taken.push(box);
@@ -530,12 +558,15 @@ function arrowHead(ctx, route, size, scale) {
   ctx.fill();
 }
 
-/** The middle of the longest piece of a route. */
+/** The middle of the longest piece of a route, its length, and whether it is nearly flat or steep. */
 function middleOf(route) {
-  let best = [0, 0, -1];
+  let best = { length: -1 };
   for (let i = 0; i + 3 < route.length; i += 2) {
-    const length = Math.hypot(route[i + 2] - route[i], route[i + 3] - route[i + 1]);
-    if (length > best[2]) best = [(route[i] + route[i + 2]) / 2, (route[i + 1] + route[i + 3]) / 2, length];
+    const [dx, dy] = [route[i + 2] - route[i], route[i + 3] - route[i + 1]];
+    const length = Math.hypot(dx, dy);
+    if (length <= best.length) continue;
+    best = { 0: (route[i] + route[i + 2]) / 2, 1: (route[i + 1] + route[i + 3]) / 2, length,
+      isFlat: Math.abs(dy) < 0.1 * Math.abs(dx), isSteep: Math.abs(dx) < 0.5 * Math.abs(dy) };
   }
   return best;
 }

@@ -9,13 +9,14 @@
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
 import { GanttPicture, ganttHeight } from "./gantt_canvas.js";
-import { GraphPicture } from "./graph_canvas.js";
+import { GraphPicture, MAX_FIT_SCALE } from "./graph_canvas.js";
 import { Details, Legend, Toolbar, Tooltip, describeBar, describeBox, describeEdge, make } from "./panel.js";
 import { unpack } from "./payload.js";
 import { Surface } from "./surface.js";
 import { Patterns, readTheme } from "./theme.js";
 
 const GRAPH_HEIGHT = 420;
+const LEAST_GRAPH_HEIGHT = 240;
 const SAVE_DELAY_MS = 200;
 const PAN_STEP = 60;
 
@@ -25,8 +26,8 @@ class PlacedPipeline {
     this.patterns = new Patterns();
     this.views = {};
     const actions = this.actions();
-    this.toolbar = new Toolbar(actions);
     this.legend = new Legend(actions);
+    this.toolbar = new Toolbar(actions, this.legend.keys);
     this.details = new Details(actions);
     this.tooltip = new Tooltip();
     this.graphCanvas = make("canvas", { className: "graph", role: "img" });
@@ -44,9 +45,10 @@ class PlacedPipeline {
     this.graph.surface = new Surface(this.graphCanvas, this.graph);
     this.gantt.surface = new Surface(this.ganttCanvas, this.gantt);
     this.active = this.graph;
+    this.observer = new ResizeObserver(() => this.setGraphHeight());
+    this.observer.observe(this.root);
     for (const [canvas, picture] of [[this.graphCanvas, this.graph], [this.ganttCanvas, this.gantt]]) {
       canvas.addEventListener("pointerenter", () => { this.active = picture; });
-      canvas.addEventListener("pointerdown", () => this.root.focus({ preventScroll: true }));
     }
     Object.defineProperty(this.root, "__placement", { get: () => this.probe() });
   }
@@ -99,8 +101,8 @@ class PlacedPipeline {
     this.toolbar.element.hidden = this.graphArea.hidden = !data.graph;
     this.ganttCanvas.hidden = !data.gantt;
     const ganttPixels = data.gantt ? ganttHeight(data.gantt) : 0;
-    const others = 78 + ganttPixels;
-    this.graphArea.style.height = `${data.height ? Math.max(200, data.height - others) : GRAPH_HEIGHT}px`;
+    this.ganttPixels = ganttPixels;
+    this.setGraphHeight();
     this.ganttCanvas.style.height = `${ganttPixels}px`;
     this.hovered = null;
     if (this.selection?.kind === "bar") this.selection = null;
@@ -119,6 +121,16 @@ class PlacedPipeline {
     this.showDetails();
     this.graph.surface.resize();
     this.gantt.surface.resize();
+  }
+
+  /** A small graph takes a lower area, so that the picture has no large empty half; the rest get all there is. */
+  setGraphHeight() {
+    const { data, ganttPixels } = this;
+    if (!data?.graph) return;
+    const most = data.height ? Math.max(200, data.height - ganttPixels - 78) : GRAPH_HEIGHT;
+    const width = this.root.clientWidth || 1000;
+    const wanted = data.graph.levels.map((level) => level.height * Math.min(MAX_FIT_SCALE, width / level.width) + 40);
+    this.graphArea.style.height = `${Math.round(Math.min(most, Math.max(LEAST_GRAPH_HEIGHT, ...wanted)))}px`;
   }
 
   refreshTheme() {
@@ -360,6 +372,7 @@ class PlacedPipeline {
   destroy() {
     clearTimeout(this.saving);
     if (this.data) this.save();
+    this.observer.disconnect();
     this.graph.surface.destroy();
     this.gantt.surface.destroy();
     this.root.remove();

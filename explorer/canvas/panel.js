@@ -28,7 +28,7 @@ export function deviceChip(device, theme) {
 
 /** Levels of detail, search, zoom. */
 export class Toolbar {
-  constructor(actions) {
+  constructor(actions, keys) {
     this.actions = actions;
     this.levels = make("div", { className: "levels", role: "group", "aria-label": "Level of detail" });
     this.input = make("input", {
@@ -41,6 +41,7 @@ export class Toolbar {
       this.levels,
       make("div", { className: "search" }, [this.input, this.count]),
       make("span", { className: "space" }),
+      keys,
       make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
         button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
         button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
@@ -85,6 +86,7 @@ export class Legend {
   constructor(actions) {
     this.actions = actions;
     this.element = make("div", { className: "legend", role: "group", "aria-label": "Devices" });
+    this.keys = make("div", { className: "keys" });
   }
 
   show(data, theme) {
@@ -103,7 +105,8 @@ export class Legend {
     if (data.graph?.training) {
       keys.push(make("span", { className: "key" }, [make("span", { className: "hatched" }), make("span", { text: "backward" })]));
     }
-    this.element.replaceChildren(make("div", { className: "devices" }, parts), make("div", { className: "keys" }, keys));
+    this.element.replaceChildren(...parts);
+    this.keys.replaceChildren(...keys);
   }
 
   entry(device, placed) {
