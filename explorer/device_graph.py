@@ -1,0 +1,57 @@
+"""The devices as a small graph, with the data that passes between them; as DOT, for the page and for download."""
+
+from collections import defaultdict
+
+import graphviz
+
+from explorer.palette import device_colours
+from explorer.wording import milliseconds
+from solvers.costs import SplitCosts
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.split import Split
+
+
+def device_dot(costs: SplitCosts, deployment: Deployment) -> graphviz.Digraph:
+    """Return the used devices with their loads; an edge says what one sample moves from one to the other.
+
+    Every name goes through the quoting of the graphviz package, so that no text can become DOT.
+    """
+    colours = device_colours(deployment)
+    dot = graphviz.Digraph("devices", graph_attr={"rankdir": "LR", "bgcolor": "transparent", "nodesep": "0.3"})
+    dot.attr("node", shape="box", style="filled,rounded", fontname="Helvetica", fontsize="11", penwidth="0")
+    dot.attr("edge", fontname="Helvetica", fontsize="10", color="#C2185B", fontcolor="#808080")
+    for device in costs.devices:
+        if device.load_ms > 0 or device.memory_bytes > 0:
+            fill = colours[device.device].forward
+            label = graphviz.escape(f"{deployment.device_name(device.device)}\n{milliseconds(device.load_ms)}")
+            dot.node(f"device {device.device}", label=label, fillcolor=fill.fill, fontcolor=fill.text)
+    total_ms: dict[tuple[int, int], float] = defaultdict(float)
+    total_bytes: dict[tuple[int, int], float | None] = defaultdict(float)
+    for tensor in costs.cut_tensors:
+        for target in tensor.to_devices:
+            pair = (tensor.from_device, target)
+            total_ms[pair] += tensor.transfer_ms
+            known = total_bytes[pair]
+            total_bytes[pair] = None if known is None or tensor.size_bytes is None else known + tensor.size_bytes
+    for (source, target), time_ms in total_ms.items():
+        size = total_bytes[source, target]
+        label = milliseconds(time_ms) + ("" if size is None else f"\n{size / 2**20:.3g} MiB")
+        dot.edge(f"device {source}", f"device {target}", label=graphviz.escape(label))
+    return dot
+
+
+def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
+    """Return the whole graph as DOT text, every node in the colour of its device."""
+    colours = device_colours(deployment)
+    device_of = split.device_of()
+    dot = graphviz.Digraph(graph.name or "graph", node_attr={"shape": "box", "style": "filled"})
+    for node in graph.nodes:
+        fill = colours[device_of[node.id]].forward
+        label = graphviz.escape(f"{node.name or node.id}\n{deployment.device_name(device_of[node.id])}")
+        dot.node(f"node {node.id}", label=label, fillcolor=fill.fill, fontcolor=fill.text)
+    for edge in graph.edges:
+        is_cut = device_of[edge.source] != device_of[edge.target]
+        attributes = {"color": "#C2185B", "penwidth": "2"} if is_cut else {"color": "#808080"}
+        dot.edge(f"node {edge.source}", f"node {edge.target}", **attributes)
+    return str(dot.source)

@@ -1,0 +1,244 @@
+"""The sidebar: pick or upload a graph, edit devices, choose solver and schedule -> Choice.
+
+GB/s and GiB exist only here; everywhere else sizes are bytes and times milliseconds.
+"""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from explorer import session
+from explorer.jobs import Question
+from explorer.launch import MAX_UPLOAD_MB
+from explorer.session import LoadedGraph
+from solvers.costs import Objective
+from solvers.deployment import Deployment
+from solvers.errors import GraphError
+from solvers.graph import DnnGraph
+from solvers.graph_json import parse_graph
+from solvers.samples import read_sample, sample_info, samples
+from solvers.schedule import ScheduleKind
+from solvers.split import Family
+
+DEFAULT_SAMPLE = "bert_base_operator_inference"
+MAX_ACCELERATORS = 64
+MAX_MICRO_BATCHES = 512
+IMPLAUSIBLE_BANDWIDTH_GB_S = 500.0
+"""No link to host memory is this fast; a file that implies more most likely gives its costs in seconds."""
+GIB = 2.0**30
+BYTES_PER_MS = 1e6
+"""Bytes per millisecond in one GB/s."""
+
+OBJECTIVES = {
+    Objective.THROUGHPUT: "Throughput of the pipeline",
+    Objective.GPIPE: "GPipe time per micro-batch",
+    Objective.LATENCY: "Latency of one sample",
+}
+FAMILIES = {
+    Family.CHAIN: "Chain: stages in a row",
+    Family.CONVEX: "Convex: no path leaves and returns",
+    Family.FREE: "Free: any assignment",
+}
+METHODS = {"auto": "Automatic", "dp": "Dynamic programming (DP)", "ip": "Integer programming (IP)"}
+SCHEDULES = {
+    ScheduleKind.INFERENCE: "Pipelined inference",
+    ScheduleKind.ONE_F_ONE_B: "1F1B",
+    ScheduleKind.GPIPE: "GPipe",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Everything the sidebar asks for; `graph` has the bandwidth that was asked for."""
+
+    loaded: LoadedGraph
+    graph: DnnGraph
+    deployment: Deployment
+    question: Question
+    schedule: ScheduleKind
+    num_micro_batches: int
+    asks_to_solve: bool
+
+
+def sidebar(*, is_live: bool) -> Choice:
+    """Draw the sidebar and return what is chosen; a graph that cannot be read leaves the last one in place.
+
+    `is_live` says that plans follow the inputs by themselves, so the button is of less weight.
+    """
+    with st.sidebar:
+        st.markdown("#### Graph")
+        loaded = _pick_graph()
+        digest = loaded.graph.digest
+        st.markdown("#### Hardware")
+        graph, deployment = _edit_devices(loaded)
+        st.markdown("#### Plan")
+        objective = _pick_objective(graph, digest)
+        family = Family.CHAIN
+        if objective is not Objective.LATENCY:
+            family = st.selectbox(
+                "Splits allowed",
+                list(FAMILIES),
+                format_func=FAMILIES.__getitem__,
+                help="A chain is a pipeline of contiguous stages. Convex and free splits contain all chains and may "
+                "be better, but take an integer program.",
+                key="family",
+            )
+        methods = list(METHODS) if (objective, family) == (Objective.THROUGHPUT, Family.CHAIN) else ["auto", "ip"]
+        left, right = st.columns([3, 2])
+        method = left.selectbox("Solver", methods, format_func=METHODS.__getitem__, key=f"method_{len(methods)}")
+        time_limit_s = right.number_input("Limit (s)", 1, 3600, 60, key="time_limit", help="Time limit of a solve.")
+        kinds = [ScheduleKind.ONE_F_ONE_B, ScheduleKind.GPIPE] if graph.is_training else [ScheduleKind.INFERENCE]
+        left, right = st.columns([3, 2])
+        first = kinds.index(ScheduleKind.GPIPE) if objective is Objective.GPIPE else 0
+        schedule = left.selectbox(
+            "Schedule", kinds, index=first, format_func=SCHEDULES.__getitem__, key=f"schedule_{len(kinds)}_{first}"
+        )
+        num_micro_batches = right.number_input(
+            "Micro-batches", 1, MAX_MICRO_BATCHES, 12, key="micro_batches", help="Shown in the timeline."
+        )
+        asks_to_solve = st.button(
+            "Solve", type="secondary" if is_live else "primary", width="stretch", key="solve", shortcut="Ctrl+Enter"
+        )
+    question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
+    return Choice(loaded, graph, deployment, question, schedule, int(num_micro_batches), asks_to_solve)
+
+
+def _pick_graph() -> LoadedGraph:
+    source = st.segmented_control(
+        "Where from", ["Sample", "Upload"], default="Sample", required=True, key="source", label_visibility="collapsed"
+    )
+    if source == "Upload":
+        _read_upload()
+    else:
+        names = [info.name for info in samples()]
+        name = st.selectbox(
+            "Sample graph",
+            names,
+            index=names.index(DEFAULT_SAMPLE),
+            format_func=lambda name: sample_info(name).title,
+            key="sample",
+            label_visibility="collapsed",
+            bind="query-params",
+        )
+        st.caption(sample_info(name).description)
+        session.remember_graph(_sample(name))
+    loaded = session.loaded_graph()
+    if loaded is None:  # an upload was chosen before anything else was shown
+        loaded = _sample(DEFAULT_SAMPLE)
+        session.remember_graph(loaded)
+    return loaded
+
+
+def _read_upload() -> None:
+    upload = st.file_uploader(
+        "Graph as JSON",
+        type="json",
+        max_upload_size=MAX_UPLOAD_MB,
+        key="upload",
+        help="The format of the paper's release (Tarnawski et al., NeurIPS 2020) or this project's superset of it.",
+        label_visibility="collapsed",
+    )
+    if upload is None:
+        st.caption("A JSON file in the paper's format or ours. It is read, never run, and stays on this machine.")
+        return
+    try:
+        session.remember_graph(_parsed(upload.getvalue(), upload.name))
+    except GraphError as error:
+        st.error(f"{upload.name} was not read. {error}", icon=":material/error:")
+        if (previous := session.loaded_graph()) is not None:
+            st.caption(f"Still showing {previous.origin}.")
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _sample(name: str) -> LoadedGraph:
+    graph, deployment = read_sample(name)
+    return LoadedGraph(graph, deployment, sample_info(name).title)
+
+
+@st.cache_resource(max_entries=16, show_spinner="Reading the graph")
+def _parsed(text: bytes, file_name: str) -> LoadedGraph:
+    graph, deployment = parse_graph(text, name=file_name.removesuffix(".json"))
+    return LoadedGraph(graph, deployment, file_name)
+
+
+def _edit_devices(loaded: LoadedGraph) -> tuple[DnnGraph, Deployment]:
+    """Edit counts, memory and bandwidth; every graph keeps edits of its own, starting from its file."""
+    own, digest = loaded.deployment, loaded.graph.digest
+    left, right = st.columns(2)
+    num_accelerators = left.number_input(
+        "Accelerators",
+        0,
+        max(MAX_ACCELERATORS, own.num_accelerators),
+        own.num_accelerators,
+        key=f"accelerators_{digest}",
+    )
+    num_cpus = right.number_input("CPUs", 0, max(16, own.num_cpus), own.num_cpus, key=f"cpus_{digest}")
+    left, right = st.columns(2)
+    memory_gib = left.number_input(
+        "Memory each (GiB)",
+        min_value=0.0,
+        value=None if own.memory_bytes is None else own.memory_bytes / GIB,
+        step=1.0,
+        format="%.4g",
+        placeholder="no limit",
+        key=f"memory_{digest}",
+        help="Memory of one accelerator in GiB (2^30 bytes); empty means no limit. CPUs have no limit.",
+    )
+    with right:
+        graph = _edit_bandwidth(loaded.graph)
+    memory_bytes = None if memory_gib is None else memory_gib * GIB
+    _warn_of_implausible_bandwidth(loaded.graph)
+    return graph, Deployment(int(num_accelerators), int(num_cpus), memory_bytes)
+
+
+def _edit_bandwidth(graph: DnnGraph) -> DnnGraph:
+    own = graph.bandwidth_bytes_per_ms
+    if own is None:
+        factor = st.number_input(
+            "Link speed (× file)",
+            min_value=1e-6,
+            value=1.0,
+            step=0.5,
+            format="%.4g",
+            key=f"factor_{graph.digest}",
+            help="This file has no consistent bytes on its edges, so links are set as a multiple of its own.",
+        )
+        return graph if factor is None or factor == 1 else graph.with_bandwidth_factor(factor)
+    bandwidth_gb_s = st.number_input(
+        "Link (GB/s)",
+        min_value=1e-6,
+        value=own / BYTES_PER_MS,
+        step=1.0,
+        format="%.4g",
+        key=_bandwidth_key(graph),
+        help=f"Between a device and host memory, in 10^9 bytes/s. The file implies {own / BYTES_PER_MS:.4g} GB/s.",
+    )
+    if bandwidth_gb_s is None or bandwidth_gb_s == own / BYTES_PER_MS:
+        return graph
+    return graph.with_bandwidth(bandwidth_gb_s * BYTES_PER_MS)
+
+
+def _bandwidth_key(graph: DnnGraph) -> str:
+    return f"bandwidth_{graph.digest}"
+
+
+def _warn_of_implausible_bandwidth(graph: DnnGraph) -> None:
+    own = graph.bandwidth_bytes_per_ms
+    if own is None or own / BYTES_PER_MS < IMPLAUSIBLE_BANDWIDTH_GB_S:
+        return
+    own_gb_s = own / BYTES_PER_MS
+    key = _bandwidth_key(graph)
+
+    def correct() -> None:
+        st.session_state[key] = own_gb_s / 1000
+
+    st.caption(
+        f"The file's bytes and costs imply {own_gb_s:,.0f} GB/s, more than any link to host memory: "
+        "its costs are probably in seconds, not ms."
+    )
+    st.button(f"Use {own_gb_s / 1000:.4g} GB/s", on_click=correct, key=f"correct_{graph.digest}", type="tertiary")
+
+
+def _pick_objective(graph: DnnGraph, digest: str) -> Objective:
+    objectives = [Objective.THROUGHPUT, Objective.GPIPE if graph.is_training else Objective.LATENCY]
+    return st.selectbox("Minimise time for", objectives, format_func=OBJECTIVES.__getitem__, key=f"objective_{digest}")

@@ -1,0 +1,58 @@
+"""The loads of all devices as stacked bars, with the lines that matter: max-load and proven lower bound."""
+
+import plotly.graph_objects as go
+
+from explorer.palette import device_colours
+from solvers.costs import SplitCosts
+from solvers.deployment import Deployment
+
+
+def load_figure(costs: SplitCosts, deployment: Deployment, lower_bound_ms: float | None) -> go.Figure:
+    """Return compute, receive and send time per sample of each device in ms, one bar a device.
+
+    Compute has the colour the device has everywhere; transfers are hatched.
+    """
+    names = [deployment.device_name(device.device) for device in costs.devices]
+    colours = [colour.forward.fill for colour in device_colours(deployment)]
+    parts = (
+        ("Compute", [d.compute_ms for d in costs.devices], ""),
+        ("Receive", [d.receive_ms for d in costs.devices], "/"),
+        ("Send", [d.send_ms for d in costs.devices], "\\"),
+    )
+    figure = go.Figure()
+    for name, times, pattern in parts:
+        figure.add_bar(
+            y=names,
+            x=times,
+            name=name,
+            orientation="h",
+            marker={
+                "color": colours if not pattern else "rgba(128,128,128,0.15)",
+                "pattern": {"shape": pattern, "fgcolor": "#C2185B", "size": 6},
+                "line": {"width": 0 if not pattern else 1, "color": "#C2185B"},
+            },
+            hovertemplate="%{y}: " + name.lower() + " %{x:.4g} ms<extra></extra>",
+        )
+    figure.add_vline(
+        x=costs.max_load_ms,
+        line={"width": 2},
+        annotation={"text": f"max-load {costs.max_load_ms:.4g} ms", "yanchor": "bottom"},
+        annotation_position="top",
+    )
+    if lower_bound_ms is not None and lower_bound_ms < costs.max_load_ms * (1 - 1e-3):
+        figure.add_vline(
+            x=lower_bound_ms,
+            line={"width": 2, "dash": "dot"},
+            annotation={"text": f"proven bound {lower_bound_ms:.4g} ms", "yanchor": "bottom"},
+            annotation_position="top left",
+        )
+    figure.update_layout(
+        barmode="stack",
+        height=max(220, 90 + 30 * len(names)),
+        margin={"l": 0, "r": 10, "t": 30, "b": 40},
+        legend={"orientation": "h", "y": -0.18, "traceorder": "normal"},
+        xaxis={"title": "ms per sample", "rangemode": "tozero"},
+        yaxis={"autorange": "reversed"},
+        bargap=0.35,
+    )
+    return figure

@@ -1,0 +1,116 @@
+"""The explorer: inputs at the side; headline numbers, the linked picture and tables of the plan in the middle."""
+
+import streamlit as st
+
+from explorer import session
+from explorer.canvas_view import placed_pipeline
+from explorer.dag_view import DagInfo, dag_info
+from explorer.gantt_view import gantt_info
+from explorer.inputs import Choice, sidebar
+from explorer.load_chart import load_figure
+from explorer.results import headline, show_cut_tensors, show_device_graph, show_devices, show_downloads
+from explorer.running import feels_live, follow, show_run
+from explorer.session import Plan
+from explorer.wording import how_found
+from solvers.costs import split_costs
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.schedule import Schedule, ScheduleError, ScheduleKind, simulate
+from solvers.split import Split
+
+
+def show() -> None:
+    """Draw the page."""
+    plan = session.plan()
+    choice = sidebar(is_live=plan is None or plan.result.method == "dp")
+    follow(choice)
+    _title(choice)
+    _notices(choice)
+    show_run()
+    plan = session.plan()
+    if plan is None:
+        placed_pipeline(_dag_info(choice.graph, choice.deployment, None), None, key="picture")
+        return
+    costs = split_costs(plan.graph, plan.deployment, plan.split)
+    schedule = _schedule(plan, choice)
+    headline(plan, costs)
+    placed_pipeline(
+        _dag_info(plan.graph, plan.deployment, plan.split),
+        None if schedule is None else gantt_info(schedule, plan.deployment),
+        key="picture",
+    )
+    devices, tensors, between, files = st.tabs(["Devices", "Cut tensors", "Between devices", "Downloads"])
+    with devices:
+        show_devices(plan, costs, schedule)
+        st.plotly_chart(
+            load_figure(costs, plan.deployment, plan.result.lower_bound_ms),
+            key="loads",
+            config={"displayModeBar": False},
+            alt="Load of every device, split into compute, receive and send",
+        )
+    with tensors:
+        show_cut_tensors(plan, costs)
+    with between:
+        show_device_graph(plan, costs)
+    with files:
+        show_downloads(plan, costs, schedule)
+
+
+def _title(choice: Choice) -> None:
+    graph = choice.graph
+    layers = len({node.layer for node in graph.nodes} - {None})
+    parts = [f"{len(graph.nodes):,} nodes", f"{len(graph.edges):,} edges"]
+    if layers:
+        parts.append(f"{layers:,} layers")
+    parts.append("training" if graph.is_training else "inference")
+    st.markdown(f"### {_plain(choice.loaded.origin)}", help=None)
+    plan = session.plan()
+    found = f" · plan by {how_found(plan.result)}" if plan is not None else ""
+    st.caption(" · ".join(parts) + found)
+
+
+def _notices(choice: Choice) -> None:
+    """Say how the last solve ended, and whether the plan below still answers what the inputs ask."""
+    notice, plan, run = session.notice(), session.plan(), session.run()
+    if notice is not None and notice.question == choice.question:
+        is_problem = plan is None or plan.question != notice.question
+        (st.error if is_problem else st.info)(_plain(notice.message))
+        if notice.details:
+            with st.expander("Details"):
+                st.code(notice.details, language=None)
+    if plan is None or plan.question == choice.question:
+        return
+    asked = plan.question
+    what = f"{asked.deployment.num_accelerators} accelerators, {asked.deployment.num_cpus} CPUs"
+    if asked.graph_digest != choice.question.graph_digest:
+        what = f"{_plain(plan.graph.name)}, {what}"
+    advice = "" if run is not None or feels_live(choice) else " Press Solve for a new one."
+    st.warning(f"The plan below is stale: it answers earlier inputs ({what}).{advice}", icon=":material/history:")
+
+
+def _schedule(plan: Plan, choice: Choice) -> Schedule | None:
+    kind = choice.schedule
+    if plan.graph.is_training != choice.graph.is_training:  # a stale plan of another graph
+        kind = ScheduleKind.ONE_F_ONE_B if plan.graph.is_training else ScheduleKind.INFERENCE
+    try:
+        return _simulated(plan.graph, plan.deployment, plan.split, kind, choice.num_micro_batches)
+    except ScheduleError as error:
+        st.info(f"The schedule cannot be shown. {error}")
+        return None
+
+
+@st.cache_resource(max_entries=32, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})
+def _simulated(
+    graph: DnnGraph, deployment: Deployment, split: Split, kind: ScheduleKind, num_micro_batches: int
+) -> Schedule:
+    return simulate(graph, deployment, split, kind, num_micro_batches)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})
+def _dag_info(graph: DnnGraph, deployment: Deployment, split: Split | None) -> DagInfo:
+    return dag_info(graph, deployment, split)
+
+
+def _plain(text: str) -> str:
+    """Escape what Markdown would take for markup: names from files appear as text."""
+    return "".join(f"\\{c}" if c in r"\`*_{}[]()<>#+-.!|~$:" else c for c in text)

@@ -1,0 +1,187 @@
+"""What is shown of a plan beside the linked picture: headline numbers, tables, downloads."""
+
+import json
+from typing import Any
+
+import streamlit as st
+
+from explorer.device_graph import device_dot, placed_dot
+from explorer.session import Plan
+from explorer.wording import gibibytes, how_found, milliseconds, proof
+from solvers.chrome_trace import chrome_trace
+from solvers.costs import Objective, SplitCosts
+from solvers.graph_json import split_document
+from solvers.schedule import Schedule
+
+VALUE_LABELS = {
+    Objective.THROUGHPUT: "Time per sample",
+    Objective.GPIPE: "Time per micro-batch",
+    Objective.LATENCY: "Latency of one sample",
+}
+
+
+def headline(plan: Plan, costs: SplitCosts) -> None:
+    """Show the numbers of a plan in one row: value, throughput, bound, bottleneck, speed-up."""
+    result = plan.result
+    value = result.value_ms
+    columns = st.columns([1.1, 1.1, 1.25, 1.25, 1.1])
+    columns[0].metric(VALUE_LABELS[result.objective], milliseconds(value))
+    rate = 1000 / value if value else None
+    columns[1].metric("Throughput", "–" if rate is None else f"{rate:,.4g} /s", help="Samples per second.")
+    columns[2].metric(
+        "Proven lower bound",
+        milliseconds(result.lower_bound_ms),
+        proof(result),
+        delta_color="off",
+        delta_arrow="off",
+        help=f"No {result.family} split is faster than this. Found by: {how_found(result)}.",
+    )
+    busiest = costs.devices[costs.bottleneck]
+    transfers = busiest.receive_ms + busiest.send_ms
+    columns[3].metric(
+        "Bottleneck",
+        plan.deployment.device_name(costs.bottleneck),
+        f"{milliseconds(busiest.load_ms)}, {transfers / busiest.load_ms:.0%} transfers" if busiest.load_ms else None,
+        delta_color="off",
+        delta_arrow="off",
+        help="The device with the largest load: compute plus transfers per sample.",
+    )
+    alone_ms = sum(node.accelerator_ms for node in plan.graph.nodes)
+    supported = all(node.runs_on_accelerator for node in plan.graph.nodes)
+    if value and supported:
+        columns[4].metric(
+            "Speed-up",
+            f"{alone_ms / value:.2f} ×",
+            f"one accelerator {milliseconds(alone_ms)}",
+            delta_color="off",
+            delta_arrow="off",
+            help="Against all nodes on one accelerator with enough memory.",
+        )
+
+
+def device_rows(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> list[dict[str, Any]]:
+    """Return the table of devices, one row each: nodes, times per sample in ms, memory in GiB."""
+    rows: list[dict[str, Any]] = []
+    for device, members in zip(costs.devices, _padded(plan), strict=True):
+        d = device.device
+        capacity = plan.deployment.capacity_bytes(d)
+        peak = max((point.memory_bytes for point in schedule.memory[d]), default=None) if schedule else None
+        rows.append(
+            {
+                "Device": plan.deployment.device_name(d),
+                "Nodes": len(members),
+                "Compute (ms)": device.compute_ms,
+                "Receive (ms)": device.receive_ms,
+                "Send (ms)": device.send_ms,
+                "Load (ms)": device.load_ms,
+                "Of max-load": 100 * device.load_ms / costs.max_load_ms if costs.max_load_ms else 0.0,
+                "Memory (GiB)": device.memory_bytes / 2**30,
+                "Peak in schedule (GiB)": None if peak is None else peak / 2**30,
+                "Capacity": gibibytes(capacity),
+            }
+        )
+    return rows
+
+
+def show_devices(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> None:
+    """Show the table of devices."""
+    number = st.column_config.NumberColumn(format="%.4g")
+    st.dataframe(
+        device_rows(plan, costs, schedule),
+        hide_index=True,
+        alt="Compute, transfers, load and memory of every device",
+        column_config={
+            "Compute (ms)": number,
+            "Receive (ms)": number,
+            "Send (ms)": number,
+            "Load (ms)": number,
+            "Memory (GiB)": st.column_config.NumberColumn(format="%.3g"),
+            "Peak in schedule (GiB)": st.column_config.NumberColumn(
+                format="%.3g", help="With the activations of all micro-batches in flight, where the file knows them."
+            ),
+            "Of max-load": st.column_config.ProgressColumn(format="%.0f %%", min_value=0, max_value=100),
+        },
+    )
+
+
+def show_cut_tensors(plan: Plan, costs: SplitCosts) -> None:
+    """Show every tensor that moves between devices, the dearest first."""
+    if not costs.cut_tensors:
+        st.caption("No tensor moves between devices.")
+        return
+    name = plan.deployment.device_name
+    st.dataframe(
+        [
+            {
+                "Output of": plan.graph.node_by_id[tensor.source].name or f"node {tensor.source}",
+                "Node": tensor.source,
+                "From": name(tensor.from_device),
+                "To": ", ".join(name(d) for d in tensor.to_devices),
+                "Time each way (ms)": tensor.transfer_ms,
+                "Size (MiB)": None if tensor.size_bytes is None else tensor.size_bytes / 2**20,
+            }
+            for tensor in costs.cut_tensors
+        ],
+        hide_index=True,
+        alt="Tensors that move between devices",
+        column_config={
+            "Time each way (ms)": st.column_config.NumberColumn(format="%.4g"),
+            "Size (MiB)": st.column_config.NumberColumn(format="%.4g"),
+        },
+    )
+
+
+def show_device_graph(plan: Plan, costs: SplitCosts) -> None:
+    """Show the devices as a graph with the data between them."""
+    st.graphviz_chart(
+        device_dot(costs, plan.deployment), width="stretch", alt="Devices and the data that passes between them"
+    )
+
+
+def show_downloads(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> None:
+    """Offer the split, the schedule and the placed graph as files."""
+    stem = plan.graph.name or "graph"
+    split = split_document(
+        plan.split, tuple(device.load_ms for device in costs.devices), {"maxLoad": costs.max_load_ms}
+    )
+    columns = st.columns(3)
+    columns[0].download_button(
+        "Split (JSON)",
+        json.dumps(split, indent=1),
+        f"{stem}_split.json",
+        "application/json",
+        on_click="ignore",
+        width="stretch",
+        help="The format of the paper's release; `placement evaluate` reads it.",
+    )
+    if schedule is not None:
+        columns[1].download_button(
+            "Schedule (Chrome trace)",
+            lambda: json.dumps(chrome_trace(schedule, plan.deployment, plan.graph)),
+            f"{stem}_{schedule.kind}_trace.json",
+            "application/json",
+            on_click="ignore",
+            width="stretch",
+            help="Opens in Perfetto and in chrome://tracing.",
+        )
+    columns[2].download_button(
+        "Placed graph (DOT)",
+        lambda: placed_dot(plan.graph, plan.deployment, plan.split),
+        f"{stem}_placed.dot",
+        "text/vnd.graphviz",
+        on_click="ignore",
+        width="stretch",
+        help="For Graphviz.",
+    )
+
+
+def _padded(plan: Plan) -> list[frozenset[int]]:
+    """Node ids of every device of the deployment."""
+    k, num_cpus = plan.deployment.num_accelerators, plan.deployment.num_cpus
+    accelerators, cpus = plan.split.accelerators, plan.split.cpus
+    return [
+        *accelerators,
+        *[frozenset[int]()] * (k - len(accelerators)),
+        *cpus,
+        *[frozenset[int]()] * (num_cpus - len(cpus)),
+    ]

@@ -1,0 +1,103 @@
+"""What the app remembers about one browser session; the only place that names session-state keys."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from explorer.jobs import Job, Question
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.result import SolveResult
+from solvers.split import Split
+
+_GRAPH, _PLAN, _RUN, _NOTICE = "loaded_graph", "plan", "run", "notice"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedGraph:
+    """A graph with the devices its file names, as it was read; `origin` says from where, for the title."""
+
+    graph: DnnGraph
+    deployment: Deployment
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An answer with a split, and the graph (at the bandwidth asked for) and devices it answers for."""
+
+    question: Question
+    graph: DnnGraph
+    deployment: Deployment
+    result: SolveResult
+    split: Split
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A solve that was started: `is_live` if a changed input started it, not a button."""
+
+    job: Job
+    graph: DnnGraph
+    is_live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """How the last solve ended without a new plan: one sentence, and details to fold away."""
+
+    question: Question
+    message: str
+    details: str = ""
+
+
+def session_id() -> str:
+    """Return the name of this browser session."""
+    context = get_script_run_ctx()
+    return context.session_id if context is not None else "no session"
+
+
+def loaded_graph() -> LoadedGraph | None:
+    """Return the graph last read without error."""
+    return cast("LoadedGraph | None", _get(_GRAPH))
+
+
+def remember_graph(loaded: LoadedGraph) -> None:
+    """Make a graph the one to work on."""
+    st.session_state[_GRAPH] = loaded
+
+
+def plan() -> Plan | None:
+    """Return the plan on the screen."""
+    return cast("Plan | None", _get(_PLAN))
+
+
+def remember_plan(value: Plan) -> None:
+    """Show a plan from now on."""
+    st.session_state[_PLAN] = value
+
+
+def run() -> Run | None:
+    """Return the solve that was started last, until it has been taken note of."""
+    return cast("Run | None", _get(_RUN))
+
+
+def remember_run(value: Run | None) -> None:
+    """Follow a solve, or none."""
+    st.session_state[_RUN] = value
+
+
+def notice() -> Notice | None:
+    """Return how the last solve ended, if it brought no new plan."""
+    return cast("Notice | None", _get(_NOTICE))
+
+
+def remember_notice(value: Notice | None) -> None:
+    """Keep how the last solve ended."""
+    st.session_state[_NOTICE] = value
+
+
+def _get(key: str) -> Any:
+    return st.session_state.get(key)

@@ -1,0 +1,45 @@
+"""How numbers are written wherever the app shows them: always with a unit, four digits, ms for every time."""
+
+from solvers.result import SolveResult, SolveStatus
+
+METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic"}
+
+
+def milliseconds(value: float | None) -> str:
+    """Write a time.
+
+    >>> milliseconds(2.82649), milliseconds(None)
+    ('2.826 ms', '–')
+    """
+    return "–" if value is None else f"{value:,.4g} ms"
+
+
+def gibibytes(size_bytes: float | None) -> str:
+    """Write a size in memory; None means that there is no limit."""
+    return "no limit" if size_bytes is None else f"{size_bytes / 2**30:,.3g} GiB"
+
+
+def share(fraction: float | None) -> str:
+    """Write a share as a percentage, exact zero apart from small."""
+    if fraction is None:
+        return "–"
+    if 0 < fraction < 5e-4:
+        return "<0.05 %"
+    return f"{100 * fraction:.3g} %"
+
+
+def proof(result: SolveResult) -> str:
+    """Say in a few words what is proven about a result's value."""
+    if result.status is SolveStatus.OPTIMAL:
+        return "optimal, proven"
+    if result.gap is None:
+        return "no bound yet"
+    return f"within {share(result.gap)} of optimal"
+
+
+def how_found(result: SolveResult) -> str:
+    """Say which method found a result, among which splits, and how long it took."""
+    method = result.method
+    for short, name in METHOD_NAMES.items():
+        method = method.replace(short, name)
+    return f"{method} · {result.family} splits · {result.runtime_s:.2f} s"
