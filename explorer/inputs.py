@@ -111,15 +111,18 @@ def _pick_graph() -> LoadedGraph:
         _read_upload()
     else:
         names = [info.name for info in samples()]
+        # Not bound to the query by the widget itself: that would put the title, not the name, into the address.
+        wanted = st.query_params.get("sample", DEFAULT_SAMPLE)
         name = st.selectbox(
             "Sample graph",
             names,
-            index=names.index(DEFAULT_SAMPLE),
+            index=names.index(wanted if wanted in names else DEFAULT_SAMPLE),
             format_func=lambda name: sample_info(name).title,
             key="sample",
             label_visibility="collapsed",
-            bind="query-params",
         )
+        if name != wanted:
+            st.query_params["sample"] = name
         st.caption(sample_info(name).description)
         session.remember_graph(_sample(name))
     loaded = session.loaded_graph()

@@ -7,7 +7,7 @@ import streamlit as st
 
 from explorer.device_graph import device_dot, placed_dot
 from explorer.session import Plan
-from explorer.wording import gibibytes, how_found, milliseconds, proof
+from explorer.wording import how_found, milliseconds, proof
 from solvers.chrome_trace import chrome_trace
 from solvers.costs import Objective, SplitCosts
 from solvers.graph_json import split_document
@@ -76,8 +76,8 @@ def device_rows(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> lis
                 "Load (ms)": device.load_ms,
                 "Of max-load": 100 * device.load_ms / costs.max_load_ms if costs.max_load_ms else 0.0,
                 "Memory (GiB)": device.memory_bytes / 2**30,
-                "Peak in schedule (GiB)": None if peak is None else peak / 2**30,
-                "Capacity": gibibytes(capacity),
+                "Peak (GiB)": None if peak is None else peak / 2**30,
+                "Capacity (GiB)": None if capacity is None else capacity / 2**30,
             }
         )
     return rows
@@ -95,8 +95,9 @@ def show_devices(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> No
             "Receive (ms)": number,
             "Send (ms)": number,
             "Load (ms)": number,
-            "Memory (GiB)": st.column_config.NumberColumn(format="%.3g"),
-            "Peak in schedule (GiB)": st.column_config.NumberColumn(
+            "Memory (GiB)": st.column_config.NumberColumn(format="%.3g", help="Of one micro-batch at a time."),
+            "Capacity (GiB)": st.column_config.NumberColumn(format="%.3g", help="Empty where there is no limit."),
+            "Peak (GiB)": st.column_config.NumberColumn(
                 format="%.3g", help="With the activations of all micro-batches in flight, where the file knows them."
             ),
             "Of max-load": st.column_config.ProgressColumn(format="%.0f %%", min_value=0, max_value=100),

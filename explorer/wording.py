@@ -14,11 +14,6 @@ def milliseconds(value: float | None) -> str:
     return "–" if value is None else f"{value:,.4g} ms"
 
 
-def gibibytes(size_bytes: float | None) -> str:
-    """Write a size in memory; None means that there is no limit."""
-    return "no limit" if size_bytes is None else f"{size_bytes / 2**30:,.3g} GiB"
-
-
 def share(fraction: float | None) -> str:
     """Write a share as a percentage, exact zero apart from small."""
     if fraction is None:
