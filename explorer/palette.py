@@ -1,7 +1,7 @@
 """One colour per device, the same in every view of the app, told apart without full colour vision.
 
-The first eight are Okabe and Ito's; the next are picked from Paul Tol's schemes so that neighbours in a pipeline also
-differ in lightness. No more than sixteen fills can be told apart, so later devices repeat them under a hatch, and
+The first seven are Okabe and Ito's, the others mostly Paul Tol's, in an order in which neighbours in a pipeline look
+as different as can be to readers with and without red-green deficiency. No more than sixteen fills can be told apart, so later devices repeat them under a hatch, and
 CPUs are greys under dots. Colour never stands alone: every mark also carries the device's short label ("3", "C1").
 A fill is the same in the light and the dark theme, because it carries its own text colour with a contrast of at least
 4.5; what lies around it (ink, lines, transfers) comes from `THEMES`.
@@ -18,19 +18,19 @@ ACCELERATOR_COLOURS = (
     "#0072B2",  # blue
     "#E69F00",  # orange
     "#009E73",  # bluish green
-    "#CC79A7",  # reddish purple
     "#56B4E9",  # sky blue
     "#D55E00",  # vermilion
+    "#CC79A7",  # reddish purple
     "#F0E442",  # yellow
-    "#5B4FA2",  # indigo
-    "#44AA99",  # teal
-    "#882255",  # wine
-    "#C8B560",  # sand
+    "#661100",  # maroon
+    "#E8B4C8",  # pale rose
+    "#332288",  # indigo
     "#117733",  # dark green
-    "#B4A7E5",  # lavender
-    "#8C510A",  # brown
-    "#A6D854",  # lime
+    "#88CCEE",  # pale sky
+    "#DDCC77",  # sand
     "#34495E",  # slate
+    "#999933",  # olive
+    "#AA4499",  # purple
 )
 CPU_COLOURS = ("#9AA0A6", "#5F6670", "#C3C7CC", "#7C8590")
 UNPLACED_COLOURS = {"light": "#D5D9E0", "dark": "#4A5160"}

@@ -1,0 +1,52 @@
+"""A small page with the linked picture, for the browser tests; `streamlit run` it to look at it.
+
+The query says what to show: `graph=chain` (6 nodes), `layers` (200 nodes in layers) or `training`; `nodes=<n>`.
+"""
+
+import streamlit as st
+
+from explorer.canvas_view import placed_pipeline
+from explorer.dag_view import dag_info
+from explorer.gantt_view import gantt_info
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph, Edge, Node
+from solvers.schedule import ScheduleKind, simulate
+from solvers.split import Split
+
+st.set_page_config(layout="wide")
+
+
+def network(num_nodes: int, has_layers: bool, is_training: bool) -> DnnGraph:
+    """Return a chain whose every fourth node is also read two nodes later, with a mirrored backward pass if asked."""
+    pairs = {(v, v + 1) for v in range(1, num_nodes)} | {(v, v + 3) for v in range(1, num_nodes - 2, 4)}
+    nodes = [
+        Node(v, 1.0 + v % 3, 8.0, 2.0**20, 0.25, name=f"<b>op {v}</b>", layer=f"block {v // 8}" if has_layers else None,
+             colocation_class=v if is_training else None)
+        for v in range(1, num_nodes + 1)
+    ]  # fmt: skip
+    if is_training:
+        last = 2 * num_nodes + 1
+        nodes += [
+            Node(last - v, 2.0, 16.0, 2.0**20, 0.25, is_backward=True, colocation_class=v)
+            for v in range(num_nodes, 0, -1)
+        ]
+        pairs |= {(last - v, last - u) for u, v in pairs} | {(num_nodes, num_nodes + 1)}
+    return DnnGraph(tuple(nodes), tuple(Edge(u, v, 1e6) for u, v in sorted(pairs)), "test network")
+
+
+kind = st.query_params.get("graph", "chain")
+size = int(st.query_params.get("nodes", 200 if kind == "layers" else 6))
+graph = network(size, kind == "layers", kind == "training")
+deployment = Deployment(4, 1, 2.0**34)
+num_stages = st.sidebar.number_input("Stages", 1, 4, 2)
+device_of = {v: min((v - 1) * num_stages // size, num_stages - 1) for v in range(1, size + 1)}
+device_of |= {2 * size + 1 - v: d for v, d in device_of.items() if graph.is_training}
+split = Split.from_device_of(device_of, deployment)
+schedule_kind = ScheduleKind.ONE_F_ONE_B if graph.is_training else ScheduleKind.INFERENCE
+schedule = simulate(graph, deployment, split, schedule_kind, 8)
+picture, other = st.tabs(["Picture", "Other"])
+with picture:
+    selection = placed_pipeline(dag_info(graph, deployment, split), gantt_info(schedule, deployment), key="picture")
+    st.text(f"selected: {dict(selection) if selection else None}")
+with other:
+    placed_pipeline(dag_info(graph, deployment), None, key="hidden")

@@ -1,0 +1,57 @@
+"""A headless Chromium for tests marked `browser`.
+
+Without one they are skipped, saying so; with REQUIRE_BROWSER_TESTS=1, as in CI, they fail instead.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+TIMEOUT_MS = 20_000
+
+
+@pytest.fixture(scope="session")
+def chromium() -> "Iterator[Browser]":
+    """Start one browser for all tests of a run."""
+    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    if path is None:
+        reason = f"no browser found; install one of {', '.join(CHROMIUM_NAMES)} to run this test"
+        if os.environ.get("REQUIRE_BROWSER_TESTS") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS), timeout=TIMEOUT_MS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def chromium_page(chromium: "Browser") -> "Iterator[Page]":
+    """Open a page of 1280 x 800 pixels; every wait in it is bounded, and an error in its console fails the test."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    page = context.new_page()
+    page.set_default_timeout(TIMEOUT_MS)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    yield page
+    context.close()
+    assert errors == []

@@ -1,0 +1,135 @@
+import json
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.canvas_view import MODULES, component_source, pack
+from explorer.dag_view import dag_info
+from explorer.gantt_view import gantt_info
+from solvers.deployment import Deployment
+from solvers.schedule import ScheduleKind, simulate
+from tests.graphs import chain, one_node_per_device
+
+PAGE = Path(__file__).with_name("canvas_page.py")
+DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "u1": np.uint8}
+
+
+def views(times: tuple[float, ...] = (2.0, 3.0)) -> tuple[Any, Any]:
+    graph = chain(times, transfer_ms=0.5)
+    deployment = Deployment(len(times), 1)
+    split = one_node_per_device(graph)
+    schedule = simulate(graph, deployment, split, ScheduleKind.INFERENCE, 5)
+    return dag_info(graph, deployment, split), gantt_info(schedule, deployment)
+
+
+def unpack(message: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a message as `canvas/payload.js` does; NaN and Infinity are refused as in a browser."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    (length,) = struct.unpack_from("<I", message)
+    header = json.loads(message[4 : 4 + length], parse_constant=refuse)
+    base = -(-(4 + length) // 8) * 8
+    arrays = {
+        name: np.frombuffer(message, DTYPES[dtype], count, base + offset)
+        for name, (dtype, offset, count) in header["arrays"].items()
+    }
+    return header, arrays
+
+
+def test_message_carries_boxes_edges_and_bars():
+    graph_view, gantt_view = views()
+    header, arrays = unpack(pack(graph_view, gantt_view, "k"))
+    assert header["graph"]["nodes"]["id"] == [1, 2]
+    assert header["graph"]["levels"][0]["edges"]["cutMs"] == [0.5]
+    assert [device["label"] for device in header["devices"]] == ["1", "2", "C1"]
+    assert list(arrays["bar.start"]) == [bar.start_ms for bar in gantt_view.bars]
+    assert list(arrays["bar.micro_batch"]) == [bar.micro_batch for bar in gantt_view.bars]
+    assert len(arrays["operators.x"]) == 2
+    assert all(entry[1] % 8 == 0 for entry in header["arrays"].values())
+
+
+def test_equal_views_send_equal_messages_and_others_differ():
+    assert pack(*views(), "k") == pack(*views(), "k")
+    first, _ = unpack(pack(*views(), "k"))
+    second, _ = unpack(pack(*views((2.0, 4.0)), "k"))
+    assert first["digest"] != second["digest"]
+
+
+@pytest.mark.parametrize("missing", ["graph", "gantt", "both"])
+def test_either_part_may_be_missing(missing):
+    graph_view, gantt_view = views()
+    header, _ = unpack(
+        pack(None if missing != "gantt" else graph_view, None if missing != "graph" else gantt_view, "k")
+    )
+    assert (header["graph"] is None, header["gantt"] is None) == (missing != "gantt", missing != "graph")
+
+
+def test_numbers_that_are_not_finite_do_not_reach_the_browser():
+    graph_view, gantt_view = views()
+    bad_bar = replace(gantt_view.bars[0], end_ms=float("inf"))
+    with pytest.raises(ValueError, match="not finite"):
+        pack(graph_view, replace(gantt_view, bars=(bad_bar,)), "k")
+    with pytest.raises(ValueError, match="JSON compliant"):
+        pack(graph_view, replace(gantt_view, makespan_ms=float("nan")), "k")
+
+
+def test_numpy_scalars_do_not_turn_up_in_the_message():
+    graph = chain((np.float64(2.0), np.float64(3.0)), transfer_ms=np.float64(0.5))
+    deployment = Deployment(2)
+    unpack(pack(dag_info(graph, deployment, one_node_per_device(graph)), None, "k"))
+
+
+def test_joined_modules_have_one_export_and_no_import():
+    js, css = component_source()
+    lines = js.splitlines()
+    assert sum(line.startswith("export ") for line in lines) == 1
+    assert not any(line.startswith("import ") for line in lines)
+    assert "innerHTML" not in js
+    assert "eval(" not in js
+    assert ".placed-pipeline" in css
+
+
+def test_joined_modules_are_complete_and_do_not_share_a_name():
+    folder = Path(__file__).parents[2] / "explorer" / "canvas"
+    assert {path.stem for path in folder.glob("*.js")} == set(MODULES)
+    names: list[str] = []
+    for path in folder.glob("*.js"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            words = line.removeprefix("export ").replace("(", " ").split()
+            if len(words) > 1 and words[0] in {"const", "let", "function", "class"}:
+                names += line.split("[")[1].split("]")[0].split(", ") if "[" in words[1] else [words[1]]
+    assert len(names) == len(set(names))
+
+
+def test_page_with_the_picture_runs():
+    app = AppTest.from_file(str(PAGE), default_timeout=20).run()
+    assert not app.exception
+    assert app.text[0].value == "selected: None"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"node": 3}, "{'node': 3}"),
+        ({"node": 99}, "None"),
+        ({"device": 1}, "{'device': 1}"),
+        ({"device": 17}, "None"),
+        ({"device": "x"}, "None"),
+        ({"group": "a", "nodes": [1, 2]}, "{'group': 'a', 'nodes': [1, 2]}"),
+        ({"nodes": []}, "None"),
+        ("nonsense", "None"),
+    ],
+)
+def test_selection_is_returned_when_it_fits_what_is_shown(value, expected):
+    app = AppTest.from_file(str(PAGE), default_timeout=20)
+    app.session_state["picture"] = {"selection": value}
+    app.run()
+    assert not app.exception
+    assert app.text[0].value == f"selected: {expected}"

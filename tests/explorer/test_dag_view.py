@@ -1,0 +1,125 @@
+"""What the picture of a graph shows, against the evaluator."""
+
+from dataclasses import replace
+
+import pytest
+
+from explorer.dag_view import LAYERS, OPERATORS, STAGES, dag_info
+from solvers.costs import split_costs
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph, Edge, Node
+from solvers.split import Split
+from tests.graphs import chain, diamond, random_split, random_training_graph
+
+
+def placed(device_of: dict[int, int], deployment: Deployment) -> Split:
+    return Split.from_device_of(device_of, deployment)
+
+
+def test_unplaced_graph_has_no_devices_loads_or_cuts():
+    info = dag_info(diamond(), Deployment(2))
+    assert not info.is_placed
+    assert [level.name for level in info.levels] == [OPERATORS]
+    assert all(node.device is None for node in info.nodes)
+    assert all(box.shares == () for box in info.levels[0].boxes)
+    assert all(edge.cut_ms is None for edge in info.levels[0].edges)
+    assert all(device.load_ms is None for device in info.devices)
+    assert "not placed" in info.summary
+
+
+def test_cut_edges_cost_their_tensor_and_say_so_once_per_device():
+    deployment = Deployment(2)
+    info = dag_info(diamond(transfer_ms=0.5), deployment, placed({1: 0, 2: 1, 3: 1, 4: 1}, deployment))
+    edges = {(info.nodes[e.source].id, info.nodes[e.target].id): e for e in info.levels[0].edges}
+    assert edges[1, 2].cut_ms == edges[1, 3].cut_ms == 0.5
+    assert [edges[1, 2].shows_cost, edges[1, 3].shows_cost] == [True, False]
+    assert edges[2, 4].cut_ms is None
+    assert info.num_cut_tensors == 1
+
+
+def test_folded_edges_add_up_tensors_not_edges():
+    deployment = Deployment(2)
+    info = dag_info(diamond(transfer_ms=0.5), deployment, placed({1: 0, 2: 1, 3: 1, 4: 1}, deployment))
+    stages = next(level for level in info.levels if level.name == STAGES)
+    assert [(edge.cut_ms, edge.num_cut_tensors) for edge in stages.edges] == [(0.5, 1)]
+
+
+def test_transfers_between_cpus_are_free():
+    deployment = Deployment(0, 2)
+    info = dag_info(chain((1, 2)), deployment, Split((), (frozenset({1}), frozenset({2}))))
+    assert info.levels[0].edges[0].cut_ms == 0.0
+
+
+def test_bytes_are_unknown_when_one_tensor_is():
+    graph = DnnGraph((Node(1, 1.0, 1.0), Node(2, 1.0, 1.0), Node(3, 1.0, 1.0)), (Edge(1, 3, 8.0), Edge(2, 3)))
+    deployment = Deployment(2)
+    info = dag_info(graph, deployment, placed({1: 0, 2: 0, 3: 1}, deployment))
+    assert [edge.cut_bytes for edge in info.levels[0].edges] == [8.0, None]
+    assert [edge.cut_bytes for edge in info.levels[1].edges] == [None]
+
+
+def test_folded_box_shows_its_share_of_each_device():
+    graph = chain((3, 1))
+    graph = DnnGraph(tuple(replace(node, layer="block") for node in graph.nodes), graph.edges)
+    deployment = Deployment(2)
+    info = dag_info(graph, deployment, placed({1: 0, 2: 1}, deployment))
+    layers = next(level for level in info.levels if level.name == LAYERS)
+    assert layers.boxes[0].shares == ((0, 0.75), (1, 0.25))
+    assert layers.boxes[0].time_ms == 4.0
+
+
+def test_box_of_no_time_counts_its_devices_alike():
+    graph = DnnGraph((Node(1, 0.0, 0.0, layer="a"), Node(2, 0.0, 0.0, layer="a")), ())
+    deployment = Deployment(2)
+    info = dag_info(graph, deployment, placed({1: 0, 2: 1}, deployment))
+    assert info.levels[1].boxes[0].shares == ((0, 0.5), (1, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("num_nodes", "has_layers", "is_placed", "opening"),
+    [
+        (150, True, True, OPERATORS),
+        (151, True, True, LAYERS),
+        (151, False, True, STAGES),
+        (151, True, False, LAYERS),
+        (151, False, False, OPERATORS),
+    ],
+)
+def test_large_graphs_open_folded(num_nodes, has_layers, is_placed, opening):
+    graph = chain((1,) * num_nodes)
+    if has_layers:
+        graph = DnnGraph(tuple(replace(node, layer=f"{node.id // 8}") for node in graph.nodes), graph.edges)
+    split = Split((frozenset(graph.node_by_id),)) if is_placed else None
+    assert dag_info(graph, Deployment(1), split).opening_level == opening
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_totals_agree_with_the_evaluator(seed):
+    graph = random_training_graph(seed, irregular=True)
+    deployment = Deployment(3, 1)
+    split = random_split(graph, deployment, seed)
+    costs = split_costs(graph, deployment, split)
+    info = dag_info(graph, deployment, split, costs)
+    assert info == dag_info(graph, deployment, split)
+    assert info.max_load_ms == costs.max_load_ms
+    assert [device.load_ms for device in info.devices] == [device.load_ms for device in costs.devices]
+    assert {node.id for node in info.nodes if node.is_cut} == {tensor.source for tensor in costs.cut_tensors}
+    for level in info.levels:
+        assert sorted(v for box in level.boxes for v in box.nodes) == list(range(len(graph.nodes)))
+        assert sum(box.time_ms for box in level.boxes) == pytest.approx(sum(d.compute_ms for d in costs.devices))
+        assert all(sum(share for _, share in box.shares) == pytest.approx(1.0) for box in level.boxes)
+        assert all(edge.source != edge.target for edge in level.edges)
+
+
+def test_boxes_stay_where_they_are_from_solve_to_solve():
+    graph = random_training_graph(5)
+    deployment = Deployment(2)
+    before = dag_info(graph, deployment)
+    after = dag_info(graph, deployment, random_split(graph, deployment, 1))
+    assert before.levels[0].layout == after.levels[0].layout
+
+
+def test_split_may_name_fewer_accelerators_than_the_deployment_has():
+    deployment = Deployment(3, 1)
+    info = dag_info(chain((1, 2)), deployment, Split((frozenset({1}),), (frozenset({2}),)))
+    assert [node.device for node in info.nodes] == [0, 3]
