@@ -252,4 +252,5 @@ def _gantt(view: GanttInfo, arrays: _Arrays) -> dict[str, Any]:
         "drainStartMs": view.drain_start_ms,
         "hasBackward": any(bar.direction is Pass.BACKWARD for bar in bars),
         "assumptions": view.assumptions,
+        "stageNumbers": view.stage_numbers,
     }

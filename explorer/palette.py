@@ -1,10 +1,10 @@
 """One colour per device, the same in every view of the app, told apart without full colour vision.
 
 The first seven are Okabe and Ito's, the others mostly Paul Tol's, in an order in which neighbours in a pipeline look
-as different as can be to readers with and without red-green deficiency. No more than sixteen fills can be told apart, so later devices repeat them under a hatch, and
-CPUs are greys under dots. Colour never stands alone: every mark also carries the device's short label ("3", "C1").
-A fill is the same in the light and the dark theme, because it carries its own text colour with a contrast of at least
-4.5; what lies around it (ink, lines, transfers) comes from `THEMES`.
+as different as can be to readers with and without red-green deficiency. No more than sixteen fills can be told apart,
+so later devices repeat them under a hatch, and CPUs are greys under dots. Colour never stands alone: every mark also
+carries the device's short label ("3", "C1"). A fill is the same in the light and the dark theme, because it carries
+its own text colour with a contrast of at least 4.5; what lies around it (ink, lines, transfers) comes from `THEMES`.
 """
 
 from dataclasses import dataclass

@@ -281,7 +281,7 @@ export function describeEdge(data, level, e) {
 
 export function describeBar(data, bars, i, lane) {
   const kind = ["receive", "compute", "send"][bars.kind[i]];
-  return [`${data.gantt.lanes[lane].name}, stage ${bars.stage[i]}`,
+  return [`${data.gantt.lanes[lane].name}, stage ${data.gantt.stageNumbers[bars.stage[i]]}`,
     `${kind}, ${bars.backward[i] ? "backward" : "forward"}, micro-batch ${bars.microBatch[i]}`,
     `${formatMs(bars.start[i])} to ${formatMs(bars.end[i])}, takes ${formatMs(bars.end[i] - bars.start[i])}`];
 }

@@ -1,4 +1,7 @@
+"""The message to the canvas component, and the page it is on, without a browser."""
+
 import json
+import re
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -102,9 +105,9 @@ def test_joined_modules_are_complete_and_do_not_share_a_name():
     names: list[str] = []
     for path in folder.glob("*.js"):
         for line in path.read_text(encoding="utf-8").splitlines():
-            words = line.removeprefix("export ").replace("(", " ").split()
-            if len(words) > 1 and words[0] in {"const", "let", "function", "class"}:
-                names += line.split("[")[1].split("]")[0].split(", ") if "[" in words[1] else [words[1]]
+            declared = re.match(r"(?:export )?(?:const|let|function|class) (\w+|\[[^]]+)", line)
+            if declared:
+                names += re.findall(r"\w+", declared[1])
     assert len(names) == len(set(names))
 
 
