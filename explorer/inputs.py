@@ -3,7 +3,9 @@
 GB/s and GiB exist only here; everywhere else sizes are bytes and times milliseconds.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import streamlit as st
 
@@ -60,10 +62,10 @@ class Choice:
     asks_to_solve: bool
 
 
-def sidebar(*, is_live: bool) -> Choice:
+def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
     """Draw the sidebar and return what is chosen; a graph that cannot be read leaves the last one in place.
 
-    `is_live` says that plans follow the inputs by themselves, so the button is of less weight.
+    `feels_live` tells whether the plan follows the inputs by itself; then the button to solve has less weight.
     """
     with st.sidebar:
         st.markdown("#### Graph")
@@ -81,11 +83,13 @@ def sidebar(*, is_live: bool) -> Choice:
                 format_func=FAMILIES.__getitem__,
                 help="A chain is a pipeline of contiguous stages. Convex and free splits contain all chains and may "
                 "be better, but take an integer program.",
-                key="family",
+                key=f"family_{digest}",
             )
         methods = list(METHODS) if (objective, family) == (Objective.THROUGHPUT, Family.CHAIN) else ["auto", "ip"]
         left, right = st.columns([3, 2])
-        method = left.selectbox("Solver", methods, format_func=METHODS.__getitem__, key=f"method_{len(methods)}")
+        method = left.selectbox(
+            "Solver", methods, format_func=METHODS.__getitem__, key=f"method_{digest}_{len(methods)}"
+        )
         time_limit_s = right.number_input("Limit (s)", 1, 3600, 60, key="time_limit", help="Time limit of a solve.")
         kinds = [ScheduleKind.ONE_F_ONE_B, ScheduleKind.GPIPE] if graph.is_training else [ScheduleKind.INFERENCE]
         left, right = st.columns([3, 2])
@@ -96,10 +100,9 @@ def sidebar(*, is_live: bool) -> Choice:
         num_micro_batches = right.number_input(
             "Micro-batches", 1, MAX_MICRO_BATCHES, 12, key="micro_batches", help="Shown in the timeline."
         )
-        asks_to_solve = st.button(
-            "Solve", type="secondary" if is_live else "primary", width="stretch", key="solve", shortcut="Ctrl+Enter"
-        )
-    question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
+        question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
+        weight: Literal["primary", "secondary"] = "secondary" if feels_live(question) else "primary"
+        asks_to_solve = st.button("Solve", type=weight, width="stretch", key="solve", shortcut="Ctrl+Enter")
     return Choice(loaded, graph, deployment, question, schedule, int(num_micro_batches), asks_to_solve)
 
 

@@ -4,10 +4,10 @@ import streamlit as st
 
 from explorer import session
 from explorer.inputs import FAMILIES, METHODS, Choice
-from explorer.jobs import JobState, Snapshot
+from explorer.jobs import JobState, Question, Snapshot
 from explorer.session import Notice, Plan, Run
 from explorer.solver_pool import solver_pool
-from explorer.wording import milliseconds, share
+from explorer.wording import device_counts, milliseconds, share
 from solvers.costs import Objective
 from solvers.result import SolveStatus
 from solvers.split import Family
@@ -18,15 +18,25 @@ LIVE_WAIT_S = 1.2
 LIVE_LIMIT_S = 3.0
 """A graph whose last plan took longer is solved on request only."""
 
+CONVERGENCE = {
+    "mark": {"type": "line", "interpolate": "step-after"},
+    "encoding": {
+        "x": {"field": "seconds", "type": "quantitative", "title": "seconds"},
+        "y": {"field": "ms", "type": "quantitative", "title": "ms", "scale": {"zero": False}},
+        "color": {"field": "what", "type": "nominal", "title": None, "scale": {"range": ["#0072B2", "#C2185B"]}},
+        "strokeDash": {"field": "what", "type": "nominal", "title": None},
+    },
+}
+"""Value and bound as steps; a Vega chart is updated in place while it ticks, a Plotly chart would be drawn anew."""
 
-def feels_live(choice: Choice) -> bool:
-    """Whether the plan should follow the inputs by itself: the DP applies, and was quick last time."""
-    question = choice.question
+
+def feels_live(question: Question) -> bool:
+    """Whether the plan should follow the inputs by itself: the DP applies, and was quick on this graph last time."""
     if (question.objective, question.family) != (Objective.THROUGHPUT, Family.CHAIN) or question.method == "ip":
         return False
-    plan = session.plan()
-    is_same_graph = plan is not None and len(plan.graph.nodes) == len(choice.graph.nodes)
-    return not (is_same_graph and plan is not None and plan.result.runtime_s > LIVE_LIMIT_S)
+    plan, loaded = session.plan(), session.loaded_graph()
+    is_slow = plan is not None and plan.result.runtime_s > LIVE_LIMIT_S
+    return not (is_slow and plan is not None and loaded is not None and plan.answers_for(loaded))
 
 
 def follow(choice: Choice) -> None:
@@ -37,14 +47,14 @@ def follow(choice: Choice) -> None:
         notice is not None and notice.question == choice.question
     )
     is_running = run is not None and run.job.snapshot().question == choice.question
-    is_due = feels_live(choice) and not is_answered and (run is None or run.is_live)
+    is_due = feels_live(choice.question) and not is_answered and (run is None or run.is_live)
     if is_running or not (choice.asks_to_solve or is_due):
         return
     if run is not None:
         run.job.cancel()
     session.remember_notice(None)
     job = solver_pool().start(session.session_id(), choice.question, choice.graph)
-    session.remember_run(Run(job, choice.graph, is_live=is_due and not choice.asks_to_solve))
+    session.remember_run(Run(job, choice.loaded, choice.graph, is_live=is_due and not choice.asks_to_solve))
     job.wait(LIVE_WAIT_S)
     _take_note()
 
@@ -65,7 +75,7 @@ def _take_note() -> None:
         )
         return
     if result.split is not None:
-        session.remember_plan(Plan(question, run.graph, question.deployment, result, result.split))
+        session.remember_plan(Plan(question, run.loaded, run.graph, question.deployment, result, result.split))
         session.remember_notice(Notice(question, result.message) if result.message else None)
         return
     message = result.message or "No plan was found in time; allow more time."
@@ -96,7 +106,7 @@ def _live_numbers(snapshot: Snapshot, run: Run) -> None:
     question = snapshot.question
     text, button = st.columns([5, 1], vertical_alignment="center")
     phase = snapshot.progress.phase if snapshot.progress else snapshot.message or "starting"
-    devices = f"{question.deployment.num_accelerators} accelerators and {question.deployment.num_cpus} CPUs"
+    devices = device_counts(question.deployment)
     text.markdown(
         f"**Solving** for {devices} · "
         f"{METHODS[question.method]} · {FAMILIES[question.family].split(':')[0].lower()} splits · {phase}"
@@ -112,14 +122,17 @@ def _live_numbers(snapshot: Snapshot, run: Run) -> None:
     right.metric("Elapsed", f"{snapshot.seconds:.1f} s")
     points = [p for p in snapshot.history if p.incumbent_ms is not None or p.lower_bound_ms is not None]
     if points:
-        last = points[-1]
-        chart.line_chart(
-            {
-                "seconds": [*(p.seconds for p in points), snapshot.seconds],
-                "best plan (ms)": [*(p.incumbent_ms for p in points), last.incumbent_ms],
-                "lower bound (ms)": [*(p.lower_bound_ms for p in points), last.lower_bound_ms],
-            },
-            x="seconds",
+        chart.vega_lite_chart(
+            [
+                {"seconds": seconds, "ms": value_ms, "what": what}
+                for what, values in (
+                    ("best plan", [(p.seconds, p.incumbent_ms) for p in points]),
+                    ("lower bound", [(p.seconds, p.lower_bound_ms) for p in points]),
+                )
+                for seconds, value_ms in [*values, (snapshot.seconds, values[-1][1])]
+                if value_ms is not None
+            ],
+            CONVERGENCE,
             height=170,
             alt="Best plan and proven lower bound over time",
         )

@@ -26,13 +26,21 @@ class LoadedGraph:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An answer with a split, and the graph (at the bandwidth asked for) and devices it answers for."""
+    """An answer with a split, and the graph (at the bandwidth asked for) and devices it answers for.
+
+    `loaded` is what the graph was before its bandwidth was edited: a plan is shown for no other.
+    """
 
     question: Question
+    loaded: LoadedGraph
     graph: DnnGraph
     deployment: Deployment
     result: SolveResult
     split: Split
+
+    def answers_for(self, loaded: LoadedGraph) -> bool:
+        """Whether this is a plan of a loaded graph, at whatever bandwidth and on whatever devices."""
+        return self.loaded.graph.digest == loaded.graph.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,7 @@ class Run:
     """A solve that was started: `is_live` if a changed input started it, not a button."""
 
     job: Job
+    loaded: LoadedGraph
     graph: DnnGraph
     is_live: bool
 

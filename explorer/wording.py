@@ -1,5 +1,6 @@
 """How numbers are written wherever the app shows them: always with a unit, four digits, ms for every time."""
 
+from solvers.deployment import Deployment
 from solvers.result import SolveResult, SolveStatus
 
 METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic"}
@@ -12,6 +13,16 @@ def milliseconds(value: float | None) -> str:
     ('2.826 ms', '–')
     """
     return "–" if value is None else f"{value:,.4g} ms"
+
+
+def device_counts(deployment: Deployment) -> str:
+    """Say how many devices there are.
+
+    >>> device_counts(Deployment(1, 2))
+    '1 accelerator and 2 CPUs'
+    """
+    k, num_cpus = deployment.num_accelerators, deployment.num_cpus
+    return f"{k} accelerator{'s' * (k != 1)} and {num_cpus} CPU{'s' * (num_cpus != 1)}"
 
 
 def share(fraction: float | None) -> str:

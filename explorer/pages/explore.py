@@ -11,7 +11,7 @@ from explorer.load_chart import load_figure
 from explorer.results import headline, show_cut_tensors, show_device_graph, show_devices, show_downloads
 from explorer.running import feels_live, follow, show_run
 from explorer.session import Plan
-from explorer.wording import how_found
+from explorer.wording import device_counts, how_found
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -21,13 +21,12 @@ from solvers.split import Split
 
 def show() -> None:
     """Draw the page."""
-    plan = session.plan()
-    choice = sidebar(is_live=plan is None or plan.result.method == "dp")
+    choice = sidebar(feels_live)
     follow(choice)
     _title(choice)
     _notices(choice)
     show_run()
-    plan = session.plan()
+    plan = _plan_of(choice)
     if plan is None:
         placed_pipeline(_dag_info(choice.graph, choice.deployment, None), None, key="picture")
         return
@@ -56,6 +55,12 @@ def show() -> None:
         show_downloads(plan, costs, schedule)
 
 
+def _plan_of(choice: Choice) -> Plan | None:
+    """Return the last plan of the chosen graph, which may answer earlier inputs; None if there is none yet."""
+    plan = session.plan()
+    return plan if plan is not None and plan.answers_for(choice.loaded) else None
+
+
 def _title(choice: Choice) -> None:
     graph = choice.graph
     layers = len({node.layer for node in graph.nodes} - {None})
@@ -64,36 +69,34 @@ def _title(choice: Choice) -> None:
         parts.append(f"{layers:,} layers")
     parts.append("training" if graph.is_training else "inference")
     st.markdown(f"### {_plain(choice.loaded.origin)}", help=None)
-    plan = session.plan()
+    plan = _plan_of(choice)
     found = f" · plan by {how_found(plan.result)}" if plan is not None else ""
     st.caption(" · ".join(parts) + found)
 
 
 def _notices(choice: Choice) -> None:
     """Say how the last solve ended, and whether the plan below still answers what the inputs ask."""
-    notice, plan, run = session.notice(), session.plan(), session.run()
+    notice, plan, run = session.notice(), _plan_of(choice), session.run()
     if notice is not None and notice.question == choice.question:
         is_problem = plan is None or plan.question != notice.question
         (st.error if is_problem else st.info)(_plain(notice.message))
         if notice.details:
             with st.expander("Details"):
                 st.code(notice.details, language=None)
-    if plan is None or plan.question == choice.question:
-        return
-    asked = plan.question
-    what = f"{asked.deployment.num_accelerators} accelerators, {asked.deployment.num_cpus} CPUs"
-    if asked.graph_digest != choice.question.graph_digest:
-        what = f"{_plain(plan.graph.name)}, {what}"
-    advice = "" if run is not None or feels_live(choice) else " Press Solve for a new one."
-    st.warning(f"The plan below is stale: it answers earlier inputs ({what}).{advice}", icon=":material/history:")
+    if plan is not None and plan.question != choice.question:
+        is_coming = run is not None or feels_live(choice.question)
+        st.warning(
+            f"The plan below is stale: it answers earlier inputs ({device_counts(plan.deployment)}, "
+            f"{plan.question.family} splits).{'' if is_coming else ' Press Solve for a new one.'}",
+            icon=":material/history:",
+        )
+    elif plan is None and run is None and not feels_live(choice.question):
+        st.info("This graph has no plan yet. Press Solve.")
 
 
 def _schedule(plan: Plan, choice: Choice) -> Schedule | None:
-    kind = choice.schedule
-    if plan.graph.is_training != choice.graph.is_training:  # a stale plan of another graph
-        kind = ScheduleKind.ONE_F_ONE_B if plan.graph.is_training else ScheduleKind.INFERENCE
     try:
-        return _simulated(plan.graph, plan.deployment, plan.split, kind, choice.num_micro_batches)
+        return _simulated(plan.graph, plan.deployment, plan.split, choice.schedule, choice.num_micro_batches)
     except ScheduleError as error:
         st.info(f"The schedule cannot be shown. {error}")
         return None
