@@ -4,7 +4,7 @@ The JavaScript and CSS in `explorer/canvas` are ES modules as they stand; they a
 imports, into the one module a component may have, and given to Streamlit inline.
 Why inline: served files (`asset_dir`) need a manifest that Streamlit finds only through an import package named like
 the distribution, or through Streamlit's internals, and only in an installed copy. Inline works from a checkout, a
-wheel and AppTest alike, is never stale in a browser's cache, and costs about 70 kB per changed message, a fifth of
+wheel and AppTest alike, is never stale in a browser's cache, and costs about 90 kB per changed message, a fifth of
 the data of a graph of 2,000 nodes; unchanged messages are not sent again, and the browser compiles the code once.
 """
 
@@ -104,14 +104,18 @@ def _nothing() -> None:
 def _valid_selection(value: Any, graph_view: DagInfo | None, gantt_view: GanttInfo | None) -> Selection | None:
     if not isinstance(value, Mapping):
         return None
-    if "node" in value or "nodes" in value:
+    digest = graph_view.digest if graph_view is not None else None
+    if value.get("graph", digest) != digest:
+        return None
+    selection = {name: part for name, part in value.items() if name != "graph"}
+    if "node" in selection or "nodes" in selection:
         ids = {node.id for node in graph_view.nodes} if graph_view is not None else set()
-        wanted = [value["node"]] if "node" in value else value["nodes"]
-        return value if isinstance(wanted, list) and wanted and ids.issuperset(wanted) else None
+        wanted = [selection["node"]] if "node" in selection else selection["nodes"]
+        return selection if isinstance(wanted, list) and wanted and ids.issuperset(wanted) else None
     view = graph_view or gantt_view
-    device = value.get("device")
+    device = selection.get("device")
     is_known = view is not None and isinstance(device, int) and 0 <= device < view.deployment.num_devices
-    return value if is_known else None
+    return selection if is_known else None
 
 
 class _Arrays:

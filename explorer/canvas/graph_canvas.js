@@ -499,6 +499,8 @@ export class GraphPicture {
     const taken = [];
     for (let k = level.cut.length - 1; k >= 0 && taken.length < 120; k -= 1) {
       const e = level.cut[k];
+      // Costs that do not matter would only cover the picture; a question brings them out.
+      if (!isAsked && level.edges.cutMs[e] < 0.02 * level.maxCutMs) break;
       if (!level.edges.showsCost[e] || !(level.edges.cutMs[e] > 0) || !this.isEdgeVisible(e) || !this.isEdgeInFocus(e, focus)) continue;
       const middle = middleOf(level.routes[e]);
       const text = formatMs(level.edges.cutMs[e]);

@@ -234,7 +234,8 @@ class PlacedPipeline {
     this.legend.mark(selection?.device ?? null);
     this.showDetails();
     this.redraw();
-    if (selection || hadOne) this.sendSelection(value);
+    // With the graph it was made in: Python must not take it for a node or device of another one.
+    if (selection || hadOne) this.sendSelection(value && { ...value, graph: this.data.graph?.digest ?? null });
   }
 
   selectBox(box) {
@@ -267,7 +268,7 @@ class PlacedPipeline {
   showDetails() {
     const { selection, data } = this;
     if (!selection || !data?.graph) this.details.hide();
-    else if (selection.kind === "node") this.details.showNode(data, this.level, selection.nodes[0]);
+    else if (selection.kind === "node") this.details.showNode(data, selection.nodes[0]);
     else if (selection.kind === "group") {
       const level = data.graph.levels.find((l) => l.name === selection.level);
       if (level) this.details.showGroup(data, level, level.boxOfNode[selection.nodes[0]]);

@@ -18,10 +18,11 @@ export function make(tag, { className, text, ...rest } = {}, children = []) {
   return element;
 }
 
-export function deviceChip(device, theme) {
+/** The device's short label on its colour, as on its boxes and bars. */
+export function deviceChip(device) {
   const { forward, pattern } = device.colour;
   const chip = make("span", { className: `chip pattern-${pattern}`, text: device.label });
-  chip.style.setProperty("--fill", device.numNodes === 0 && !theme ? "transparent" : forward.fill);
+  chip.style.setProperty("--fill", forward.fill);
   chip.style.setProperty("--on-fill", forward.text);
   return chip;
 }
@@ -120,7 +121,7 @@ export class Legend {
       onclick: () => this.actions.selectDevice(device.device),
       onmouseenter: () => this.actions.hover({ device: device.device }),
       onmouseleave: () => this.actions.hover(null),
-    }, [deviceChip(device, true), make("span", { className: "facts", text: facts.join(" · ") || device.name })]);
+    }, [deviceChip(device), make("span", { className: "facts", text: facts.join(" · ") || device.name })]);
     if (device.isBottleneck) entry.append(make("em", { text: "slowest" }));
     if (isFull) entry.append(make("em", { className: "over", text: "over memory" }));
     return entry;
@@ -165,12 +166,12 @@ export class Details {
     this.element.scrollTop = 0;
   }
 
-  showNode(data, level, i) {
+  showNode(data, i) {
     const { nodes } = data.graph;
     const device = data.devices[nodes.device[i]];
     const rows = [];
     if (nodes.layer[i] !== null) rows.push(["layer", nodes.layer[i]]);
-    rows.push(["device", device ? device.name : "not placed", device ? deviceChip(device, true) : null]);
+    rows.push(["device", device ? device.name : "not placed", device ? deviceChip(device) : null]);
     rows.push(["accelerator", nodes.onAccelerator[i] ? formatMs(nodes.acceleratorMs[i]) : "cannot run there"]);
     rows.push(["CPU", formatMs(nodes.cpuMs[i])], ["memory", formatBytes(nodes.memoryBytes[i])]);
     rows.push(["output", formatBytes(nodes.outputBytes[i])]);
@@ -193,7 +194,7 @@ export class Details {
       const device = data.devices[nodes.device[i]];
       return make("button", { type: "button", className: device && nodes.device[i] !== home ? "link cut" : "link",
         onclick: () => this.actions.selectNode(i) },
-      [...(device ? [deviceChip(device, true)] : []), make("span", { text: nodes.name[i] || `node ${nodes.id[i]}` })]);
+      [...(device ? [deviceChip(device)] : []), make("span", { text: nodes.name[i] || `node ${nodes.id[i]}` })]);
     });
     if (list.length > MANY) items.push(make("span", { className: "more", text: `and ${list.length - MANY} more` }));
     if (!list.length) items.push(make("span", { className: "more", text: "none" }));
@@ -207,7 +208,7 @@ export class Details {
     const sum = (values) => members.reduce((total, i) => total + values[i], 0);
     const rows = boxes.shares[box].map(([d, share]) =>
       ["device", `${data.devices[d].name}${boxes.shares[box].length > 1 ? `, ${formatPercent(share)} of the time` : ""}`,
-        deviceChip(data.devices[d], true)]);
+        deviceChip(data.devices[d])]);
     rows.push(["time", formatMs(boxes.timeMs[box])], ["memory", formatBytes(sum(nodes.memoryBytes))]);
     const outside = (e) => level.edges.cutMs[e] !== null;
     const cut = level.edgesOfBox[box].filter(outside);

@@ -127,6 +127,7 @@ def test_page_with_the_picture_runs():
         ({"device": "x"}, "None"),
         ({"group": "a", "nodes": [1, 2]}, "{'group': 'a', 'nodes': [1, 2]}"),
         ({"nodes": []}, "None"),
+        ({"node": 3, "graph": "another"}, "None"),
         ("nonsense", "None"),
     ],
 )

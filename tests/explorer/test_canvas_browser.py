@@ -1,0 +1,246 @@
+"""The canvas component in a real browser: what is drawn, clicked, searched and kept.
+
+The component's root element answers what is where through `__placement` (see `explorer/canvas/main.js`).
+"""
+
+import base64
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.palette import device_colour
+from solvers.deployment import Deployment
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Serve `canvas_page.py`; the address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = {
+        "server.port": port,
+        "server.address": "127.0.0.1",
+        "server.headless": "true",
+        "server.fileWatcherType": "none",
+        "browser.gatherUsageStats": "false",
+    }
+    arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    page = str(Path(__file__).with_name("canvas_page.py"))
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "streamlit", "run", page, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_healthy(address, process)
+        yield address
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+def _wait_until_healthy(address: str, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        assert process.poll() is None, "streamlit ended before it served anything"
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):  # noqa: S310
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    pytest.fail("streamlit did not become healthy")
+
+
+class Picture:
+    """The first picture on a page."""
+
+    def __init__(self, page: Any, address: str) -> None:
+        self.page = page
+        page.goto(address)
+        self.root = page.locator(".placed-pipeline").first
+        self.root.wait_for()
+        self.wait_for("p.view !== null && p.ganttView !== null")
+
+    def get(self, expression: str) -> Any:
+        """Evaluate an expression in `p`, the picture's probe."""
+        return self.root.evaluate(f"root => {{ const p = root.__placement; return {expression}; }}")
+
+    def wait_for(self, expression: str) -> None:
+        end = time.monotonic() + 10
+        while not self.get(expression):
+            assert time.monotonic() < end, f"never came true: {expression}"
+            self.page.wait_for_timeout(50)
+
+    def point(self, expression: str) -> tuple[float, float]:
+        place = self.get(expression)
+        return place["x"], place["y"]
+
+    def colour_at(self, x: float, y: float) -> str:
+        """Return the colour on the screen; a PNG of one pixel, read without an image library."""
+        clip = {"x": round(x), "y": round(y), "width": 1, "height": 1}
+        picture = self.page.screenshot(clip=clip, animations="disabled")
+        rgb = self.page.evaluate(
+            """async data => {
+                const image = new Image();
+                image.src = `data:image/png;base64,${data}`;
+                await image.decode();
+                const canvas = new OffscreenCanvas(1, 1);
+                canvas.getContext("2d").drawImage(image, 0, 0);
+                return [...canvas.getContext("2d").getImageData(0, 0, 1, 1).data.slice(0, 3)];
+            }""",
+            base64.b64encode(picture).decode(),
+        )
+        return "#" + "".join(f"{channel:02X}" for channel in rgb)
+
+
+def test_nodes_are_drawn_in_the_colours_of_their_devices(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    assert (picture.get("p.nodes"), picture.get("p.level")) == (6, "operators")
+    assert picture.get("p.bars") > 16
+    chromium_page.mouse.move(2, 2)
+    for node, device in ((1, 0), (6, 1)):
+        expected = device_colour(device, Deployment(4, 1)).forward.fill
+        assert picture.get(f"p.boxColourOf({node})") == expected
+        x, y = picture.point(f"p.screenPositionOf({node})")
+        # Above the text and right of the middle there is nothing but the fill.
+        assert picture.colour_at(x + 20, y - 0.3 * 26 * picture.get("p.view.scale")) == expected
+
+
+def test_click_on_a_node_tells_python_and_escape_takes_it_back(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    chromium_page.mouse.click(*picture.point("p.screenPositionOf(3)"))
+    chromium_page.get_by_text("selected: {'node': 3}").wait_for()
+    details = chromium_page.locator(".details:not([hidden])")
+    assert "<b>op 3</b>" in details.inner_text()
+    chromium_page.keyboard.press("Escape")
+    chromium_page.get_by_text("selected: None").wait_for()
+    assert chromium_page.locator(".details:not([hidden])").count() == 0
+
+
+def test_bar_links_to_the_graph_and_selects_its_device(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    chromium_page.mouse.move(*picture.point("p.barPosition(0)"))
+    picture.wait_for("p.focus.device === 0 && p.focus.microBatch === 0")
+    assert "micro-batch 0" in chromium_page.locator(".tooltip").first.inner_text()
+    chromium_page.mouse.click(*picture.point("p.barPosition(0)"))
+    chromium_page.get_by_text("selected: {'device': 0, 'stage': 0, 'micro_batch': 0}").wait_for()
+
+
+def test_new_plan_updates_in_place_and_keeps_the_view(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    x, y = picture.point("p.screenPositionOf(2)")
+    chromium_page.mouse.move(x, y)
+    chromium_page.mouse.wheel(0, -300)
+    picture.wait_for("p.view.fitted === false")
+    view, digest, colour = picture.get("p.view"), picture.get("p.digest"), picture.get("p.boxColourOf(4)")
+    picture.root.evaluate("root => { root.dataset.mounted = 'once'; }")
+    chromium_page.get_by_label("Stages").fill("4")
+    chromium_page.get_by_label("Stages").press("Enter")
+    picture.wait_for(f"p.digest !== '{digest}'")
+    assert picture.get("p.view") == view
+    assert picture.root.get_attribute("data-mounted") == "once"
+    assert picture.get("p.boxColourOf(4)") != colour
+
+
+def test_view_survives_a_reload_of_the_page(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    chromium_page.mouse.move(*picture.point("p.screenPositionOf(2)"))
+    chromium_page.mouse.wheel(0, -300)
+    picture.wait_for("p.view.fitted === false")
+    view = picture.get("p.view")
+    chromium_page.wait_for_timeout(400)
+    assert Picture(chromium_page, f"{server}/?graph=chain").get("p.view") == view
+
+
+def test_keys_fit_zoom_and_pan(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    x, y = picture.point("p.screenPositionOf(1)")
+    chromium_page.mouse.click(x, y - 60)
+    scale = picture.get("p.view.scale")
+    chromium_page.keyboard.press("+")
+    picture.wait_for(f"p.view.scale > {scale}")
+    middle = picture.get("p.view.x")
+    chromium_page.keyboard.press("d")
+    picture.wait_for(f"p.view.x > {middle}")
+    chromium_page.keyboard.press("f")
+    picture.wait_for(f"p.view.fitted && p.view.scale === {scale}")
+
+
+def test_search_counts_goes_to_matches_and_says_when_there_is_none(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=layers")
+    assert picture.get("p.level") == "layers"
+    picture.root.focus()
+    chromium_page.keyboard.press("/")
+    box, count = chromium_page.locator(".search input").first, chromium_page.locator(".count").first
+    box.type("op 19")
+    assert count.inner_text() == "11 found, Enter to go"
+    box.press("Enter")
+    assert count.inner_text() == "1 of 11"
+    assert picture.get("p.selection.nodes[0]") == 18
+    box.fill("op (")  # not a regular expression, so plain text
+    assert count.inner_text() == "no match"
+    box.fill("17")
+    box.press("Enter")
+    assert "id 17," in chromium_page.locator(".details").first.inner_text()
+
+
+def test_levels_of_detail_unfold(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=layers")
+    for title, level in (("Nodes", "operators"), ("Stages", "stages"), ("Layers", "layers")):
+        chromium_page.locator(".levels").first.get_by_role("button", name=title).click()
+        picture.wait_for(f"p.level === '{level}'")
+    chromium_page.mouse.click(*picture.point("p.screenPositionOf(20)"))
+    chromium_page.get_by_text("selected: {'group': 'block 2'").wait_for()
+
+
+def test_picture_in_a_closed_tab_is_drawn_when_it_opens(chromium_page, server):
+    Picture(chromium_page, f"{server}/?graph=chain")
+    chromium_page.get_by_role("tab", name="Other").click()
+    hidden = chromium_page.locator(".placed-pipeline").nth(1)
+    hidden.wait_for()
+    chromium_page.wait_for_timeout(300)
+    assert hidden.evaluate("root => root.__placement.view.scale") > 0.5
+
+
+def test_two_thousand_nodes_pan_smoothly(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=layers&nodes=2000")
+    chromium_page.locator(".levels").first.get_by_role("button", name="Nodes").click()
+    picture.wait_for("p.level === 'operators'")
+    frames = picture.root.evaluate(
+        """async root => {
+            const canvas = root.querySelector("canvas.graph");
+            const box = canvas.getBoundingClientRect();
+            const times = [];
+            let last = performance.now();
+            for (let i = 0; i < 40; i += 1) {
+                canvas.dispatchEvent(new WheelEvent("wheel", { bubbles: true, cancelable: true,
+                    clientX: box.left + 300, clientY: box.top + 150, deltaY: i % 20 < 10 ? -60 : 60 }));
+                await new Promise(requestAnimationFrame);
+                times.push(performance.now() - last);
+                last = performance.now();
+            }
+            return times.sort((a, b) => a - b);
+        }"""
+    )
+    # A frame is 17 ms; the bound leaves room for a busy machine.
+    assert frames[len(frames) // 2] < 60
