@@ -13,4 +13,4 @@ st.html(
     [data-testid="stMetricValue"] { font-size: 1.6rem; }
     </style>"""
 )
-st.navigation([st.Page(explore.show, title="Explore", url_path="explore", default=True)], position="hidden").run()
+st.navigation([st.Page(explore.show, title="Explore", default=True)], position="hidden").run()

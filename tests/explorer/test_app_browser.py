@@ -1,0 +1,212 @@
+"""The app as a user meets it, in a real browser: open, edit, solve, cancel, upload, download."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solvers.costs import split_costs
+from solvers.graph_json import parse_split
+from solvers.samples import read_sample
+from solvers.solve import solve
+from tests.explorer.serving import ROOT, free_port, served
+
+pytestmark = pytest.mark.browser
+
+SOLVE_MS = 60_000
+SAMPLE = "bert_base_operator_inference"
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[str]:
+    """The app, started by its own command; its address."""
+    port = free_port()
+    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
+        yield address
+
+
+def metric(page: Any, label: str) -> str:
+    """Return the value of a headline number."""
+    box = page.get_by_test_id("stMetric").filter(has=page.get_by_text(label, exact=True)).first
+    return str(box.get_by_test_id("stMetricValue").inner_text())
+
+
+def wait_for_metric(page: Any, label: str, value: str) -> None:
+    box = page.get_by_test_id("stMetric").filter(has=page.get_by_text(label, exact=True)).first
+    box.get_by_text(value, exact=True).wait_for(timeout=SOLVE_MS)
+
+
+def picture(page: Any, expression: str) -> Any:
+    """Evaluate an expression in `p`, what the linked picture tells about itself."""
+    root = page.locator(".placed-pipeline").first
+    return root.evaluate(f"root => {{ const p = root.__placement; return {expression}; }}")
+
+
+def wait_for_picture(page: Any, expression: str) -> None:
+    page.wait_for_function(
+        "e => { const find = root => { for (const el of root.querySelectorAll('*')) {"
+        " if (el.classList.contains('placed-pipeline')) return el;"
+        " if (el.shadowRoot) { const found = find(el.shadowRoot); if (found) return found; } } return null; };"
+        " const root = find(document); if (!root) return false; const p = root.__placement;"
+        " return Function('p', `return ${e}`)(p); }",
+        arg=expression,
+        timeout=SOLVE_MS,
+    )
+
+
+def choose(page: Any, label: str, option: str) -> None:
+    page.get_by_role("combobox", name=label).click()
+    page.get_by_role("option", name=option).first.click()
+
+
+def time_per_sample(accelerators: int) -> str:
+    graph, deployment = read_sample(SAMPLE)
+    value = solve(graph, replace(deployment, num_accelerators=accelerators)).value_ms
+    assert value is not None
+    return f"{value:.4g} ms"
+
+
+def test_opens_solved_and_follows_the_number_of_accelerators(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(app)
+    wait_for_metric(page, "Time per sample", time_per_sample(4))
+    page.get_by_text("optimal, proven").wait_for()
+    wait_for_picture(page, "p.nodes === 323 && p.bars > 0")
+    before = picture(page, "p.digest")
+    colours = [picture(page, f"p.boxColourOf({v})") for v in read_sample(SAMPLE)[0].topological_order[::40]]
+    bars = picture(page, "p.bars")
+
+    set_number(page, "Accelerators", "6")
+    wait_for_metric(page, "Time per sample", time_per_sample(6))
+    wait_for_picture(page, f"p.digest !== '{before}'")
+    assert picture(page, "p.bars") > bars
+    assert [picture(page, f"p.boxColourOf({v})") for v in read_sample(SAMPLE)[0].topological_order[::40]] != colours
+    assert page.get_by_text("stale").count() == 0
+
+
+def test_integer_program_runs_beside_the_page_and_can_be_cancelled(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(f"{app}/?sample=inception_v3_operator_inference")
+    page.get_by_test_id("stMetric").first.wait_for(timeout=SOLVE_MS)
+    if page.get_by_role("button", name="Cancel").count():  # its DP may still be running
+        page.get_by_role("button", name="Cancel").wait_for(state="detached", timeout=SOLVE_MS)
+    choose(page, "Splits allowed", "Free")
+    page.get_by_text("The plan below is stale").wait_for()
+    page.get_by_role("button", name="Solve").click()
+    cancel = page.get_by_role("button", name="Cancel")
+    cancel.wait_for(timeout=SOLVE_MS)
+    page.get_by_text("Best plan so far").wait_for(timeout=SOLVE_MS)
+    # The page stays usable: another tab of results opens while the solver works.
+    page.get_by_role("tab", name="Cut tensors").click()
+    page.get_by_role("tab", name="Cut tensors", selected=True).wait_for()
+    assert cancel.is_visible()
+    cancel.click()
+    cancel.wait_for(state="detached")
+    page.get_by_text(re.compile("[Cc]ancelled")).first.wait_for()
+    assert metric(page, "Time per sample").endswith(" ms")
+
+
+def test_garbage_is_refused_in_one_sentence_and_the_plan_stays(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(app)
+    wait_for_metric(page, "Time per sample", time_per_sample(4))
+    page.get_by_text("Upload", exact=True).click()
+    upload(page, "broken.json", b'{"nodes": [1, 2')
+    page.get_by_text("broken.json was not read. The graph is not valid JSON").wait_for()
+    assert metric(page, "Time per sample") == time_per_sample(4)
+    assert picture(page, "p.nodes") == 323
+    assert page.get_by_text("Traceback").count() == 0
+    nasty = '<img src=x onerror="document.title=1"> **bold** $x$'
+    upload(page, "names.json", json.dumps(tiny_graph(nasty)).encode())
+    wait_for_picture(page, "p.nodes === 2")
+    page.get_by_role("tab", name="Cut tensors").wait_for()
+    assert page.title() == "DNN Placement Explorer"
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_infeasible_says_why_and_keeps_the_plan(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(f"{app}/?sample=llama3_8b_layer_inference")
+    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    set_number(page, "CPUs", "0")
+    graph, deployment = read_sample("llama3_8b_layer_inference")
+    without_cpu = solve(graph, replace(deployment, num_cpus=0)).value_ms
+    assert without_cpu is not None
+    value = f"{without_cpu:,.4g} ms"
+    wait_for_metric(page, "Time per sample", value)
+    set_number(page, "Memory each (GiB)", "1")
+    page.get_by_text(re.compile(r"No plan exists.*needs .* GiB")).wait_for()
+    assert metric(page, "Time per sample") == value
+    page.get_by_text("The plan below is stale").wait_for()
+
+
+def test_paper_file_opens_and_states_its_bandwidth(app: str, chromium_page: Any, paper_workloads: Path) -> None:
+    page = chromium_page
+    page.goto(app)
+    page.get_by_text("Upload", exact=True).click()
+    path = paper_workloads / "throughput" / "gnmt_layer_inference.json"
+    upload(page, path.name, path.read_bytes())
+    wait_for_metric(page, "Time per sample", "32.91 ms")
+    page.get_by_text("imply 2,147 GB/s").wait_for()
+    page.get_by_role("button", name="Use 2.147 GB/s").click()
+    wait_for_metric(page, "Time per sample", "44.78 ms")
+
+
+def test_downloads_are_what_the_page_shows(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(f"{app}/?sample=gpt2_xl_layer_training")
+    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    page.get_by_role("tab", name="Downloads").click()
+    graph, deployment = read_sample("gpt2_xl_layer_training")
+    split = parse_split(download(page, "Split (JSON)"))
+    assert f"{split_costs(graph, deployment, split).max_load_ms:,.4g} ms" == metric(page, "Time per sample")
+    trace = json.loads(download(page, "Schedule (Chrome trace)"))
+    assert all(isinstance(event["pid"], int) for event in trace["traceEvents"])
+    assert download(page, "Placed graph (DOT)").startswith(b"digraph")
+
+
+def test_picture_for_the_readme(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(f"{app}/?sample=gpt2_xl_layer_training")
+    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    wait_for_picture(page, "p.bars > 0")
+    page.wait_for_timeout(1000)
+    keep = os.environ.get("UPDATE_README_PICTURE") == "1"
+    path = ROOT / "docs" / "explorer.png" if keep else ROOT / "test-artifacts" / "explorer.png"
+    path.parent.mkdir(exist_ok=True)
+    page.screenshot(path=path)
+    assert path.stat().st_size > 50_000  # an empty page compresses to a fraction of this
+
+
+def set_number(page: Any, label: str, number: str) -> None:
+    box = page.get_by_role("spinbutton", name=label)
+    box.fill(number)
+    box.press("Enter")
+
+
+def upload(page: Any, name: str, content: bytes) -> None:
+    files = {"name": name, "mimeType": "application/json", "buffer": content}
+    page.locator("input[type=file]").set_input_files(files)
+
+
+def download(page: Any, label: str) -> bytes:
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=label).click()
+    return Path(waiting.value.path()).read_bytes()
+
+
+def tiny_graph(name: str) -> dict[str, Any]:
+    """Two nodes on two accelerators, the first with a name."""
+    node = {"supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 3, "isBackwardNode": 0}
+    return {
+        "maxFPGAs": 2,
+        "maxCPUs": 0,
+        "nodes": [{"id": 1, "name": name, **node}, {"id": 2, **node}],
+        "edges": [{"sourceId": 1, "destId": 2, "cost": 0.5}],
+    }
