@@ -4,12 +4,7 @@ The component's root element answers what is where through `__placement` (see `e
 """
 
 import base64
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,57 +13,26 @@ import pytest
 
 from explorer.palette import device_colour
 from solvers.deployment import Deployment
+from tests.explorer.serving import free_port, served
 
 pytestmark = pytest.mark.browser
-
-ROOT = Path(__file__).parents[2]
-START_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """Serve `canvas_page.py`; the address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = {
         "server.port": port,
-        "server.address": "127.0.0.1",
+        "server.address": "localhost",
         "server.headless": "true",
         "server.fileWatcherType": "none",
         "browser.gatherUsageStats": "false",
     }
-    arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     page = str(Path(__file__).with_name("canvas_page.py"))
-    process = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "streamlit", "run", page, *arguments],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_healthy(address, process)
+    arguments = ["-m", "streamlit", "run", page, *(f"--{name}={value}" for name, value in options.items())]
+    with served(arguments, port) as address:
         yield address
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
-
-
-def _wait_until_healthy(address: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end:
-        assert process.poll() is None, "streamlit ended before it served anything"
-        try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):  # noqa: S310
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    pytest.fail("streamlit did not become healthy")
 
 
 class Picture:
