@@ -43,7 +43,7 @@ FAMILIES = {
 }
 METHODS = {"auto": "Automatic", "dp": "Dynamic programming (DP)", "ip": "Integer programming (IP)"}
 SCHEDULES = {
-    ScheduleKind.INFERENCE: "Pipelined inference",
+    ScheduleKind.INFERENCE: "Pipelined",
     ScheduleKind.ONE_F_ONE_B: "1F1B",
     ScheduleKind.GPIPE: "GPipe",
 }
@@ -91,18 +91,17 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
             "Solver", methods, format_func=METHODS.__getitem__, key=f"method_{digest}_{len(methods)}"
         )
         time_limit_s = right.number_input("Limit (s)", 1, 3600, 60, key="time_limit", help="Time limit of a solve.")
+        question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
+        weight: Literal["primary", "secondary"] = "secondary" if feels_live(question) else "primary"
+        asks_to_solve = st.button("Solve", type=weight, width="stretch", key="solve", shortcut="Ctrl+Enter")
+        st.markdown("#### Timeline")
         kinds = [ScheduleKind.ONE_F_ONE_B, ScheduleKind.GPIPE] if graph.is_training else [ScheduleKind.INFERENCE]
         left, right = st.columns([3, 2])
         first = kinds.index(ScheduleKind.GPIPE) if objective is Objective.GPIPE else 0
         schedule = left.selectbox(
             "Schedule", kinds, index=first, format_func=SCHEDULES.__getitem__, key=f"schedule_{len(kinds)}_{first}"
         )
-        num_micro_batches = right.number_input(
-            "Micro-batches", 1, MAX_MICRO_BATCHES, 12, key="micro_batches", help="Shown in the timeline."
-        )
-        question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
-        weight: Literal["primary", "secondary"] = "secondary" if feels_live(question) else "primary"
-        asks_to_solve = st.button("Solve", type=weight, width="stretch", key="solve", shortcut="Ctrl+Enter")
+        num_micro_batches = right.number_input("Micro-batches", 1, MAX_MICRO_BATCHES, 12, key="micro_batches")
     return Choice(loaded, graph, deployment, question, schedule, int(num_micro_batches), asks_to_solve)
 
 
@@ -181,7 +180,7 @@ def _edit_devices(loaded: LoadedGraph) -> tuple[DnnGraph, Deployment]:
     num_cpus = right.number_input("CPUs", 0, max(16, own.num_cpus), own.num_cpus, key=f"cpus_{digest}")
     left, right = st.columns(2)
     memory_gib = left.number_input(
-        "Memory each (GiB)",
+        "Memory (GiB)",
         min_value=0.0,
         value=None if own.memory_bytes is None else own.memory_bytes / GIB,
         step=1.0,

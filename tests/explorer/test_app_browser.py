@@ -139,7 +139,7 @@ def test_infeasible_says_why_and_keeps_the_plan(app: str, chromium_page: Any) ->
     assert without_cpu is not None
     value = f"{without_cpu:,.4g} ms"
     wait_for_metric(page, "Time per sample", value)
-    set_number(page, "Memory each (GiB)", "1")
+    set_number(page, "Memory (GiB)", "1")
     page.get_by_text(re.compile(r"No plan exists.*needs .* GiB")).wait_for()
     assert metric(page, "Time per sample") == value
     page.get_by_text("The plan below is stale").wait_for()
@@ -172,7 +172,7 @@ def test_downloads_are_what_the_page_shows(app: str, chromium_page: Any) -> None
 
 def test_picture_for_the_readme(app: str, chromium_page: Any) -> None:
     page = chromium_page
-    page.set_viewport_size({"width": 1280, "height": 900})
+    page.set_viewport_size({"width": 1360, "height": 1010})
     page.goto(f"{app}/?sample=gpt2_xl_layer_training")
     page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
     wait_for_picture(page, "p.bars > 0")
