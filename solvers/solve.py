@@ -3,7 +3,11 @@
 method   objectives            families              proof
 dp       throughput            chain                 optimal (dynamic programming over ideals)
 ip       throughput, gpipe     chain, convex, free   optimal, or the bound of HiGHS at the time limit
+         latency               free                  optimal, or the better of that and a bound from chains of nodes
 auto     all                   all                   dp where it applies and fits in memory, else ip
+
+Latency has one family: every split for which it is defined is a candidate, whatever `family` says, and the result says
+free. Its CPUs are as many as needed as soon as there is one; a result's split puts all CPU nodes on the first.
 """
 
 import math
@@ -11,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from solvers.bounds import why_infeasible, work_bound
 from solvers.contraction import Contraction, contract
@@ -35,6 +40,15 @@ POLL_SECONDS = 0.05
 START_SECONDS = 5.0
 START_SHARE = 0.2
 """An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from."""
+
+SEARCH_SECONDS = 15.0
+SEARCH_SHARE = 0.5
+"""Annealing for latency takes at most this long, and this share of the time limit."""
+
+MAX_LATENCY_PROGRAM = 60_000
+"""Nodes and edges times accelerators of the largest latency program that is built; larger ones would not get far."""
+
+NOTHING_IN_TIME = "No plan was found in time; allow more time, or more memory."
 
 
 class MethodError(PlacementError):
@@ -91,6 +105,11 @@ class Reporter:
         if self.lower_bound_ms is None or lower_bound_ms > self.lower_bound_ms:
             self.lower_bound_ms = lower_bound_ms
 
+    def within(self, gap: float) -> bool:
+        """Whether the best plan is proven to be within a relative gap of the optimum."""
+        known = relative_gap(self.value_ms, self.lower_bound_ms)
+        return known is not None and known <= max(gap, PROOF_TOLERANCE)
+
     def report(self, phase: str, new_split: bool = False) -> None:
         """Tell the caller where things stand; SolveCancelled travels through here."""
         if self._on_progress is not None:
@@ -105,9 +124,7 @@ class Reporter:
         elif self.split is None:
             status = SolveStatus.UNKNOWN
         else:
-            gap = relative_gap(self.value_ms, self.lower_bound_ms)
-            proven = gap is not None and gap <= PROOF_TOLERANCE
-            status = SolveStatus.OPTIMAL if proven else SolveStatus.FEASIBLE
+            status = SolveStatus.OPTIMAL if self.within(0.0) else SolveStatus.FEASIBLE
         bound = self.lower_bound_ms
         if bound is not None and self.value_ms is not None:
             bound = min(bound, self.value_ms)  # a bound above the value is rounding
@@ -139,7 +156,8 @@ def solve(
 
     Stops at the relative `gap` or after `time_limit_s` seconds. `on_progress` is called while the solve runs, from
     the calling thread; raising SolveCancelled in it ends the solve with the best answer so far. Raises MethodError
-    for an unknown method, or one that does not fit the objective, family or graph.
+    for an unknown method, or one that does not fit the objective, family or graph. For the objective latency the
+    family is always free.
 
     >>> from solvers.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
@@ -147,13 +165,17 @@ def solve(
     3.5
     """
     run = _choose(graph, objective, method, family)
+    if objective is Objective.LATENCY:
+        family = Family.FREE
     problem = Problem(graph, deployment, objective, family, time_limit_s, gap)
     reporter = Reporter(problem, on_progress)
     contraction = contract(graph, family, deployment, join_idle=objective is Objective.THROUGHPUT)
     reason = why_infeasible(graph, contraction, deployment)
     if reason is not None:
         return reporter.result(method, infeasible=reason)
-    reporter.proved(work_bound(contraction, deployment))
+    if objective is not Objective.LATENCY or not deployment.num_cpus:
+        # Not with the unlimited CPUs of latency. Without CPUs latency is at least max-load.
+        reporter.proved(work_bound(contraction, deployment))
     try:
         return run(problem, contraction, reporter)
     except SolveCancelled:
@@ -169,6 +191,13 @@ def _choose(graph: DnnGraph, objective: Objective, method: str, family: Family) 
         raise MethodError(f"There is no method '{method}'; choose one of {', '.join(METHODS)}.")
     if objective is Objective.GPIPE and not graph.is_training:
         raise MethodError("GPipe is a training schedule and this graph has no backward nodes; choose throughput.")
+    if objective is Objective.LATENCY:
+        if graph.is_training:
+            raise MethodError(
+                "Latency is defined for inference graphs and this graph has backward nodes; choose throughput or gpipe."
+            )
+        if method in ("auto", "ip"):
+            return _solve_latency
     if method == "auto":
         return _solve_by_dp_then_ip if objective is Objective.THROUGHPUT and family is Family.CHAIN else _solve_by_ip
     if method == "dp" and objective is not Objective.THROUGHPUT:
@@ -255,8 +284,7 @@ def _solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter)
 
 
 def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:
-    from solvers.milp import MilpReport, run_highs
-    from solvers.throughput_ip import throughput_model  # PuLP and HiGHS load here, when they are needed
+    from solvers.throughput_ip import throughput_model  # PuLP loads here, when it is needed
 
     reporter.report("building the integer program")
     bound = reporter.lower_bound_ms or 0.0
@@ -269,6 +297,23 @@ def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, meth
         scale_ms=reporter.value_ms or bound,
         lower_bound_ms=bound,
     )
+    start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
+    return _run_model(model, start, problem, reporter, method)
+
+
+class _Model(Protocol):
+    """An integer program whose objective is in units of `scale_ms`, and how to read a split from its variables."""
+
+    problem: Any
+    scale_ms: float
+
+    def read_split(self, value: Any) -> Split: ...
+
+
+def _run_model(
+    model: _Model, start: dict[Any, float] | None, problem: Problem, reporter: Reporter, method: str
+) -> SolveResult:
+    from solvers.milp import MilpReport, run_highs  # HiGHS loads here, when it is needed
 
     def watch(report: MilpReport) -> None:
         if report.bound is not None:
@@ -276,22 +321,86 @@ def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, meth
         better = report.solution is not None and reporter.found(model.read_split(report.solution))
         reporter.report("integer program", better)
 
-    start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
     outcome = run_highs(
         model.problem, time_limit_s=reporter.seconds_left, gap=problem.gap, start=start, on_report=watch
     )
-    if outcome.infeasible:
+    if outcome.infeasible and reporter.split is None:
         return reporter.result(method, infeasible=_no_split_fits(problem))
     if outcome.bound is not None:
         reporter.proved(outcome.bound * model.scale_ms)
-    if outcome.has_solution:
-        reporter.found(model.read_split(lambda variable: variable.value()))
+    if outcome.solution is not None:
+        reporter.found(model.read_split(outcome.solution))
     if outcome.cancelled:
         raise SolveCancelled
     message = ""
     if reporter.split is None:
-        message = "No plan was found in time; allow more time, or more memory."
+        message = NOTHING_IN_TIME
     return reporter.result(method, message=message)
+
+
+def _solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    """Greedy plans, annealing from the best of them, and the integer program for what is left to prove."""
+    from solvers.latency_ip import latency_bound
+
+    graph, deployment = problem.graph, problem.deployment
+    reporter.report("bound from chains of nodes")
+    reporter.proved(latency_bound(graph, deployment))
+    reason = _search_latency(problem, contraction, reporter)
+    if reason is not None:
+        return reporter.result("ip", infeasible=reason)
+    if reporter.within(problem.gap):
+        return reporter.result("ip")
+    if reporter.seconds_left == 0:
+        return reporter.result("ip", message="" if reporter.split is not None else NOTHING_IN_TIME)
+    if (len(graph.nodes) + len(graph.edges)) * deployment.num_accelerators > MAX_LATENCY_PROGRAM:
+        message = "The graph is too large for the latency program; the bound comes from chains of nodes alone."
+        return reporter.result("ip", message=message if reporter.split is not None else f"{message} {NOTHING_IN_TIME}")
+    return _run_latency_ip(problem, contraction, reporter)
+
+
+def _search_latency(problem: Problem, contraction: Contraction, reporter: Reporter) -> str | None:
+    """Look for plans without proof; return a sentence if it is proven that there is none."""
+    from solvers.baselines.greedy_latency import greedy_latency_splits, latency_search  # numba loads here
+
+    graph, deployment = problem.graph, problem.deployment
+    starts = []
+    for split in greedy_latency_splits(graph, deployment):
+        starts.append(split)
+        reporter.report("greedy", reporter.found(split))
+    left = reporter.seconds_left
+    if not deployment.num_cpus:
+        # Accelerators that do not wait for each other in a circle are a chain of stages.
+        chain = contract(graph, Family.CHAIN, deployment)
+        reason = why_infeasible(graph, chain, deployment)
+        if reason is not None:
+            return reason
+        seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
+        if _run_dp(chain, problem, reporter, seconds, proves=False):
+            return _no_split_fits(problem)
+        starts += [] if reporter.split is None else [reporter.split]
+    if reporter.within(problem.gap) or reporter.seconds_left == 0:
+        return None
+    deadline = reporter.seconds + (SEARCH_SECONDS if left is None else min(SEARCH_SECONDS, SEARCH_SHARE * left))
+    for better in latency_search(graph, deployment, contraction, starts):
+        reporter.report("annealing", better is not None and reporter.found(better))
+        if reporter.seconds >= deadline or reporter.within(problem.gap):
+            break
+    return None
+
+
+def _run_latency_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    from solvers.latency_ip import latency_model  # PuLP loads here, when it is needed
+
+    reporter.report("building the integer program")
+    model = latency_model(
+        problem.graph,
+        problem.deployment,
+        contraction,
+        incumbent_ms=reporter.value_ms,
+        lower_bound_ms=reporter.lower_bound_ms or 0.0,
+    )
+    start = None if reporter.split is None else model.start_values(reporter.split)
+    return _run_model(model, start, problem, reporter, "ip")
 
 
 def _no_split_fits(problem: Problem) -> str:
@@ -299,6 +408,8 @@ def _no_split_fits(problem: Problem) -> str:
     memory = problem.deployment.memory_bytes
     size = "" if memory is None else f" of {memory / 2**30:.3g} GiB"
     wider = "" if problem.family is Family.FREE else f" No {problem.family} split fits, a freer family may."
+    if problem.objective is Objective.LATENCY:
+        wider = " (Accelerators must not wait for each other in a circle.)"
     return (
         "The nodes fit in total, but no way to share them keeps every one of the "
         f"{problem.deployment.num_accelerators} accelerators{size} within its memory; "

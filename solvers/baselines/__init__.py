@@ -1,0 +1,1 @@
+"""Plans without proof, one file each: what solvers start from and are compared with."""
