@@ -2,14 +2,16 @@
 
 The recurrence and how it is kept small are described in `solvers.chain_kernel`; this module chooses the thresholds.
 A run with threshold T either finds the best chain of max-load <= T, which is then the optimum, or proves that there is
-none. Runs near the optimum touch few ideals, so T starts at a lower bound and grows by steps that double, never past
-the value of a plan already known. The first plan comes from the same recurrence on one topological line (n + 1
-ideals), as in the linearised DP of Tarnawski et al. (NeurIPS 2020, section 5).
+none. A run costs little below the optimum and ever more above it, so T starts at a lower bound and grows in small
+steps, in larger ones only once runs take long, and never past the value of a plan already known. The first plan comes
+from the same recurrence on one topological line (n + 1 ideals), as in the linearised DP of Tarnawski et al. (NeurIPS
+2020, section 5).
 
 Time O(pairs of ideals one stage apart within T), memory O(ideals within T x (k+1)(l+1)).
 """
 
 import threading
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +30,11 @@ from solvers.chain_kernel import (
 from solvers.contraction import Contraction
 from solvers.deployment import Deployment
 
-FIRST_STEP = 0.002
-"""Relative distance of the first threshold from the lower bound; each failed run doubles it."""
+FIRST_STEP, LARGEST_QUICK_STEP = 0.002, 0.01
+"""Relative step of the first threshold above the lower bound, and the largest step after a quick run."""
+
+QUICK_SECONDS = 0.05
+"""A run that takes longer doubles the step, so that few long runs fail."""
 
 MAX_IDEALS = 4_000_000
 """Ideals kept at most: about 1 GiB of table on a graph of 300 blocks and 7 devices."""
@@ -82,11 +87,13 @@ class ChainSearch:
         if outcome == FINISHED:
             self._keep_best(table)
         step = FIRST_STEP
-        floor = max(self.lower_bound_ms, ceiling * 1e-6)
+        threshold = max(self.lower_bound_ms, ceiling * 1e-6)
         while self.value_ms > self.lower_bound_ms:
-            threshold = min(floor * (1 + step), self.value_ms, ceiling)
+            threshold = min(threshold * (1 + step), self.value_ms, ceiling)
             self.phase = f"DP over ideals, max-load up to {threshold:.4g} ms"
+            began = time.monotonic()
             outcome, table = self._expand(self._problem, threshold)
+            is_quick = time.monotonic() - began < QUICK_SECONDS
             if outcome != FINISHED:
                 break
             if self._keep_best(table) or threshold == self.value_ms:
@@ -96,7 +103,7 @@ class ChainSearch:
                 break
             else:
                 self.lower_bound_ms = threshold
-                step *= 2
+                step = min(1.5 * step, LARGEST_QUICK_STEP) if is_quick else 2 * step
         return ChainAnswer(self.device_of_block, self.value_ms, self.lower_bound_ms, int(table.counters[0]))
 
     def _expand(self, problem: ChainProblem, threshold: float) -> tuple[int, ChainTable]:
