@@ -6,7 +6,7 @@ read from the HiGHS model itself. The wheel of HiGHS comes with PuLP's dependenc
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,20 +23,24 @@ REPORT_SECONDS = 0.2
 """Shortest time between two reports that bring no better solution."""
 
 
+Solution = Callable[[pulp.LpVariable], float]
+"""The value of a variable; 0 for one that occurs in no row and no objective, since PuLP leaves it out."""
+
+
 @dataclass(frozen=True, slots=True)
 class MilpReport:
     """The state of a running HiGHS: bounds on the objective, and a better solution when there is one."""
 
     best: float | None
     bound: float | None
-    solution: Callable[[pulp.LpVariable], float] | None
+    solution: Solution | None
 
 
 @dataclass(frozen=True, slots=True)
 class MilpOutcome:
-    """How HiGHS ended: `bound` is proven, variables hold values only if `has_solution`."""
+    """How HiGHS ended: the best solution there is, if any, and a proven bound on the objective."""
 
-    has_solution: bool
+    solution: Solution | None
     infeasible: bool
     bound: float | None
     cancelled: bool
@@ -54,16 +58,18 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
         super().__init__(msg=False, **options)
         self._start = start
         self._on_report = on_report
+        self.column_of: dict[str, int] = {}
         self.cancelled: SolveCancelled | None = None
         self.failed: BaseException | None = None
 
     def callSolver(self, lp: pulp.LpProblem) -> None:  # noqa: N802 -- PuLP's name
         """Run HiGHS on the model that PuLP has built."""
         highs: highspy.Highs = lp.solverModel
+        self.column_of = {v.name: v.index for v in lp.variables()}
         if self._start is not None:
             # HiGHS completes a partial start by solving for the variables it does not name.
-            columns = np.array([v.index for v in self._start], np.int32)
-            highs.setSolution(len(columns), columns, np.array(list(self._start.values()), np.float64))
+            start = {self.column_of[v.name]: x for v, x in self._start.items() if v.name in self.column_of}
+            highs.setSolution(len(start), np.fromiter(start.keys(), np.int32), np.fromiter(start.values(), np.float64))
         if self._on_report is not None:
             last_report = -math.inf
 
@@ -75,19 +81,14 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
                     return
                 last_report = now
                 output = event.data_out
-                column_values = list(output.mip_solution) if improving else None
-
-                def value_of(variable: pulp.LpVariable) -> float:
-                    assert column_values is not None
-                    return float(column_values[variable.index])
-
+                solution = self.solution_from(output.mip_solution) if improving else None
                 try:
                     assert self._on_report is not None
                     self._on_report(
                         MilpReport(
                             _finite(output.mip_primal_bound),
                             _finite(output.mip_dual_bound),
-                            value_of if column_values else None,
+                            solution,
                         )
                     )
                 except SolveCancelled as request:
@@ -103,6 +104,16 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
             highs.cbMipImprovingSolution.subscribe(watch)
             highs.cbMipInterrupt.subscribe(interrupt)
         highs.run()
+
+    def solution_from(self, column_values: Iterable[float]) -> Solution:
+        """Return the values of all variables from those of the columns."""
+        values = list(column_values)
+
+        def value(variable: pulp.LpVariable) -> float:
+            column = self.column_of.get(variable.name)
+            return 0.0 if column is None else float(values[column])
+
+        return value
 
     def findSolutionValues(self, lp: pulp.LpProblem) -> tuple[int, int]:  # noqa: N802 -- PuLP's name
         """Read the solution where there is one; without one PuLP would read rows that do not exist."""
@@ -120,7 +131,7 @@ def run_highs(
     start: Mapping[pulp.LpVariable, float] | None = None,
     on_report: Callable[[MilpReport], None] | None = None,
 ) -> MilpOutcome:
-    """Minimise `model` and leave the best values found in its variables; the bound is proven for the model.
+    """Minimise `model`; return the best solution found and a proven bound.
 
     `start` gives values to some or all integer variables. Stops at the relative `gap`, after `time_limit_s` seconds, or
     when `on_report` raises SolveCancelled: the best solution and bound so far are then the answer.
@@ -145,11 +156,12 @@ def run_highs(
         highspy.HighsModelStatus.kUnboundedOrInfeasible,  # these models have bounded objectives
     )
     has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    solution = solver.solution_from(highs.getSolution().col_value) if has_solution else None
     # A model without integer variables is solved as a linear program, which has no such bound but its value.
     is_linear = not model.isMIP()
     solved = status == highspy.HighsModelStatus.kOptimal
     bound = (info.objective_function_value if solved else -math.inf) if is_linear else info.mip_dual_bound
-    return MilpOutcome(has_solution, infeasible, _finite(bound), solver.cancelled is not None)
+    return MilpOutcome(solution, infeasible, _finite(bound), solver.cancelled is not None)
 
 
 def _finite(value: float) -> float | None:

@@ -238,3 +238,11 @@ def test_chain_ip_proves_the_optima_of_the_paper(paper_workloads: Path, name: st
     assert result.status is SolveStatus.OPTIMAL
     assert result.value_ms == pytest.approx(expected.value_ms, rel=1e-6)
     assert known["chain_optimum_ms"] <= result.value_ms * (1 + 1e-6)
+
+
+def test_ip_places_blocks_that_occur_in_no_row() -> None:
+    """Nodes without time, edges or memory leave their variables out of the program; they still get a device."""
+    graph = dag((0, 0, 3), (), transfer_ms=0.0)
+    for family in Family:
+        instance = (graph, Deployment(2))
+        assert_optimal(solve_by_ip_alone(instance, family, Objective.THROUGHPUT), instance, 3.0)
