@@ -38,6 +38,11 @@ def show() -> None:
         None if schedule is None else gantt_info(schedule, plan.deployment),
         key="picture",
     )
+    if plan.graph.is_training and not _backward_reads_forward(plan.graph):
+        st.caption(
+            "No backward node of this file reads a forward one, so the timeline is not that of a real training run; "
+            "the loads and the optimum are those of the file."
+        )
     devices, tensors, between, files = st.tabs(["Devices", "Cut tensors", "Between devices", "Downloads"])
     with devices:
         show_devices(plan, costs, schedule)
@@ -112,6 +117,12 @@ def _simulated(
 @st.cache_resource(max_entries=32, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})
 def _dag_info(graph: DnnGraph, deployment: Deployment, split: Split | None) -> DagInfo:
     return dag_info(graph, deployment, split)
+
+
+def _backward_reads_forward(graph: DnnGraph) -> bool:
+    """Whether the backward pass waits for the forward pass; in some published files it does not."""
+    node = graph.node_by_id
+    return any(node[e.target].is_backward and not node[e.source].is_backward for e in graph.edges)
 
 
 def _plain(text: str) -> str:

@@ -21,15 +21,29 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Address(str):
+    """The address of a server, which knows its process."""
+
+    pid: int
+
+    @property
+    def children(self) -> set[int]:
+        """Ids of the processes the server has started and that still run."""
+        found = subprocess.run(["pgrep", "-P", str(self.pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+        return {int(line) for line in found.stdout.split()}
+
+
 @contextmanager
-def served(arguments: list[str], port: int) -> Iterator[str]:
+def served(arguments: list[str], port: int) -> Iterator[Address]:
     """Run `python ARGUMENTS` until the block ends; yield the address once it answers."""
     process = subprocess.Popen(  # noqa: S603 -- the arguments are the tests' own
         [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         _wait_until_healthy(port, process)
-        yield f"http://localhost:{port}"
+        address = Address(f"http://localhost:{port}")
+        address.pid = process.pid
+        yield address
     finally:
         process.terminate()
         try:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from solvers.costs import split_costs
 from solvers.graph_json import parse_split
 from solvers.samples import read_sample
 from solvers.solve import solve
-from tests.explorer.serving import ROOT, free_port, served
+from tests.explorer.serving import ROOT, Address, free_port, served
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +24,7 @@ SAMPLE = "bert_base_operator_inference"
 
 
 @pytest.fixture(scope="module")
-def app() -> Iterator[str]:
+def app() -> Iterator[Address]:
     """The app, started by its own command; its address."""
     port = free_port()
     with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
@@ -109,6 +110,23 @@ def test_integer_program_runs_beside_the_page_and_can_be_cancelled(app: str, chr
     cancel.wait_for(state="detached")
     page.get_by_text(re.compile("[Cc]ancelled")).first.wait_for()
     assert metric(page, "Time per sample").endswith(" ms")
+
+
+def test_leaving_the_page_ends_the_solve(app: Address, chromium: Any) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(f"{app}/?sample=resnet50_operator_inference")
+    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    choose(page, "Splits allowed", "Free")
+    page.get_by_role("button", name="Solve").click()
+    page.get_by_text("Best plan so far").wait_for(timeout=SOLVE_MS)
+    solvers = app.children
+    assert solvers
+    context.close()
+    end = time.monotonic() + 30
+    while solvers <= app.children:
+        assert time.monotonic() < end, "the solver is still there"
+        time.sleep(0.2)
 
 
 def test_garbage_is_refused_in_one_sentence_and_the_plan_stays(app: str, chromium_page: Any) -> None:
