@@ -1,23 +1,29 @@
 """The engine from the command line: `placement solve | evaluate | simulate | samples`.
 
 A contract with other programs: JSON on stdout, messages on stderr, and the exit code says how it went: 0 solved,
-2 bad input, 3 infeasible, 4 nothing found in time.
+2 bad input, 3 infeasible, 4 nothing found in time. The first Ctrl-C ends a solve with the best plan so far, as the time
+limit would; the second ends the program.
 """
 
 import argparse
 import json
+import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from solvers.costs import Objective, SplitCosts, single_sample_latency, split_costs
-from solvers.deployment import Deployment
-from solvers.errors import DeploymentError, GraphError, PlacementError
+from solvers.deployment import MAX_DEVICES, Deployment
+from solvers.errors import GraphError, PlacementError
 from solvers.graph import DnnGraph
 from solvers.graph_json import read_graph, read_split, split_document
-from solvers.result import Progress, SolveResult, SolveStatus
+from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.samples import sample_text, samples
 from solvers.schedule import Schedule, ScheduleKind, simulate
 from solvers.solve import METHODS, solve
@@ -31,6 +37,10 @@ EXIT_CODES = {
 }
 BAD_INPUT = 2
 DEFAULT_TIME_LIMIT_S = 60.0
+MAX_MICRO_BATCHES = 10_000
+"""Far beyond where a schedule becomes steady; each micro-batch takes memory for every stage."""
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -53,10 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("placement: interrupted.", file=sys.stderr)
         return EXIT_CODES[SolveStatus.UNKNOWN]
-    except BrokenPipeError:
-        # The reader of our output has gone; Python would complain again when it closes stdout.
-        sys.stderr.close()
-        return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,9 +71,17 @@ def _parser() -> argparse.ArgumentParser:
 
     solving = commands.add_parser("solve", help="find the best split of a graph")
     solving.add_argument("graph", type=Path, metavar="GRAPH.json")
-    solving.add_argument("--objective", type=Objective, choices=list(Objective), default=Objective.THROUGHPUT)
+    solving.add_argument(
+        "--objective", type=_one_of(Objective), metavar=_names(Objective), default=Objective.THROUGHPUT
+    )
     solving.add_argument("--method", choices=list(METHODS), default="auto")
-    solving.add_argument("--family", type=Family, choices=list(Family), default=Family.CHAIN)
+    solving.add_argument(
+        "--family",
+        type=_one_of(Family),
+        metavar=_names(Family),
+        default=Family.CHAIN,
+        help="which splits to choose from (default: chain); latency chooses from all",
+    )
     _add_device_options(solving)
     solving.add_argument(
         "--time-limit",
@@ -91,7 +105,11 @@ def _parser() -> argparse.ArgumentParser:
     evaluating.add_argument("graph", type=Path, metavar="GRAPH.json")
     evaluating.add_argument("split", type=Path, metavar="SPLIT.json")
     evaluating.add_argument(
-        "--family", type=Family, choices=list(Family), default=Family.FREE, help="also check that it is of this family"
+        "--family",
+        type=_one_of(Family),
+        metavar=_names(Family),
+        default=Family.FREE,
+        help="also check that it is of this family",
     )
     _add_device_options(evaluating)
     evaluating.set_defaults(run=_evaluate)
@@ -99,8 +117,8 @@ def _parser() -> argparse.ArgumentParser:
     simulating = commands.add_parser("simulate", help="run a split over micro-batches")
     simulating.add_argument("graph", type=Path, metavar="GRAPH.json")
     simulating.add_argument("split", type=Path, metavar="SPLIT.json")
-    simulating.add_argument("--schedule", type=ScheduleKind, choices=list(ScheduleKind), required=True)
-    simulating.add_argument("--micro-batches", type=_count, required=True, metavar="M")
+    simulating.add_argument("--schedule", type=_one_of(ScheduleKind), metavar=_names(ScheduleKind), required=True)
+    simulating.add_argument("--micro-batches", type=_micro_batches, required=True, metavar="M")
     simulating.add_argument("--slots", action="store_true", help="print every slot too")
     _add_device_options(simulating)
     simulating.set_defaults(run=_simulate)
@@ -114,8 +132,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_device_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("devices", "what is not given here comes from the graph's file")
-    group.add_argument("--accelerators", type=_count_or_none, metavar="K")
-    group.add_argument("--cpus", type=_count_or_none, metavar="L")
+    group.add_argument("--accelerators", type=_count, metavar="K")
+    group.add_argument("--cpus", type=_count, metavar="L")
     group.add_argument("--memory", type=_positive, metavar="GIB", help="memory of each accelerator in GiB (2^30 bytes)")
     group.add_argument(
         "--bandwidth",
@@ -144,27 +162,56 @@ def _read_problem(options: argparse.Namespace) -> tuple[DnnGraph, Deployment]:
 def _solve(options: argparse.Namespace) -> int:
     graph, deployment = _read_problem(options)
 
-    def show(progress: Progress) -> None:
-        value = "-" if progress.incumbent_ms is None else f"{progress.incumbent_ms:.6g} ms"
-        bound = "-" if progress.lower_bound_ms is None else f"{progress.lower_bound_ms:.6g} ms"
-        print(f"{progress.seconds:7.2f} s  value {value}  bound {bound}  {progress.phase}", file=sys.stderr)
+    with _first_interrupt() as is_interrupted:
 
-    result = solve(
-        graph,
-        deployment,
-        objective=options.objective,
-        method=options.method,
-        family=options.family,
-        time_limit_s=options.time_limit,
-        gap=options.gap,
-        on_progress=show if options.progress else None,
-    )
+        def watch(progress: Progress) -> None:
+            if options.progress:
+                value = "-" if progress.incumbent_ms is None else f"{progress.incumbent_ms:.6g} ms"
+                bound = "-" if progress.lower_bound_ms is None else f"{progress.lower_bound_ms:.6g} ms"
+                print(f"{progress.seconds:7.2f} s  value {value}  bound {bound}  {progress.phase}", file=sys.stderr)
+            if is_interrupted():
+                raise SolveCancelled
+
+        result = solve(
+            graph,
+            deployment,
+            objective=options.objective,
+            method=options.method,
+            family=options.family,
+            time_limit_s=options.time_limit,
+            gap=options.gap,
+            on_progress=watch,
+        )
     if result.message:
         print(f"placement: {result.message}", file=sys.stderr)
+    # Printed first: a plan that took long to find is not lost because the file cannot be written.
     _print_json(solve_document(result, graph, deployment))
     if options.output is not None and result.split is not None:
-        _write(options.output, _split_json(result, graph, deployment))
+        _write(options.output, json.dumps(_split_json(result, graph, deployment), indent=1, allow_nan=False) + "\n")
     return EXIT_CODES[result.status]
+
+
+@contextmanager
+def _first_interrupt() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C into an answer to `is_interrupted()`; the second interrupts as ever."""
+    is_interrupted = False
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield lambda: False  # signals are not ours to handle here
+        return
+
+    def note(*_: Any) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: is_interrupted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def solve_document(result: SolveResult, graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
@@ -309,69 +356,100 @@ def _samples(options: argparse.Namespace) -> int:
             raise GraphError("--output needs the name of a sample; 'placement samples' lists them.")
         _print_json([{"name": info.name, "title": info.title, "description": info.description} for info in samples()])
         return 0
-    text = sample_text(options.name)
+    text = sample_text(options.name).decode("utf-8")
     if options.output is None:
-        sys.stdout.write(text.decode())
-        return 0
-    try:
-        options.output.write_bytes(text)
-    except OSError as error:
-        raise GraphError(f"{options.output} cannot be written: {error.strerror}.") from None
+        _print(text)
+    else:
+        _write(options.output, text)
     return 0
 
 
 def _print_json(document: Any) -> None:
-    json.dump(document, sys.stdout, indent=1, allow_nan=False)
-    sys.stdout.write("\n")
-    sys.stdout.flush()
+    _print(json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
-def _write(path: Path, document: Any) -> None:
+def _print(text: str) -> None:
     try:
-        path.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DeploymentError(f"{path} cannot be written: {error.strerror}.") from None
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has gone, as `head` does. Go on: there may be a file to write, and the exit code
+        # stands. Python would complain when it flushes stdout at the end, so that goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _positive(text: str) -> float:
-    value = float(text)
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise PlacementError(f"{json.dumps(str(path))} cannot be written: {reason or 'not a usable path'}.") from None
+
+
+def _names(enum: type[StrEnum]) -> str:
+    return "{" + ",".join(enum) + "}"
+
+
+def _one_of(enum: type[Choice]) -> Callable[[str], Choice]:
+    """Return a reader of one of the enum's values."""
+
+    def read(text: str) -> Choice:
+        try:
+            return enum(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{_quoted(text)} is none of {', '.join(enum)}") from None
+
+    return read
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is no number; give {what}") from None
+
+
+def _positive(text: str, what: str = "a positive number") -> float:
+    value = _number(text, what)
     if not 0 < value < float("inf"):
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is out of range; give {what}")
     return value
 
 
 def _fraction(text: str) -> float:
-    value = float(text)
+    value = _number(text, "a share such as 0.01")
     if not 0 <= value < 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is out of range; give a share from 0 to less than 1")
     return value
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+    return _whole_number(text, 0, MAX_DEVICES)
 
 
-def _count_or_none(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError
+def _micro_batches(text: str) -> int:
+    return _whole_number(text, 1, MAX_MICRO_BATCHES)
+
+
+def _whole_number(text: str, least: int, most: int) -> int:
+    what = f"a whole number from {least} to {most}"
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is no whole number; give {what}") from None
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is out of range; give {what}")
     return value
 
 
 def _bandwidth(text: str) -> tuple[float, bool]:
+    """Return GB/s, or a multiple of the file's own bandwidth and True."""
     is_multiple = text.lower().endswith("x")
-    return _positive(text[:-1] if is_multiple else text), is_multiple
-
-
-# What argparse calls these in "invalid ... value".
-_positive.__name__ = "positive number"
-_fraction.__name__ = "share (0 up to, not including, 1)"
-_count.__name__ = "whole number from 1"
-_count_or_none.__name__ = "whole number from 0"
-_bandwidth.__name__ = "bandwidth"
+    return _positive(text[:-1] if is_multiple else text, "GB/s such as 16, or a multiple such as 2x"), is_multiple
 
 
 if __name__ == "__main__":

@@ -1,0 +1,660 @@
+"""The command line keeps its contract: JSON on stdout, sentences on stderr, exit codes 0, 2, 3 and 4."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solvers import cli
+from solvers.costs import Objective, objective_value
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.graph_json import graph_document, read_split, write_graph
+from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
+from solvers.samples import read_sample, sample_names, sample_text
+from solvers.split import Family, check_split
+from tests.graphs import chain, dag, diamond, random_dag, training_chain
+
+GIB = 2.0**30
+
+
+@dataclass
+class Answer:
+    """What one run of the command line did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        def refuse(constant: str) -> float:
+            raise AssertionError(f"{constant} is not JSON")
+
+        return json.loads(self.out, parse_constant=refuse)
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def placement(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command line in this process; argparse leaves by SystemExit, which is an exit code too."""
+
+    def run(*arguments: object) -> Answer:
+        capsys.readouterr()
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def graph_file(tmp_path: Path) -> Path:
+    """A diamond with times 1, 2, 3, 4 on two accelerators of 3 GiB, one GiB a node, and a CPU."""
+    path = tmp_path / "diamond.json"
+    write_graph(path, diamond_of_gibs(), Deployment(2, 1, 3 * GIB))
+    return path
+
+
+def diamond_of_gibs() -> DnnGraph:
+    graph = diamond()
+    return DnnGraph(tuple(replace(node, memory_bytes=GIB) for node in graph.nodes), graph.edges)
+
+
+def assert_refused(answer: Answer, words: str = "") -> None:
+    """Bad input: code 2, nothing on stdout, one sentence on stderr that holds `words`."""
+    assert answer.code == 2, answer
+    assert answer.out == ""
+    assert answer.err.count("\n") == 1, answer.err
+    assert answer.err.startswith("placement")
+    assert answer.err.endswith((".\n", ".)\n"))
+    assert "Traceback" not in answer.err
+    assert len(answer.err) < 700
+    assert words in answer.err
+
+
+# solve
+
+
+def test_solve_prints_the_fields_of_the_contract(placement: Run, graph_file: Path) -> None:
+    answer = placement("solve", graph_file)
+    assert answer.code == 0
+    assert answer.err == ""
+    document = answer.json
+    assert {"status", "method", "objective", "value_ms", "lower_bound_ms", "gap", "runtime_s", "split"} <= set(document)
+    assert document["status"] == "OPTIMAL"
+    assert document["method"] == "dp"
+    assert document["objective"] == "throughput"
+    assert document["value_ms"] == document["lower_bound_ms"]
+    assert document["gap"] == 0
+    assert 0 <= document["runtime_s"] < 60
+    assert [len(document["split"][kind]) for kind in ("fpgas", "cpus")] == [2, 1]
+    placed = [v for kind in ("fpgas", "cpus") for device in document["split"][kind] for v in device["nodes"]]
+    assert sorted(placed) == [1, 2, 3, 4]
+    assert document["split"]["maxLoad"] == document["value_ms"]
+    loads = [device["load"] for kind in ("fpgas", "cpus") for device in document["split"][kind]]
+    assert max(loads) == document["value_ms"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), ("dp", "throughput", "chain")),
+        (("--method", "dp"), ("dp", "throughput", "chain")),
+        (("--method", "ip"), ("ip", "throughput", "chain")),
+        (("--family", "convex"), ("ip", "throughput", "convex")),
+        (("--family", "free", "--method", "ip"), ("ip", "throughput", "free")),
+        (("--objective", "latency"), ("ip", "latency", "free")),
+        (("--objective", "latency", "--method", "ip", "--family", "chain"), ("ip", "latency", "free")),
+    ],
+)
+def test_options_reach_the_solver(
+    placement: Run, graph_file: Path, options: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    document = placement("solve", graph_file, *options).json
+    assert (document["method"], document["objective"], document["family"]) == expected
+    assert document["status"] == "OPTIMAL"
+
+
+def test_gpipe_of_a_training_graph(placement: Run, tmp_path: Path) -> None:
+    path = tmp_path / "training.json"
+    write_graph(path, training_chain((1, 2, 3), (2, 4, 6)), Deployment(2))
+    document = placement("solve", path, "--objective", "gpipe").json
+    assert document["value_ms"] == 3 + 6
+
+
+def test_device_options_replace_what_the_file_says(placement: Run, tmp_path: Path) -> None:
+    path = tmp_path / "chain.json"
+    write_graph(path, chain((4, 4, 4, 4), transfer_ms=1), Deployment(4, 0, 100.0))
+
+    def value(*options: str) -> float:
+        return float(placement("solve", path, *options).json["value_ms"])
+
+    assert value() == 6.0  # a middle node, receiving and sending
+    assert value("--accelerators", "2") == 9.0
+    assert value("--accelerators", "2", "--bandwidth", "2x") == 8.5
+    assert value("--accelerators", "2", "--bandwidth", "0.5X") == 10.0
+    assert value("--accelerators", "1") == 16.0
+    assert value("--accelerators", "0", "--cpus", "1") == 64.0
+    assert value("--accelerators", "1", "--memory", str(2 / GIB), "--cpus", "1") == 4 * 2 * 4
+    assert len(placement("solve", path, "--accelerators", "7", "--cpus", "2").json["split"]["fpgas"]) == 7
+
+
+def test_bandwidth_in_gb_per_second(placement: Run, tmp_path: Path) -> None:
+    graph = chain((4, 4), transfer_ms=1)
+    edges = tuple(replace(edge, size_bytes=2e6) for edge in graph.edges)  # 2 MB in 1 ms: 2 GB/s
+    path = tmp_path / "bytes.json"
+    write_graph(path, DnnGraph(graph.nodes, edges), Deployment(2))
+    assert placement("solve", path).json["value_ms"] == 5.0
+    assert placement("solve", path, "--bandwidth", "2").json["value_ms"] == pytest.approx(5.0)
+    assert placement("solve", path, "--bandwidth", "4").json["value_ms"] == pytest.approx(4.5)
+
+
+def test_bandwidth_without_bytes_names_the_remedy(placement: Run, graph_file: Path) -> None:
+    assert_refused(placement("solve", graph_file, "--bandwidth", "16"), "such as 2x")
+
+
+def test_infeasible_is_3_with_its_reason_and_a_null_value(placement: Run, graph_file: Path) -> None:
+    answer = placement("solve", graph_file, "--memory", "1.5", "--cpus", "0")
+    assert answer.code == 3
+    assert (
+        answer.err == "placement: The graph needs 4.0 GiB, 2 x 1.5 GiB available; add accelerators, memory or a CPU.\n"
+    )
+    document = answer.json
+    assert document["status"] == "INFEASIBLE"
+    assert [document[key] for key in ("value_ms", "lower_bound_ms", "gap", "split")] == [None] * 4
+    assert document["message"] in answer.err
+
+
+def test_infeasible_writes_no_split(placement: Run, graph_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "split.json"
+    assert placement("solve", graph_file, "--memory", "1.5", "--cpus", "0", "--output", output).code == 3
+    assert not output.exists()
+
+
+def test_nothing_found_in_time_is_4(
+    placement: Run, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give_up(graph: DnnGraph, deployment: Deployment, **options: Any) -> SolveResult:
+        return SolveResult(
+            SolveStatus.UNKNOWN, "ip", options["objective"], options["family"], None, None, 2.5, 0.1, "Nothing in time."
+        )
+
+    monkeypatch.setattr(cli, "solve", give_up)
+    answer = placement("solve", graph_file, "--output", tmp_path / "split.json")
+    assert answer.code == 4
+    assert answer.err == "placement: Nothing in time.\n"
+    assert answer.json["status"] == "UNKNOWN"
+    assert answer.json["lower_bound_ms"] == 2.5
+    assert answer.json["split"] is None
+    assert not (tmp_path / "split.json").exists()
+
+
+def test_a_real_search_that_finds_nothing_in_time_is_4(placement: Run, tmp_path: Path) -> None:
+    # Bin packing without slack: 8 accelerators must be filled to the last byte.
+    sizes = [(37 * i) % 61 + 40.0 for i in range(32)]
+    graph = dag((1.0,) * 32, [(i, i + 1) for i in range(1, 32)], memory_bytes=sizes)
+    path = tmp_path / "tight.json"
+    write_graph(path, graph, Deployment(8, 0, math.ceil(sum(sizes) / 8)))
+    answer = placement("solve", path, "--family", "free", "--time-limit", "1e-6")
+    assert answer.code == 4
+    assert answer.json["status"] == "UNKNOWN"
+    assert answer.json["value_ms"] is None
+    assert answer.err.startswith("placement: No plan was found in time")
+
+
+def test_time_limit_and_gap_reach_the_solver(placement: Run, graph_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    real_solve = cli.solve
+
+    def listen(*arguments: Any, **options: Any) -> SolveResult:
+        asked.update(options)
+        return real_solve(*arguments, **options)
+
+    monkeypatch.setattr(cli, "solve", listen)
+    placement("solve", graph_file)
+    assert (asked["time_limit_s"], asked["gap"]) == (60.0, 0.0)
+    placement("solve", graph_file, "--time-limit", "2.5", "--gap", "0.01")
+    assert (asked["time_limit_s"], asked["gap"]) == (2.5, 0.01)
+
+
+def test_progress_goes_to_stderr(placement: Run, graph_file: Path) -> None:
+    answer = placement("solve", graph_file, "--progress")
+    assert answer.code == 0
+    assert "value 8 ms" in answer.err
+    assert answer.json["status"] == "OPTIMAL"
+
+
+def test_output_is_a_split_that_evaluates_to_the_same_value(placement: Run, graph_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "split.json"
+    solved = placement("solve", graph_file, "--output", output)
+    assert json.loads(output.read_text()) == solved.json["split"]
+    evaluated = placement("evaluate", graph_file, output)
+    assert evaluated.code == 0
+    assert evaluated.err == ""
+    assert evaluated.json["max_load_ms"] == solved.json["value_ms"]
+    assert evaluated.json["violations"] == []
+
+
+def test_output_that_cannot_be_written_does_not_lose_the_answer(
+    placement: Run, graph_file: Path, tmp_path: Path
+) -> None:
+    for output in (tmp_path / "no folder" / "split.json", tmp_path, "split\0.json"):
+        answer = placement("solve", graph_file, "--output", output)
+        assert answer.code == 2
+        assert answer.json["status"] == "OPTIMAL"
+        assert answer.err.count("\n") == 1
+        assert "cannot be written" in answer.err
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_every_sample_solves_and_evaluates_to_the_same_value(placement: Run, tmp_path: Path, name: str) -> None:
+    graph_path, split_path = tmp_path / "graph.json", tmp_path / "split.json"
+    assert placement("samples", name, "--output", graph_path).code == 0
+    solved = placement("solve", graph_path, "--output", split_path)
+    assert solved.code == 0
+    assert solved.err == ""
+    assert solved.json["status"] == "OPTIMAL"
+    evaluated = placement("evaluate", graph_path, split_path, "--family", "chain")
+    assert evaluated.code == 0
+    assert evaluated.json["max_load_ms"] == pytest.approx(solved.json["value_ms"], rel=1e-12)
+    assert evaluated.json["violations"] == []
+    graph, deployment = read_sample(name)
+    split = read_split(split_path)
+    assert not check_split(graph, deployment, split, Family.CHAIN)
+    assert objective_value(graph, deployment, split, Objective.THROUGHPUT) == pytest.approx(solved.json["value_ms"])
+
+
+# evaluate
+
+
+def test_evaluate_prints_costs_memory_and_latency(placement: Run, graph_file: Path, tmp_path: Path) -> None:
+    split = tmp_path / "split.json"
+    split.write_text('{"fpgas": [{"nodes": [1, 2]}, {"nodes": [3]}], "cpus": [{"nodes": [4]}]}')
+    document = placement("evaluate", graph_file, split).json
+    # Accelerator 1 sends the outputs of 1 and 2; accelerator 2 receives that of 1 and sends that of 3.
+    assert [(d["compute_ms"], d["in_ms"], d["out_ms"], d["load_ms"]) for d in document["devices"]] == [
+        (3, 0, 2, 5),
+        (3, 1, 1, 5),
+        (16, 0, 0, 16),
+    ]
+    assert [d["memory_bytes"] for d in document["devices"]] == [2 * GIB, GIB, GIB]
+    assert [d["capacity_bytes"] for d in document["devices"]] == [3 * GIB, 3 * GIB, None]
+    assert document["max_load_ms"] == 16
+    assert document["bottleneck"] == "CPU 1"
+    assert document["latency_ms"] == 5 + 5 + 16
+    assert document["gpipe_ms"] is None
+    assert document["violations"] == []
+
+
+def test_evaluate_names_violations_and_still_evaluates(placement: Run, graph_file: Path, tmp_path: Path) -> None:
+    split = tmp_path / "split.json"
+    split.write_text('{"fpgas": [{"nodes": [1, 4]}, {"nodes": [2, 3]}]}')
+    answer = placement("evaluate", graph_file, split, "--family", "chain", "--memory", "1.5")
+    assert answer.code == 0
+    assert [violation["rule"] for violation in answer.json["violations"]] == ["memory", "memory", "chain"]
+    assert answer.json["latency_ms"] is None  # the accelerators wait for each other
+    assert answer.err.count("\n") == 3
+    assert "Accelerator 1 is short by 0.5 GiB" in answer.err
+
+
+def test_evaluate_a_training_graph_from_its_forward_part(placement: Run, tmp_path: Path) -> None:
+    graph, split = tmp_path / "graph.json", tmp_path / "split.json"
+    write_graph(graph, training_chain((1, 2), (2, 4)), Deployment(2))
+    split.write_text('{"fpgas": [{"nodes": [1]}, {"nodes": [2]}]}')
+    document = placement("evaluate", graph, split).json
+    assert (document["max_load_ms"], document["gpipe_ms"], document["latency_ms"]) == (6, 6, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"fpgas": [{"nodes": [1, 2, 3]}]}', "leaves out node 4"),
+        ('{"fpgas": [{"nodes": [1, 2, 3, 4, 5]}]}', "places node 5, which the graph does not have"),
+        ('{"fpgas": [{"nodes": [1, 2, 3, 4]}, {"nodes": [4]}]}', "on two devices"),
+        ('{"fpgas": [{"nodes": [1, 1]}]}', "listed twice"),
+        ('{"fpgas": {}}', "no list 'fpgas'"),
+        ("[]", "must be an object"),
+        ("", "is empty"),
+    ],
+)
+@pytest.mark.parametrize("command", ["evaluate", "simulate"])
+def test_splits_that_do_not_fit_the_graph_are_refused(
+    placement: Run, graph_file: Path, tmp_path: Path, command: str, text: str, words: str
+) -> None:
+    split = tmp_path / "split.json"
+    split.write_text(text)
+    options = ("--schedule", "inference", "--micro-batches", 2) if command == "simulate" else ()
+    assert_refused(placement(command, graph_file, split, *options), words)
+
+
+# simulate
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> tuple[Path, Path]:
+    """A chain of three nodes on two accelerators: 3 ms and 3 ms of compute, 1 ms of transfer."""
+    graph, split = tmp_path / "graph.json", tmp_path / "split.json"
+    write_graph(graph, chain((1, 2, 3), transfer_ms=1), Deployment(2, 1))
+    split.write_text('{"fpgas": [{"nodes": [1, 2]}, {"nodes": [3]}]}')
+    return graph, split
+
+
+def test_simulate_prints_period_makespan_bubbles_and_memory(placement: Run, simulated: tuple[Path, Path]) -> None:
+    answer = placement("simulate", *simulated, "--schedule", "inference", "--micro-batches", 10)
+    assert (answer.code, answer.err) == (0, "")
+    document = answer.json
+    assert document["schedule"] == "inference"
+    assert document["micro_batches"] == 10
+    assert document["period_ms"] == 4
+    assert document["makespan_ms"] == 4 * 11
+    assert [device["name"] for device in document["devices"]] == ["Accelerator 1", "Accelerator 2", "CPU 1"]
+    assert document["devices"][0]["bubble_share"] == pytest.approx(1 / 11)
+    assert document["devices"][2]["bubble_share"] is None
+    assert [device["peak_memory_bytes"] for device in document["devices"]] == [2, 1, 0]
+    assert "slots" not in document
+
+
+def test_simulate_prints_all_slots_when_asked(placement: Run, simulated: tuple[Path, Path]) -> None:
+    slots = placement("simulate", *simulated, "--schedule", "inference", "--micro-batches", 3, "--slots").json["slots"]
+    assert len(slots) == 3 * 4  # compute and send, receive and compute
+    assert {slot["kind"] for slot in slots} == {"compute", "send", "receive"}
+    assert max(slot["end_ms"] for slot in slots) == 16
+    assert {slot["micro_batch"] for slot in slots} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("kind", ["gpipe", "1f1b"])
+def test_simulate_training_schedules(placement: Run, tmp_path: Path, kind: str) -> None:
+    graph, split = tmp_path / "graph.json", tmp_path / "split.json"
+    write_graph(graph, training_chain((1, 2), (2, 4)), Deployment(2))
+    split.write_text('{"fpgas": [{"nodes": [1]}, {"nodes": [2]}]}')
+    document = placement("simulate", graph, split, "--schedule", kind, "--micro-batches", 8).json
+    assert document["schedule"] == kind
+    assert document["makespan_ms"] >= 8 * 6
+
+
+def test_simulate_refuses_a_schedule_that_does_not_fit_the_graph(
+    placement: Run, simulated: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for kind in ("gpipe", "1f1b"):
+        answer = placement("simulate", *simulated, "--schedule", kind, "--micro-batches", 2)
+        assert_refused(answer, "no backward nodes")
+    graph = tmp_path / "training.json"
+    write_graph(graph, training_chain((1, 2, 1), (2, 4, 2)), Deployment(2))
+    assert_refused(placement("simulate", graph, simulated[1], "--schedule", "inference", "--micro-batches", 2))
+
+
+# samples
+
+
+def test_samples_lists_all(placement: Run) -> None:
+    listed = placement("samples").json
+    assert [sample["name"] for sample in listed] == list(sample_names())
+    assert all(sample["title"] and sample["description"] for sample in listed)
+
+
+def test_samples_prints_or_writes_one(placement: Run, tmp_path: Path) -> None:
+    text = sample_text("teaching_chain").decode()
+    assert placement("samples", "teaching_chain").out == text
+    path = tmp_path / "sample.json"
+    answer = placement("samples", "teaching_chain", "--output", path)
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+    assert path.read_text() == text
+
+
+def test_samples_refuses_what_it_cannot_do(placement: Run, tmp_path: Path) -> None:
+    assert_refused(placement("samples", "no_such"), "no sample 'no_such'")
+    assert_refused(placement("samples", "--output", tmp_path / "f"), "needs the name of a sample")
+    assert_refused(placement("samples", "teaching_chain", "--output", tmp_path), "cannot be written")
+
+
+# Files that are no graphs
+
+
+def changed(change: Callable[[dict[str, Any]], None]) -> str:
+    document = graph_document(diamond(), Deployment(2))
+    change(document)
+    return json.dumps(document)
+
+
+def set_node(**fields: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda document: document["nodes"][0].update(fields)
+
+
+def set_edge(**fields: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda document: document["edges"][0].update(fields)
+
+
+WHOLE = json.dumps(graph_document(diamond(), Deployment(2)))
+MALFORMED: dict[str, tuple[str, str]] = {
+    "truncated": (WHOLE[: len(WHOLE) // 2], "not valid JSON"),
+    "empty file": ("", "is empty"),
+    "no object": ("[1, 2]", "must be an object"),
+    "text": ("hello", "not valid JSON"),
+    "cycle": (
+        changed(lambda d: d["edges"].append({"sourceId": 4, "destId": 1, "cost": 1.0})),
+        "cycle",
+    ),
+    "edge to itself": (changed(set_edge(destId=1)), "cycle: 1 -> 1"),
+    "unknown id": (changed(set_edge(destId=99)), "there is no node 99"),
+    "duplicate id": (changed(set_node(id=2)), "used twice"),
+    "duplicate edge": (changed(set_edge(destId=3)), "listed twice"),
+    "negative time": (changed(set_node(fpgaLatency=-1)), "finite number from 0"),
+    "NaN time": (changed(set_node(cpuLatency=math.nan)), "finite number from 0"),
+    "infinite time": (changed(set_node(cpuLatency=math.inf)), "finite number from 0"),
+    "huge number": (WHOLE.replace('"fpgaLatency": 1.0', '"fpgaLatency": 1e999', 1), "finite number from 0"),
+    "time as text": (changed(set_node(fpgaLatency="1")), "give a number"),
+    "negative size": (changed(set_node(size=-5)), "finite number from 0"),
+    "negative cost": (changed(set_edge(cost=-1)), "finite number from 0"),
+    "missing field": (changed(lambda d: d["nodes"][0].pop("cpuLatency")), "'cpuLatency' is missing"),
+    "missing edges": (changed(lambda d: d.pop("edges")), "'edges' is missing"),
+    "missing devices": (changed(lambda d: d.pop("maxFPGAs")), "'maxFPGAs' is missing"),
+    "negative devices": (changed(lambda d: d.update(maxFPGAs=-1)), "number from 0"),
+    "different costs": (changed(set_edge(cost=7)), "the same cost"),
+    "empty graph": (changed(lambda d: d.update(nodes=[], edges=[])), "no nodes"),
+    "id as text": (changed(set_node(id="one")), "whole number"),
+    "nested deeply": ("[" * 100_000, "nested too deeply"),
+    "field twice": ('{"nodes": [], "nodes": []}', "twice"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_graphs_are_refused_in_one_sentence(placement: Run, tmp_path: Path, name: str) -> None:
+    text, words = MALFORMED[name]
+    path = tmp_path / "graph.json"
+    path.write_text(text)
+    assert_refused(placement("solve", path), words)
+
+
+@pytest.mark.parametrize("command", ["solve", "evaluate", "simulate"])
+def test_files_that_cannot_be_read_are_refused(placement: Run, tmp_path: Path, command: str) -> None:
+    others: tuple[object, ...] = ()
+    if command != "solve":
+        others = (tmp_path / "split.json",)
+    if command == "simulate":
+        others += ("--schedule", "inference", "--micro-batches", "2")
+    assert_refused(placement(command, tmp_path / "missing.json", *others), "No such file")
+    assert_refused(placement(command, tmp_path, *others), "directory")
+    assert_refused(placement(command, "graph\0.json", *others), "not a usable path")
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(bytes(range(128, 256)))
+    assert_refused(placement(command, binary, *others))
+
+
+@pytest.mark.parametrize("piece", [b"x", b"[", b'{"nodes": ', b"1", b" ", b"\0", b"[1],"])
+def test_50_megabytes_of_nonsense_are_refused_soon(placement: Run, tmp_path: Path, piece: bytes) -> None:
+    path = tmp_path / "large.json"
+    path.write_bytes(piece * (50_000_000 // len(piece)))
+    started = time.monotonic()
+    assert_refused(placement("solve", path))
+    assert time.monotonic() - started < 20
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "required: COMMAND"),
+        (("place",), "invalid choice"),
+        (("solve",), "required: GRAPH.json"),
+        (("solve", "GRAPH", "--objective", "speed"), '"speed" is none of throughput, gpipe, latency'),
+        (("solve", "GRAPH", "--method", "magic"), "invalid choice: 'magic'"),
+        (("solve", "GRAPH", "--family", "tree"), '"tree" is none of chain, convex, free'),
+        (("solve", "GRAPH", "--accelerators", "-1"), "whole number from 0 to 1024"),
+        (("solve", "GRAPH", "--accelerators", "2.5"), "whole number from 0 to 1024"),
+        (("solve", "GRAPH", "--accelerators", "9" * 5000), "whole number from 0 to 1024"),
+        (("solve", "GRAPH", "--cpus", "1025"), "whole number from 0 to 1024"),
+        (("solve", "GRAPH", "--memory", "0"), "positive number"),
+        (("solve", "GRAPH", "--memory", "nan"), "positive number"),
+        (("solve", "GRAPH", "--memory", "lots"), "positive number"),
+        (("solve", "GRAPH", "--memory", "1e300"), "finite number"),
+        (("solve", "GRAPH", "--bandwidth", "x"), "such as 2x"),
+        (("solve", "GRAPH", "--bandwidth=-2x"), "such as 2x"),
+        (("solve", "GRAPH", "--bandwidth", "infx"), "such as 2x"),
+        (("solve", "GRAPH", "--bandwidth", "1e-320x"), "it must be a number from 0"),
+        (("solve", "GRAPH", "--time-limit", "0"), "positive number"),
+        (("solve", "GRAPH", "--gap", "1"), "share from 0"),
+        (("solve", "GRAPH", "--gap", "-0.1"), "share from 0"),
+        (("solve", "GRAPH", "--magic"), "--magic"),
+        (("solve", "GRAPH", "--objective", "gpipe"), "no backward nodes"),
+        (("solve", "GRAPH", "--objective", "latency", "--method", "dp"), "does not solve objective latency"),
+        (("solve", "GRAPH", "--family", "free", "--method", "dp"), "chain splits"),
+        (("evaluate", "GRAPH"), "required: SPLIT.json"),
+        (("simulate", "GRAPH", "S"), "required: --schedule, --micro-batches"),
+        (("simulate", "GRAPH", "S", "--schedule", "fast", "--micro-batches", "1"), '"fast" is none of'),
+        (("simulate", "GRAPH", "S", "--schedule", "gpipe", "--micro-batches", "0"), "whole number from 1 to 10000"),
+        (("simulate", "GRAPH", "S", "--schedule", "gpipe", "--micro-batches", "1e9"), "whole number from 1 to 10000"),
+    ],
+)
+def test_bad_options_are_refused_in_one_sentence(
+    placement: Run, graph_file: Path, options: tuple[str, ...], words: str
+) -> None:
+    assert_refused(placement(*(graph_file if option == "GRAPH" else option for option in options)), words)
+
+
+def test_latency_of_a_training_graph_is_refused(placement: Run, tmp_path: Path) -> None:
+    path = tmp_path / "training.json"
+    write_graph(path, training_chain((1,), (1,)), Deployment(1))
+    assert_refused(placement("solve", path, "--objective", "latency"), "defined for inference graphs")
+
+
+def test_help_of_every_command_names_its_options(placement: Run) -> None:
+    for command, word in (
+        ((), "samples"),
+        (("solve",), "--bandwidth GB/S"),
+        (("evaluate",), "SPLIT.json"),
+        (("simulate",), "--micro-batches M"),
+        (("samples",), "--output F"),
+    ):
+        answer = placement(*command, "--help")
+        assert answer.code == 0
+        assert word in answer.out
+
+
+def test_bugs_travel(graph_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> SolveResult:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli, "solve", fail)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["solve", str(graph_file)])
+
+
+# Ctrl-C and pipes
+
+
+def test_first_interrupt_ends_the_solve_with_what_is_known(
+    placement: Run, graph_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_solve = cli.solve
+    handler = signal.getsignal(signal.SIGINT)
+
+    def interrupted(*arguments: Any, on_progress: Callable[[Progress], None], **options: Any) -> SolveResult:
+        def report(progress: Progress) -> None:
+            if progress.incumbent_ms is not None:
+                os.kill(os.getpid(), signal.SIGINT)
+            on_progress(progress)
+
+        return real_solve(*arguments, on_progress=report, **options)
+
+    monkeypatch.setattr(cli, "solve", interrupted)
+    answer = placement("solve", graph_file, "--method", "ip", "--family", "free")
+    assert answer.code == 0
+    assert answer.err == "placement: Cancelled; the best plan so far is kept.\n"
+    assert answer.json["split"] is not None
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_second_interrupt_ends_the_program(placement: Run, graph_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: Any, on_progress: Callable[[Progress], None], **__: Any) -> SolveResult:
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(SolveCancelled):
+            on_progress(Progress(0.0, None, None, "busy"))
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("the second Ctrl-C interrupts")
+
+    monkeypatch.setattr(cli, "solve", busy)
+    answer = placement("solve", graph_file)
+    assert (answer.code, answer.out, answer.err) == (4, "", "placement: interrupted.\n")
+
+
+COMMAND = [sys.executable, "-m", "solvers.cli"]
+
+
+def test_as_a_program(graph_file: Path) -> None:
+    solved = subprocess.run([*COMMAND, "solve", str(graph_file)], capture_output=True, text=True, check=False)  # noqa: S603
+    assert (solved.returncode, solved.stderr) == (0, "")
+    assert json.loads(solved.stdout)["value_ms"] == 8
+    refused = subprocess.run([*COMMAND, "solve", "missing.json"], capture_output=True, text=True, check=False)  # noqa: S603
+    assert_refused(Answer(refused.returncode, refused.stdout, refused.stderr), "No such file")
+
+
+def test_a_reader_that_goes_away_loses_neither_file_nor_exit_code(graph_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "split.json"
+    for options, code in ((("--output", str(output)), 0), (("--memory", "1.5", "--cpus", "0"), 3)):
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write, "wb") as nobody:
+            process = subprocess.run(  # noqa: S603
+                [*COMMAND, "solve", str(graph_file), *options], stdout=nobody, stderr=subprocess.PIPE, check=False
+            )
+        assert process.returncode == code
+        assert b"Error" not in process.stderr
+        assert b"ignored" not in process.stderr
+    assert json.loads(output.read_text())["fpgas"]
+
+
+def test_ctrl_c_of_a_running_program_prints_the_best_plan(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    write_graph(path, random_dag(1, num_nodes=60, edge_probability=0.1), Deployment(6))
+    with subprocess.Popen(  # noqa: S603
+        [*COMMAND, "solve", str(path), "--family", "free", "--progress"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "integer program" in line and "value -" not in line and "building" not in line:
+                process.send_signal(signal.SIGINT)
+                break
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert json.loads(out)["status"] == "FEASIBLE"
+    assert "Cancelled" in err
