@@ -228,3 +228,10 @@ def _fuse_cycles(block_of: dict[int, int], edges: list[tuple[int, int]]) -> dict
     quotient.add_edges_from((block_of[u], block_of[v]) for u, v in edges)
     fused = {b: min(component) for component in nx.strongly_connected_components(quotient) for b in component}
     return {v: fused[b] for v, b in block_of.items()}
+
+
+def compressed_rows(rows: list[list[int]]) -> tuple[IntArray, IntArray]:
+    """Return row pointers and concatenated entries, both int32."""
+    ptr = np.zeros(len(rows) + 1, np.int32)
+    ptr[1:] = np.cumsum([len(row) for row in rows])
+    return ptr, np.array([x for row in rows for x in row], np.int32)

@@ -39,7 +39,10 @@ POLL_SECONDS = 0.05
 
 START_SECONDS = 5.0
 START_SHARE = 0.2
-"""An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from."""
+"""An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from.
+
+Annealing of that plan may then take as long again.
+"""
 
 SEARCH_SECONDS = 15.0
 SEARCH_SHARE = 0.5
@@ -274,13 +277,36 @@ def _solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: R
 
 
 def _solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
-    """Start the integer program from the DP's chain, which is a split of every family."""
+    """Start the integer program from the DP's chain, which is a split of every family, improved where it may be."""
     left = reporter.seconds_left
     seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
     chain = contract(problem.graph, Family.CHAIN, problem.deployment)
     if why_infeasible(problem.graph, chain, problem.deployment) is None:
         _run_dp(chain, problem, reporter, seconds, proves=False)
+    if problem.family is Family.FREE and problem.objective is Objective.THROUGHPUT:
+        _anneal(contraction, problem, reporter, seconds)
     return _run_ip(problem, contraction, reporter, "ip")
+
+
+def _anneal(contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float) -> None:
+    """Improve the plan known so far as a free split, for at most `seconds` or until sweeps find nothing better."""
+    if reporter.split is None:
+        return
+    from solvers.annealing import PATIENCE, Annealing
+
+    device_of = reporter.split.device_of()
+    annealing = Annealing(
+        contraction, problem.deployment, {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)}
+    )
+    deadline = reporter.seconds + seconds
+    futile = 0
+    while futile < PATIENCE and reporter.seconds < deadline and not reporter.within(problem.gap):
+        better = annealing.sweep()
+        futile = 0 if better else futile + 1
+        found = better and reporter.found(
+            Split.from_device_of(contraction.device_of(annealing.device_of_block), problem.deployment)
+        )
+        reporter.report("annealing", found)
 
 
 def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:

@@ -27,7 +27,7 @@ from solvers.chain_kernel import (
     grown_table,
     new_table,
 )
-from solvers.contraction import Contraction
+from solvers.contraction import Contraction, compressed_rows
 from solvers.deployment import Deployment
 
 FIRST_STEP, LARGEST_QUICK_STEP = 0.002, 0.01
@@ -152,8 +152,8 @@ def _chain_problem(
         descendants[b, b >> 6] |= np.uint64(1 << (b & 63))
         for successor in successors[b]:
             descendants[b] |= descendants[successor]
-    successor_ptr, successor_idx = _compressed(successors)
-    net_ptr, net_idx = _compressed(nets)
+    successor_ptr, successor_idx = compressed_rows(successors)
+    net_ptr, net_idx = compressed_rows(nets)
     runs = np.isfinite(contraction.accelerator_ms) & (contraction.accelerator_ms > 0)
     with np.errstate(divide="ignore"):
         ratios = contraction.accelerator_ms[runs] / contraction.cpu_ms[runs]
@@ -176,13 +176,6 @@ def _chain_problem(
         memory_limit=np.inf if memory is None else memory,
         speed_ratio=float(ratios.max(initial=0.0)),
     )
-
-
-def _compressed(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return row pointers and concatenated entries, both int32."""
-    ptr = np.zeros(len(rows) + 1, np.int32)
-    ptr[1:] = np.cumsum([len(row) for row in rows])
-    return ptr, np.array([x for row in rows for x in row], np.int32)
 
 
 def _threshold_that_allows_all(problem: ChainProblem) -> float:
