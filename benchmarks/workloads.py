@@ -1,0 +1,22 @@
+"""The graphs that are timed: the samples, and the paper's workloads where they are beside the repository."""
+
+from pathlib import Path
+
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.graph_json import read_graph
+from solvers.samples import read_sample, sample_names
+
+PAPER_WORKLOADS = Path(__file__).resolve().parents[1].parent / "shared" / "paper_workloads" / "throughput"
+
+
+def workload_names() -> list[str]:
+    """Return the names of all graphs there are here; those of the paper start with 'paper/'."""
+    return [*sample_names(), *(f"paper/{path.stem}" for path in sorted(PAPER_WORKLOADS.glob("*.json")))]
+
+
+def read_workload(name: str) -> tuple[DnnGraph, Deployment]:
+    """Return the graph and the deployment of a name."""
+    if name.startswith("paper/"):
+        return read_graph(PAPER_WORKLOADS / f"{name.removeprefix('paper/')}.json")
+    return read_sample(name)
