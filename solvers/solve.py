@@ -167,6 +167,7 @@ def solve(
     >>> solve(g, Deployment(2)).value_ms
     3.5
     """
+    objective, family = Objective(objective), Family(family)  # callers may write "free" for Family.FREE
     run = _choose(graph, objective, method, family)
     if objective is Objective.LATENCY:
         family = Family.FREE

@@ -246,3 +246,11 @@ def test_ip_places_blocks_that_occur_in_no_row() -> None:
     for family in Family:
         instance = (graph, Deployment(2))
         assert_optimal(solve_by_ip_alone(instance, family, Objective.THROUGHPUT), instance, 3.0)
+
+
+def test_plain_words_do_for_objective_and_family() -> None:
+    words = solve(convex_witness(), Deployment(2), family="convex", objective="throughput")  # type: ignore[arg-type]
+    assert words.family is Family.CONVEX
+    assert words.value_ms == 4.0
+    with pytest.raises(ValueError, match="zigzag"):
+        solve(convex_witness(), Deployment(2), family="zigzag")  # type: ignore[arg-type]
