@@ -6,13 +6,16 @@ BIN := $(VENV)/bin
 .PHONY: install run test lint benchmark samples clean
 .DEFAULT_GOAL := run
 
-install: $(VENV)/.installed
+install: $(VENV)/.compiled
 
-# The last step compiles the solver kernels once, so that the first solve in the app is as fast as every other.
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+# Compile the solver kernels once, so that the first solve in the app is as fast as every other.
+$(VENV)/.compiled: $(VENV)/.installed $(wildcard solvers/*.py solvers/baselines/*.py)
 	$(BIN)/python -m solvers.warm_up
 	touch $@
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import graphviz
 
-from explorer.palette import device_colours
+from explorer.palette import THEMES, ThemeName, device_colours
 from explorer.wording import milliseconds
 from solvers.costs import SplitCosts
 from solvers.deployment import Deployment
@@ -12,17 +12,19 @@ from solvers.graph import DnnGraph
 from solvers.split import Split
 
 
-def device_dot(costs: SplitCosts, deployment: Deployment) -> graphviz.Digraph:
+def device_dot(costs: SplitCosts, deployment: Deployment, split: Split, theme: ThemeName = "light") -> graphviz.Digraph:
     """Return the used devices with their loads; an edge says what one sample moves from one to the other.
 
     Every name goes through the quoting of the graphviz package, so that no text can become DOT.
     """
     colours = device_colours(deployment)
+    transfer = THEMES[theme].transfer
+    used = {d for d, members in enumerate(split.on(deployment).devices) if members}
     dot = graphviz.Digraph("devices", graph_attr={"rankdir": "LR", "bgcolor": "transparent", "nodesep": "0.3"})
     dot.attr("node", shape="box", style="filled,rounded", fontname="Helvetica", fontsize="11", penwidth="0")
-    dot.attr("edge", fontname="Helvetica", fontsize="10", color="#C2185B", fontcolor="#808080")
+    dot.attr("edge", fontname="Helvetica", fontsize="10", color=transfer, fontcolor=transfer)
     for device in costs.devices:
-        if device.load_ms > 0 or device.memory_bytes > 0:
+        if device.device in used:
             fill = colours[device.device].forward
             label = graphviz.escape(f"{deployment.device_name(device.device)}\n{milliseconds(device.load_ms)}")
             dot.node(f"device {device.device}", label=label, fillcolor=fill.fill, fontcolor=fill.text)
@@ -52,6 +54,6 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
         dot.node(f"node {node.id}", label=label, fillcolor=fill.fill, fontcolor=fill.text)
     for edge in graph.edges:
         is_cut = device_of[edge.source] != device_of[edge.target]
-        attributes = {"color": "#C2185B", "penwidth": "2"} if is_cut else {"color": "#808080"}
+        attributes = {"color": THEMES["light"].transfer, "penwidth": "2"} if is_cut else {"color": "#808080"}
         dot.edge(f"node {edge.source}", f"node {edge.target}", **attributes)
     return str(dot.source)

@@ -13,6 +13,7 @@ from explorer import session
 from explorer.jobs import Question
 from explorer.launch import MAX_UPLOAD_MB
 from explorer.session import LoadedGraph
+from explorer.wording import plain
 from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.errors import GraphError
@@ -27,6 +28,9 @@ MAX_ACCELERATORS = 64
 MAX_MICRO_BATCHES = 512
 IMPLAUSIBLE_BANDWIDTH_GB_S = 500.0
 """No link to host memory is this fast; a file that implies more most likely gives its costs in seconds."""
+MAX_MEMORY_GIB = 1e6
+MAX_FACTOR = 1e6
+"""Largest link speed in GB/s or as a multiple, and one over the smallest; beyond lie typing errors."""
 GIB = 2.0**30
 BYTES_PER_MS = 1e6
 """Bytes per millisecond in one GB/s."""
@@ -84,6 +88,7 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
                 help="A chain is a pipeline of contiguous stages. Convex and free splits contain all chains and may "
                 "be better, but take an integer program.",
                 key=f"family_{digest}",
+                persist_state="session",
             )
         methods = list(METHODS) if (objective, family) == (Objective.THROUGHPUT, Family.CHAIN) else ["auto", "ip"]
         left, right = st.columns([3, 2])
@@ -144,14 +149,20 @@ def _read_upload() -> None:
         label_visibility="collapsed",
     )
     if upload is None:
+        if (last := session.uploaded_graph()) is not None:
+            st.caption(f"Showing {plain(last.origin)}, uploaded before.")
+            session.remember_graph(last)
+            return
         st.caption("A JSON file in the paper's format or ours. It is read, never run, and stays on this machine.")
         return
     try:
-        session.remember_graph(_parsed(upload.getvalue(), upload.name))
+        loaded = _parsed(upload.getvalue(), upload.name)
+        session.remember_upload(loaded)
+        session.remember_graph(loaded)
     except GraphError as error:
-        st.error(f"{upload.name} was not read. {error}", icon=":material/error:")
+        st.error(plain(f"{upload.name} was not read. {error}"), icon=":material/error:")
         if (previous := session.loaded_graph()) is not None:
-            st.caption(f"Still showing {previous.origin}.")
+            st.caption(f"Still showing {plain(previous.origin)}.")
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -176,17 +187,22 @@ def _edit_devices(loaded: LoadedGraph) -> tuple[DnnGraph, Deployment]:
         max(MAX_ACCELERATORS, own.num_accelerators),
         own.num_accelerators,
         key=f"accelerators_{digest}",
+        persist_state="session",
     )
-    num_cpus = right.number_input("CPUs", 0, max(16, own.num_cpus), own.num_cpus, key=f"cpus_{digest}")
+    num_cpus = right.number_input(
+        "CPUs", 0, max(16, own.num_cpus), own.num_cpus, key=f"cpus_{digest}", persist_state="session"
+    )
     left, right = st.columns(2)
     memory_gib = left.number_input(
         "Memory (GiB)",
         min_value=0.0,
+        max_value=MAX_MEMORY_GIB,
         value=None if own.memory_bytes is None else own.memory_bytes / GIB,
         step=1.0,
         format="%.4g",
         placeholder="no limit",
         key=f"memory_{digest}",
+        persist_state="session",
         help="Memory of one accelerator in GiB (2^30 bytes); empty means no limit. CPUs have no limit.",
     )
     with right:
@@ -201,26 +217,41 @@ def _edit_bandwidth(graph: DnnGraph) -> DnnGraph:
     if own is None:
         factor = st.number_input(
             "Link speed (× file)",
-            min_value=1e-6,
+            min_value=1 / MAX_FACTOR,
+            max_value=MAX_FACTOR,
             value=1.0,
             step=0.5,
             format="%.4g",
             key=f"factor_{graph.digest}",
+            persist_state="session",
             help="This file has no consistent bytes on its edges, so links are set as a multiple of its own.",
         )
-        return graph if factor is None or factor == 1 else graph.with_bandwidth_factor(factor)
+        if factor is None or factor == 1:
+            return graph
+        return _with_links(graph, lambda: graph.with_bandwidth_factor(factor))
     bandwidth_gb_s = st.number_input(
         "Link (GB/s)",
-        min_value=1e-6,
+        min_value=min(1 / MAX_FACTOR, own / BYTES_PER_MS),
+        max_value=max(MAX_FACTOR, own / BYTES_PER_MS),
         value=own / BYTES_PER_MS,
         step=1.0,
         format="%.4g",
         key=_bandwidth_key(graph),
+        persist_state="session",
         help=f"Between a device and host memory, in 10^9 bytes/s. The file implies {own / BYTES_PER_MS:.4g} GB/s.",
     )
     if bandwidth_gb_s is None or bandwidth_gb_s == own / BYTES_PER_MS:
         return graph
-    return graph.with_bandwidth(bandwidth_gb_s * BYTES_PER_MS)
+    return _with_links(graph, lambda: graph.with_bandwidth(bandwidth_gb_s * BYTES_PER_MS))
+
+
+def _with_links(graph: DnnGraph, change: Callable[[], DnnGraph]) -> DnnGraph:
+    """Return the changed graph; where the change asks too much, say so and return the graph as it was."""
+    try:
+        return change()
+    except GraphError as error:
+        st.error(plain(f"The link speed was not applied. {error}"))
+        return graph
 
 
 def _bandwidth_key(graph: DnnGraph) -> str:

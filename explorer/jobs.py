@@ -28,7 +28,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from explorer.solve_worker import progress_from_document, result_from_document
+from explorer.solve_worker import progress_from_document, result_from_document, split_lists
 from solvers.costs import Objective, objective_value
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -126,6 +126,7 @@ class _Run:
     number: int
     question: Question
     graph: DnnGraph
+    start: Split | None = None
     jobs: set["Job"] = field(default_factory=set)
     state: JobState = JobState.QUEUED
     worker: "SolverProcess | None" = None
@@ -368,9 +369,10 @@ class WorkerPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self, session: str, question: Question, graph: DnnGraph) -> Job:
+    def start(self, session: str, question: Question, graph: DnnGraph, start: Split | None = None) -> Job:
         """Return a job on a question for a session: answered already, joined to a running one, or begun.
 
+        A run that begins does so from the plan `start`, if that is valid for the question.
         Raises ValueError when the question is about another graph, RuntimeError when the pool is closed.
         """
         if question.graph_digest != graph.digest:
@@ -380,7 +382,7 @@ class WorkerPool:
                 raise RuntimeError("The pool of solver processes is closed.")
             run = self._answers.get(question) or self._open_runs.get(question)
             if run is None:
-                run = _Run(next(self._numbers), question, graph)
+                run = _Run(next(self._numbers), question, graph, start)
                 self._open_runs[question] = run
                 self._queue.append(run)
             elif run.state.is_over:
@@ -397,14 +399,6 @@ class WorkerPool:
         """Return a job by its id; None when it is unknown or was released."""
         with self._lock:
             return self._jobs.get(job_id)
-
-    def adopt(self, job_id: str, session: str) -> Job | None:
-        """Give a job to another session, such as the one a reloaded page has; None when there is no such job."""
-        with self._lock:
-            job = self._jobs.get(job_id)
-            if job is not None:
-                job.session = session
-            return job
 
     def jobs_of(self, session: str) -> tuple[Job, ...]:
         """Return the jobs of a session, the oldest first."""
@@ -432,10 +426,7 @@ class WorkerPool:
                 self.release(session)
 
     def start_reaper(self, is_alive: Callable[[str], bool], every_s: float = 1.0, grace_s: float = 3.0) -> None:
-        """Call `reap` every `every_s` seconds from a daemon thread until the pool is closed.
-
-        The grace lets a page be reloaded: its new session adopts the job in time.
-        """
+        """Call `reap` every `every_s` seconds from a daemon thread until the pool is closed."""
 
         def keep_reaping() -> None:
             while not self._closed.wait(every_s):
@@ -532,6 +523,7 @@ class WorkerPool:
                 "family": question.family,
                 "time_limit_s": question.time_limit_s,
                 "gap": question.gap,
+                "start": split_lists(run.start),
             }
         )
 

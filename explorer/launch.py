@@ -31,6 +31,7 @@ def main() -> None:
         "--server.fileWatcherType=none",
         "--browser.gatherUsageStats=false",
         "--client.toolbarMode=minimal",
+        "--client.showErrorDetails=none",
     ]
     sys.exit(cli.main())
 

@@ -2,18 +2,21 @@
 
 import plotly.graph_objects as go
 
-from explorer.palette import device_colours
+from explorer.palette import THEMES, ThemeName, device_colours
 from solvers.costs import SplitCosts
 from solvers.deployment import Deployment
 
 
-def load_figure(costs: SplitCosts, deployment: Deployment, lower_bound_ms: float | None) -> go.Figure:
+def load_figure(
+    costs: SplitCosts, deployment: Deployment, lower_bound_ms: float | None, theme: ThemeName = "light"
+) -> go.Figure:
     """Return compute, receive and send time per sample of each device in ms, one bar a device.
 
     Compute has the colour the device has everywhere; transfers are hatched.
     """
     names = [deployment.device_name(device.device) for device in costs.devices]
     colours = [colour.forward.fill for colour in device_colours(deployment)]
+    transfer = THEMES[theme].transfer
     parts = (
         ("Compute", [d.compute_ms for d in costs.devices], ""),
         ("Receive", [d.receive_ms for d in costs.devices], "/"),
@@ -23,13 +26,13 @@ def load_figure(costs: SplitCosts, deployment: Deployment, lower_bound_ms: float
     for name, times, pattern in parts:
         figure.add_bar(
             y=names,
-            x=times,
+            x=[time or None for time in times],  # a bar of length 0 would still draw its outline
             name=name,
             orientation="h",
             marker={
                 "color": colours if not pattern else "rgba(128,128,128,0.15)",
-                "pattern": {"shape": pattern, "fgcolor": "#C2185B", "size": 6},
-                "line": {"width": 0 if not pattern else 1, "color": "#C2185B"},
+                "pattern": {"shape": pattern, "fgcolor": transfer, "size": 6},
+                "line": {"width": 1 if pattern else 0, "color": transfer},
             },
             hovertemplate="%{y}: " + name.lower() + " %{x:.4g} ms<extra></extra>",
         )

@@ -8,6 +8,7 @@ its own text colour with a contrast of at least 4.5; what lies around it (ink, l
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from solvers.deployment import Deployment
 
@@ -155,7 +156,9 @@ def _luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-THEMES = {
+ThemeName = Literal["light", "dark"]
+
+THEMES: dict[ThemeName, Theme] = {
     "light": Theme("#C2185B", Fill(UNPLACED_COLOURS["light"], DARK_TEXT)),
     "dark": Theme("#FF6F9C", Fill(UNPLACED_COLOURS["dark"], LIGHT_TEXT)),
 }

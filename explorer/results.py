@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from explorer.device_graph import device_dot, placed_dot
+from explorer.palette import ThemeName
 from explorer.session import Plan
 from explorer.wording import how_found, milliseconds, proof
 from solvers.chrome_trace import chrome_trace
@@ -58,14 +59,19 @@ def headline(plan: Plan, costs: SplitCosts) -> None:
             f"one accelerator {milliseconds(alone_ms)}",
             delta_color="off",
             delta_arrow="off",
-            help="Against all nodes on one accelerator with enough memory.",
+            help="Against all nodes on one accelerator with enough memory. With a CPU it may exceed the accelerators.",
         )
+
+
+def theme() -> ThemeName:
+    """Return which of the two themes the browser shows."""
+    return "dark" if st.context.theme.type == "dark" else "light"
 
 
 def device_rows(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> list[dict[str, Any]]:
     """Return the table of devices, one row each: nodes, times per sample in ms, memory in GiB."""
     rows: list[dict[str, Any]] = []
-    for device, members in zip(costs.devices, _padded(plan), strict=True):
+    for device, members in zip(costs.devices, plan.split.on(plan.deployment).devices, strict=True):
         d = device.device
         capacity = plan.deployment.capacity_bytes(d)
         peak = max((point.memory_bytes for point in schedule.memory[d]), default=None) if schedule else None
@@ -138,7 +144,9 @@ def show_cut_tensors(plan: Plan, costs: SplitCosts) -> None:
 def show_device_graph(plan: Plan, costs: SplitCosts) -> None:
     """Show the devices as a graph with the data between them."""
     st.graphviz_chart(
-        device_dot(costs, plan.deployment), width="stretch", alt="Devices and the data that passes between them"
+        device_dot(costs, plan.deployment, plan.split, theme()),
+        width="stretch",
+        alt="Devices and the data that passes between them",
     )
 
 
@@ -177,15 +185,3 @@ def show_downloads(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> 
         width="stretch",
         help="For Graphviz.",
     )
-
-
-def _padded(plan: Plan) -> list[frozenset[int]]:
-    """Node ids of every device of the deployment."""
-    k, num_cpus = plan.deployment.num_accelerators, plan.deployment.num_cpus
-    accelerators, cpus = plan.split.accelerators, plan.split.cpus
-    return [
-        *accelerators,
-        *[frozenset[int]()] * (k - len(accelerators)),
-        *cpus,
-        *[frozenset[int]()] * (num_cpus - len(cpus)),
-    ]

@@ -5,6 +5,7 @@ import streamlit as st
 from explorer import session
 from explorer.inputs import FAMILIES, METHODS, Choice
 from explorer.jobs import JobState, Question, Snapshot
+from explorer.palette import ACCELERATOR_COLOURS, THEMES
 from explorer.session import Notice, Plan, Run
 from explorer.solver_pool import solver_pool
 from explorer.wording import device_counts, milliseconds, share
@@ -16,14 +17,19 @@ POLL_SECONDS = 0.3
 LIVE_WAIT_S = 1.2
 """How long a rerun waits for a plan before it shows the page without: most live solves are over by then."""
 LIVE_LIMIT_S = 3.0
-"""A graph whose last plan took longer is solved on request only."""
+"""A graph whose last DP took longer is solved on request only."""
 
 CONVERGENCE = {
     "mark": {"type": "line", "interpolate": "step-after"},
     "encoding": {
         "x": {"field": "seconds", "type": "quantitative", "title": "seconds"},
         "y": {"field": "ms", "type": "quantitative", "title": "ms", "scale": {"zero": False}},
-        "color": {"field": "what", "type": "nominal", "title": None, "scale": {"range": ["#0072B2", "#C2185B"]}},
+        "color": {
+            "field": "what",
+            "type": "nominal",
+            "title": None,
+            "scale": {"range": [ACCELERATOR_COLOURS[0], THEMES["light"].transfer]},
+        },
         "strokeDash": {"field": "what", "type": "nominal", "title": None},
     },
 }
@@ -34,9 +40,9 @@ def feels_live(question: Question) -> bool:
     """Whether the plan should follow the inputs by itself: the DP applies, and was quick on this graph last time."""
     if (question.objective, question.family) != (Objective.THROUGHPUT, Family.CHAIN) or question.method == "ip":
         return False
-    plan, loaded = session.plan(), session.loaded_graph()
-    is_slow = plan is not None and plan.result.runtime_s > LIVE_LIMIT_S
-    return not (is_slow and plan is not None and loaded is not None and plan.answers_for(loaded))
+    loaded = session.loaded_graph()
+    seconds = None if loaded is None else session.dp_seconds(loaded.graph.digest)
+    return seconds is None or seconds <= LIVE_LIMIT_S
 
 
 def follow(choice: Choice) -> None:
@@ -53,7 +59,8 @@ def follow(choice: Choice) -> None:
     if run is not None:
         run.job.cancel()
     session.remember_notice(None)
-    job = solver_pool().start(session.session_id(), choice.question, choice.graph)
+    known = plan.split if plan is not None and plan.answers_for(choice.loaded) else None
+    job = solver_pool().start(session.session_id(), choice.question, choice.graph, known)
     session.remember_run(Run(job, choice.loaded, choice.graph, is_live=is_due and not choice.asks_to_solve))
     job.wait(LIVE_WAIT_S)
     _take_note()
@@ -74,6 +81,8 @@ def _take_note() -> None:
             Notice(question, snapshot.error or "The solve ended without an answer.", snapshot.details)
         )
         return
+    if result.method == "dp":
+        session.remember_dp_seconds(run.loaded.graph.digest, result.runtime_s)
     if result.split is not None:
         session.remember_plan(Plan(question, run.loaded, run.graph, question.deployment, result, result.split))
         session.remember_notice(Notice(question, result.message) if result.message else None)

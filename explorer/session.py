@@ -12,7 +12,8 @@ from solvers.graph import DnnGraph
 from solvers.result import SolveResult
 from solvers.split import Split
 
-_GRAPH, _PLAN, _RUN, _NOTICE = "loaded_graph", "plan", "run", "notice"
+_GRAPH, _UPLOAD, _PLAN, _RUN, _NOTICE = "loaded_graph", "uploaded_graph", "plan", "run", "notice"
+_DP_SECONDS = "dp_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,27 @@ def loaded_graph() -> LoadedGraph | None:
 def remember_graph(loaded: LoadedGraph) -> None:
     """Make a graph the one to work on."""
     st.session_state[_GRAPH] = loaded
+
+
+def uploaded_graph() -> LoadedGraph | None:
+    """Return the graph last uploaded."""
+    return cast("LoadedGraph | None", _get(_UPLOAD))
+
+
+def remember_upload(loaded: LoadedGraph) -> None:
+    """Keep an upload for when the user comes back to it."""
+    st.session_state[_UPLOAD] = loaded
+
+
+def dp_seconds(graph_digest: str) -> float | None:
+    """Return how long the last DP on a loaded graph took; None if there was none."""
+    seconds: dict[str, float] = st.session_state.get(_DP_SECONDS, {})
+    return seconds.get(graph_digest)
+
+
+def remember_dp_seconds(graph_digest: str, seconds: float) -> None:
+    """Keep how long the DP on a loaded graph took."""
+    st.session_state.setdefault(_DP_SECONDS, {})[graph_digest] = seconds
 
 
 def plan() -> Plan | None:

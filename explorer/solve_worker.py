@@ -217,6 +217,7 @@ def _answer(request: dict[str, Any], solve: Callable[..., Any], send: Send) -> N
             family=Family(request["family"]),
             time_limit_s=request["time_limit_s"],
             gap=request["gap"],
+            start=split_from_lists(request["start"]),
             on_progress=reporter,
         )
         answer = {"kind": "result", "run": run, "result": result_document(result)}

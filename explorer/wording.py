@@ -1,7 +1,12 @@
 """How numbers are written wherever the app shows them: always with a unit, four digits, ms for every time."""
 
+from explorer.jobs import Question
 from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
 from solvers.result import SolveResult, SolveStatus
+
+MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
+"""Characters that can begin Markdown, a link, an image, a formula, a colour or an emoji."""
 
 METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic"}
 
@@ -15,6 +20,15 @@ def milliseconds(value: float | None) -> str:
     return "–" if value is None else f"{value:,.4g} ms"
 
 
+def plain(text: str) -> str:
+    r"""Escape what Streamlit's Markdown would take for markup: words from files appear as text, never as more.
+
+    >>> plain("![i](http://x) :red[R]")
+    '\\!\\[i\\]\\(http\\:\\/\\/x\\) \\:red\\[R\\]'
+    """
+    return "".join(f"\\{c}" if c in MARKUP else c for c in text)
+
+
 def device_counts(deployment: Deployment) -> str:
     """Say how many devices there are.
 
@@ -23,6 +37,41 @@ def device_counts(deployment: Deployment) -> str:
     """
     k, num_cpus = deployment.num_accelerators, deployment.num_cpus
     return f"{k} accelerator{'s' * (k != 1)} and {num_cpus} CPU{'s' * (num_cpus != 1)}"
+
+
+def binary_size(size_bytes: float) -> str:
+    """Write a size in the unit that keeps it readable.
+
+    >>> binary_size(2**30), binary_size(1500), binary_size(0)
+    ('1 GiB', '1.465 KiB', '0 B')
+    """
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:,.4g} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) -> list[str]:
+    """Say what has changed between two questions about the same loaded graph, one phrase each."""
+
+    def memory(question: Question) -> str:
+        size = question.deployment.memory_bytes
+        return "no limit" if size is None else binary_size(size)
+
+    def facts(question: Question) -> dict[str, str]:
+        return {
+            "accelerators": str(question.deployment.num_accelerators),
+            "CPUs": str(question.deployment.num_cpus),
+            "memory": memory(question),
+            "objective": str(question.objective),
+            "splits": str(question.family),
+            "solver": METHOD_NAMES[question.method],
+            "time limit": f"{question.time_limit_s:g} s" if question.time_limit_s is not None else "none",
+        }
+
+    before, after = facts(old[0]), facts(new[0])
+    changed = [f"{name} {before[name]} → {after[name]}" for name in before if before[name] != after[name]]
+    return changed + (["link bandwidth"] if old[1].digest != new[1].digest else [])
 
 
 def share(fraction: float | None) -> str:

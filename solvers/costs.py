@@ -121,11 +121,7 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
     >>> split_costs(g, Deployment(2), Split((frozenset({1}), frozenset({2})))).max_load_ms
     3.5
     """
-    k = deployment.num_accelerators
-    padded = Split(
-        split.accelerators + (frozenset(),) * (k - len(split.accelerators)),
-        split.cpus + (frozenset(),) * (deployment.num_cpus - len(split.cpus)),
-    )
+    padded = split.on(deployment)
     device_of = padded.device_of()
     num_accelerators = len(padded.accelerators)
     compute: dict[tuple[int, bool], float] = {}

@@ -32,7 +32,7 @@ from solvers.result import (
     SolveStatus,
     relative_gap,
 )
-from solvers.split import Family, Split, check_split
+from solvers.split import Family, Split, check_split, complete_split
 
 POLL_SECONDS = 0.05
 """How often a running DP is looked at."""
@@ -153,14 +153,15 @@ def solve(
     family: Family = Family.CHAIN,
     time_limit_s: float | None = None,
     gap: float = 0.0,
+    start: Split | None = None,
     on_progress: OnProgress | None = None,
 ) -> SolveResult:
     """Return the best split found with its proven bound, for one objective and family of splits.
 
-    Stops at the relative `gap` or after `time_limit_s` seconds. `on_progress` is called while the solve runs, from
-    the calling thread; raising SolveCancelled in it ends the solve with the best answer so far. Raises MethodError
-    for an unknown method, or one that does not fit the objective, family or graph. For the objective latency the
-    family is always free.
+    `start` is a split known already: the answer is no worse, if it is valid here. Stops at the relative `gap` or
+    after `time_limit_s` seconds. `on_progress` is called while the solve runs, from the calling thread; raising
+    SolveCancelled in it ends the solve with the best answer so far. Raises MethodError for an unknown method, or one
+    that does not fit the objective, family or graph. For the objective latency the family is always free.
 
     >>> from solvers.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
@@ -180,6 +181,8 @@ def solve(
     if objective is not Objective.LATENCY or not deployment.num_cpus:
         # Not with the unlimited CPUs of latency. Without CPUs latency is at least max-load.
         reporter.proved(work_bound(contraction, deployment))
+    if start is not None:
+        reporter.found(complete_split(graph, start).on(deployment))
     try:
         return run(problem, contraction, reporter)
     except SolveCancelled:

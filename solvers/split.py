@@ -48,6 +48,13 @@ class Split:
         """Node ids per device, accelerators first."""
         return self.accelerators + self.cpus
 
+    def on(self, deployment: Deployment) -> "Split":
+        """Return this split with a device for each of the deployment's: idle ones added, or idle last ones dropped.
+
+        A device that holds nodes is never dropped, so a split that needs more devices than there are stays too large.
+        """
+        return Split(_resized(self.accelerators, deployment.num_accelerators), _resized(self.cpus, deployment.num_cpus))
+
     def device_of(self) -> dict[int, int]:
         """Device number of each node in this split, its own accelerators first."""
         return {v: d for d, members in enumerate(self.devices) for v in members}
@@ -151,6 +158,11 @@ def check_split(
     if family is Family.CONVEX:
         violations.extend(_convexity_violations(graph, split))
     return tuple(violations)
+
+
+def _resized(devices: tuple[frozenset[int], ...], count: int) -> tuple[frozenset[int], ...]:
+    size = max(count, _last_used(devices))
+    return devices[:size] + (frozenset(),) * (size - len(devices))
 
 
 def _last_used(devices: tuple[frozenset[int], ...]) -> int:

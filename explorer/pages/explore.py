@@ -8,10 +8,10 @@ from explorer.dag_view import DagInfo, dag_info
 from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
 from explorer.load_chart import load_figure
-from explorer.results import headline, show_cut_tensors, show_device_graph, show_devices, show_downloads
+from explorer.results import headline, show_cut_tensors, show_device_graph, show_devices, show_downloads, theme
 from explorer.running import feels_live, follow, show_run
 from explorer.session import Plan
-from explorer.wording import device_counts, how_found
+from explorer.wording import binary_size, differences, how_found, plain
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -38,6 +38,7 @@ def show() -> None:
         None if schedule is None else gantt_info(schedule, plan.deployment),
         key="picture",
     )
+    _warn_of_memory(plan, schedule)
     if plan.graph.is_training and not _backward_reads_forward(plan.graph):
         st.caption(
             "No backward node of this file reads a forward one, so the timeline is not that of a real training run; "
@@ -47,7 +48,7 @@ def show() -> None:
     with devices:
         show_devices(plan, costs, schedule)
         st.plotly_chart(
-            load_figure(costs, plan.deployment, plan.result.lower_bound_ms),
+            load_figure(costs, plan.deployment, plan.result.lower_bound_ms, theme()),
             key="loads",
             config={"displayModeBar": False},
             alt="Load of every device, split into compute, receive and send",
@@ -73,7 +74,7 @@ def _title(choice: Choice) -> None:
     if layers:
         parts.append(f"{layers:,} layers")
     parts.append("training" if graph.is_training else "inference")
-    st.markdown(f"### {_plain(choice.loaded.origin)}", help=None)
+    st.markdown(f"### {plain(choice.loaded.origin)}", help=None)
     plan = _plan_of(choice)
     found = f" · plan by {how_found(plan.result)}" if plan is not None else ""
     st.caption(" · ".join(parts) + found)
@@ -82,17 +83,18 @@ def _title(choice: Choice) -> None:
 def _notices(choice: Choice) -> None:
     """Say how the last solve ended, and whether the plan below still answers what the inputs ask."""
     notice, plan, run = session.notice(), _plan_of(choice), session.run()
-    if notice is not None and notice.question == choice.question:
-        is_problem = plan is None or plan.question != notice.question
-        (st.error if is_problem else st.info)(_plain(notice.message))
+    is_of_plan = notice is not None and plan is not None and plan.question == notice.question
+    if notice is not None and (is_of_plan or notice.question == choice.question):
+        (st.info if is_of_plan else st.error)(plain(notice.message))
         if notice.details:
             with st.expander("Details"):
                 st.code(notice.details, language=None)
     if plan is not None and plan.question != choice.question:
         is_coming = run is not None or feels_live(choice.question)
+        changed = differences((plan.question, plan.graph), (choice.question, choice.graph))
         st.warning(
-            f"The plan below is stale: it answers earlier inputs ({device_counts(plan.deployment)}, "
-            f"{plan.question.family} splits).{'' if is_coming else ' Press Solve for a new one.'}",
+            f"The plan below is stale. Since then: {plain(', '.join(changed))}."
+            f"{'' if is_coming else ' Press Solve for a new one.'}",
             icon=":material/history:",
         )
     elif plan is None and run is None and not feels_live(choice.question):
@@ -119,12 +121,27 @@ def _dag_info(graph: DnnGraph, deployment: Deployment, split: Split | None) -> D
     return dag_info(graph, deployment, split)
 
 
+def _warn_of_memory(plan: Plan, schedule: Schedule | None) -> None:
+    """Say when the schedule keeps more activations than an accelerator has memory for."""
+    if schedule is None:
+        return
+    over = []
+    for d, points in enumerate(schedule.memory):
+        capacity = plan.deployment.capacity_bytes(d)
+        peak = max((point.memory_bytes for point in points), default=0.0)
+        if capacity is not None and peak > capacity * (1 + 1e-9):
+            over.append((peak - capacity, peak, d))
+    if over:
+        short, peak, d = max(over)
+        st.warning(
+            f"This schedule would run out of memory: {plan.deployment.device_name(d)} needs up to {binary_size(peak)} "
+            f"with {schedule.peak_in_flight[d]} micro-batches in flight and is short by {binary_size(short)}. "
+            "The plan counts one micro-batch; smaller micro-batches or more memory would help.",
+            icon=":material/memory:",
+        )
+
+
 def _backward_reads_forward(graph: DnnGraph) -> bool:
     """Whether the backward pass waits for the forward pass; in some published files it does not."""
     node = graph.node_by_id
     return any(node[e.target].is_backward and not node[e.source].is_backward for e in graph.edges)
-
-
-def _plain(text: str) -> str:
-    """Escape what Markdown would take for markup: names from files appear as text."""
-    return "".join(f"\\{c}" if c in r"\`*_{}[]()<>#+-.!|~$:" else c for c in text)

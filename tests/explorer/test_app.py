@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -104,3 +105,52 @@ def test_gpipe_objective_and_schedule() -> None:
 def test_unknown_sample_in_the_address_opens_the_default() -> None:
     app = opened("no_such_sample")
     assert app.selectbox(key="sample").value == "bert_base_operator_inference"
+
+
+def number(app: AppTest, label: str) -> Any:
+    return next(box for box in app.number_input if box.label == label)
+
+
+def test_edits_of_a_graph_outlast_a_look_at_another() -> None:
+    app = opened("teaching_convex_beats_chain")
+    solved(number(app, "Accelerators").set_value(1).run())
+    solved(app.selectbox(key="sample").set_value("teaching_chain").run())
+    solved(app.selectbox(key="sample").set_value("teaching_convex_beats_chain").run())
+    assert number(app, "Accelerators").value == 1
+    assert metrics(app)["Time per sample"] == "8 ms"
+
+
+def test_stale_plan_says_what_has_changed() -> None:
+    app = opened("teaching_chain")
+    next(box for box in app.selectbox if box.label == "Splits allowed").set_value("free")
+    number(app, "Memory (GiB)").set_value(40.0).run()
+    (warning,) = app.warning
+    assert r"splits chain → free" in warning.value
+    assert "memory" in warning.value
+    assert "accelerators" not in warning.value
+
+
+def test_a_schedule_that_overflows_memory_is_pointed_out() -> None:
+    app = opened("llama3_8b_layer_training")
+    assert ["run out of memory" in warning.value for warning in app.warning] == [True]
+
+
+def test_a_solve_goes_on_from_the_plan_on_the_screen() -> None:
+    app = opened("teaching_tied_embedding")
+    families = next(box for box in app.selectbox if box.label == "Splits allowed")
+    families.set_value("free").run()
+    solved(app.button(key="solve").click().run())
+    free = metrics(app)["Time per sample"]
+    solved(next(box for box in app.selectbox if box.label == "Splits allowed").set_value("chain").run())
+    assert metrics(app)["Time per sample"] == "24 ms"
+    solved(next(box for box in app.selectbox if box.label == "Splits allowed").set_value("free").run())
+    solved(app.button(key="solve").click().run())
+    assert metrics(app)["Time per sample"] == free
+
+
+def test_numbers_out_of_reach_are_refused_by_their_boxes() -> None:
+    app = opened("teaching_chain")
+    assert number(app, "Link (GB/s)").max <= 1e6
+    assert number(app, "Memory (GiB)").max <= 1e6
+    solved(number(app, "Link (GB/s)").set_value(1e-6).run())
+    assert not app.exception

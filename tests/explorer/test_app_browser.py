@@ -139,6 +139,10 @@ def test_garbage_is_refused_in_one_sentence_and_the_plan_stays(app: str, chromiu
     assert metric(page, "Time per sample") == time_per_sample(4)
     assert picture(page, "p.nodes") == 323
     assert page.get_by_text("Traceback").count() == 0
+    upload(page, ":red[RED] **B** ![i](http://localhost:9/x.png).json", json.dumps(tiny_graph("a", NASTY)).encode())
+    page.get_by_text("**B**").first.wait_for()
+    page.get_by_text("'cpuLatency' is").wait_for()
+    assert page.locator("img[src*='x.png']").count() == 0
     nasty = '<img src=x onerror="document.title=1"> **bold** $x$'
     upload(page, "names.json", json.dumps(tiny_graph(nasty)).encode())
     wait_for_picture(page, "p.nodes === 2")
@@ -219,9 +223,12 @@ def download(page: Any, label: str) -> bytes:
     return Path(waiting.value.path()).read_bytes()
 
 
-def tiny_graph(name: str) -> dict[str, Any]:
+NASTY = "![i](http://localhost:9/x.png) :red[RED]"
+
+
+def tiny_graph(name: str, cpu_latency: Any = 9) -> dict[str, Any]:
     """Two nodes on two accelerators, the first with a name."""
-    node = {"supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 3, "isBackwardNode": 0}
+    node = {"supportedOnFpga": 1, "cpuLatency": cpu_latency, "fpgaLatency": 3, "isBackwardNode": 0}
     return {
         "maxFPGAs": 2,
         "maxCPUs": 0,

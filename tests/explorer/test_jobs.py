@@ -50,6 +50,7 @@ def pretend_to_solve(
     family: Family,
     time_limit_s: float | None,
     gap: float,
+    start: Split | None,
     on_progress: OnProgress,
 ) -> SolveResult:
     behaviour, _, argument = method.partition(" ")
@@ -429,13 +430,7 @@ def test_the_reaper_ends_the_jobs_of_sessions_that_are_gone(pool: WorkerPool) ->
     assert pool.job(gone.id) is None
     assert here.snapshot().state is JobState.RUNNING
     assert not any(map(is_gone, staying))
-    # A reloaded page is a new session; it takes its job along.
-    alive.add("reloaded")
-    assert pool.adopt(here.id, "reloaded") is here
-    alive.remove("here")
-    pool.reap(alive.__contains__)
-    assert here.snapshot().state is JobState.RUNNING
-    pool.release("reloaded")
+    pool.release("here")
     assert here.wait(LIMIT_S).state is JobState.CANCELLED
 
 

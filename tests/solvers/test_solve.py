@@ -254,3 +254,24 @@ def test_plain_words_do_for_objective_and_family() -> None:
     assert words.value_ms == 4.0
     with pytest.raises(ValueError, match="zigzag"):
         solve(convex_witness(), Deployment(2), family="zigzag")  # type: ignore[arg-type]
+
+
+def test_a_known_plan_is_never_lost() -> None:
+    graph, deployment = random_dag(9, num_nodes=24, edge_probability=0.2), Deployment(4)
+    best = solve(graph, deployment, method="dp")
+    assert best.split is not None
+    on_fewer = Deployment(3)
+    for family in Family:
+        again = solve(graph, deployment, method="ip", family=family, time_limit_s=0.01, start=best.split)
+        assert again.value_ms is not None
+        assert best.value_ms is not None
+        assert again.value_ms <= best.value_ms
+    # A plan for more devices than there are is no plan here, and does no harm.
+    expected = solve(graph, on_fewer, method="dp").value_ms
+    assert solve(graph, on_fewer, method="dp", start=best.split).value_ms == expected
+    # A plan for fewer devices is one for more.
+    three = solve(graph, on_fewer, method="dp").split
+    kept = solve(graph, deployment, method="ip", family=Family.FREE, time_limit_s=0.01, start=three).value_ms
+    assert kept is not None
+    assert expected is not None
+    assert kept <= expected
