@@ -15,8 +15,12 @@ from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.split import Split
 
-FOLD_ABOVE = 150
-"""Graphs with more nodes open folded."""
+OPENING_PANEL = 900.0, 420.0
+"""Width and height of the panel for which the opening level is chosen."""
+LEGIBLE_BOX = 16.0
+"""Boxes of at least this height in the panel carry names that can be read."""
+MAX_FIT_SCALE = 1.6
+"""The largest magnification at which the whole graph is shown."""
 STAGE_BOX = 118.0, 48.0
 """Width and height of a box that stands for a whole stage; other boxes have the layout's default size."""
 
@@ -45,8 +49,8 @@ class NodeView:
 class BoxView:
     """One box at some level of detail.
 
-    `nodes` index `DagInfo.nodes`. `shares` are the devices of its nodes with their part of its running time, largest
-    first; empty while not placed. `time_ms` is the time of its nodes where they run, on accelerators while not placed.
+    `nodes` index `DagInfo.nodes`. `shares` are the devices of its nodes with their part of its running time, by
+    number; empty while not placed. `time_ms` is the time of its nodes where they run, on accelerators while not placed.
     """
 
     label: str
@@ -176,10 +180,6 @@ def dag_info(
     if device_of is not None:
         folded.append((STAGES, fold_by_stage(graph, device_of, names)))
     levels = tuple(_level(graph, deployment, device_of, name, groups, nodes) for name, groups in folded)
-    available = [name for name, _ in folded]
-    opening = OPERATORS
-    if len(nodes) > FOLD_ABOVE:
-        opening = next((name for name in (LAYERS, STAGES) if name in available), OPERATORS)
     return DagInfo(
         digest=graph.digest,
         name=graph.name,
@@ -187,11 +187,24 @@ def dag_info(
         nodes=nodes,
         devices=_devices(deployment, costs, device_of),
         levels=levels,
-        opening_level=opening,
+        opening_level=_opening_level(levels),
         max_load_ms=None if costs is None else float(costs.max_load_ms),
         num_cut_tensors=0 if costs is None else len(costs.cut_tensors),
         cut_ms=0.0 if costs is None else float(sum(t.transfer_ms for t in costs.cut_tensors)),
     )
+
+
+def _opening_level(levels: tuple[LevelView, ...]) -> str:
+    """Return the finest level that can be read when all of it is shown, or the most legible one where none can."""
+    height_of = {level.name: _height_in_panel(level) for level in levels}
+    legible = [name for name, height in height_of.items() if height >= LEGIBLE_BOX]
+    return legible[0] if legible else max(height_of, key=height_of.__getitem__)
+
+
+def _height_in_panel(level: LevelView) -> float:
+    """Return the height in pixels of the level's boxes when all of it is shown."""
+    width, height = OPENING_PANEL
+    return level.box_size[1] * min(MAX_FIT_SCALE, width / level.layout.width, height / level.layout.height)
 
 
 def _device_of(split: Split, deployment: Deployment) -> dict[int, int]:
@@ -251,7 +264,7 @@ def _level(
                 title=group.title,
                 nodes=tuple(index[v] for v in group.nodes),
                 is_backward=group.is_backward,
-                shares=tuple(sorted(shares.items(), key=lambda item: (-item[1], item[0]))),
+                shares=tuple(sorted(shares.items())),
                 time_ms=total,
             )
         )
@@ -307,11 +320,13 @@ def _edges(
 
 
 def _short(title: str) -> str:
-    """Keep the telling end of a dotted or slashed name.
+    """Keep the telling end of a dotted or slashed name; other names stay whole.
 
     >>> _short("encoder.layer.3.attention.query.weight"), _short("gpu_0/res5_2_bn")
     ('query.weight', 'res5_2_bn')
     """
+    if not re.fullmatch(r"[\w.:/-]+", title):
+        return title
     end = title.rsplit("/", 1)[-1] or title
     parts = [part for part in re.split(r"\.", end) if part]
     return ".".join(parts[-2:]) if len(parts) > 2 else end

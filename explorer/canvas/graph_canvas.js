@@ -139,7 +139,7 @@ export class GraphPicture {
     const box = this.boxAt(px, py);
     const edge = box < 0 ? this.cutEdgeAt(px, py) : -1;
     this.surface.canvas.style.cursor = box >= 0 || edge >= 0 ? "pointer" : "grab";
-    if (box >= 0) this.actions.hover({ box, device: this.level.boxes.shares[box][0]?.[0] ?? null }, event);
+    if (box >= 0) this.actions.hover({ box, device: mainDevice(this.level.boxes.shares[box]) }, event);
     else if (edge >= 0) this.actions.hover({ edge }, event);
     else this.actions.hover(null, event);
   }
@@ -528,6 +528,11 @@ export class GraphPicture {
     const { width, height, ratio } = this.surface;
     ctx.setTransform(ratio * scale, 0, 0, ratio * scale, ratio * (width / 2 - x * scale), ratio * (height / 2 - y * scale));
   }
+}
+
+/** The device with the largest share; null where nothing is placed. */
+function mainDevice(shares) {
+  return shares.reduce((most, own) => (most && most[1] >= own[1] ? most : own), null)?.[0] ?? null;
 }
 
 /** Add a route to the path, with round corners where they can be seen. */

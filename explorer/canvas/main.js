@@ -23,6 +23,8 @@ const PAN_STEP = 60;
 class PlacedPipeline {
   constructor(parent) {
     this.data = this.level = this.theme = this.hovered = this.selection = this.search = null;
+    // The level the user asked for; while there is none, the data say which one to show.
+    this.chosenLevel = null;
     this.patterns = new Patterns();
     this.views = {};
     const actions = this.actions();
@@ -91,13 +93,16 @@ class PlacedPipeline {
     this.storageKey = `placement-view ${data.key}`;
     const saved = sameGraph ? null : this.loadView();
     if (!sameGraph) {
-      this.views = saved?.digest === data.graph?.digest ? saved.views : {};
+      const isSaved = Boolean(saved) && saved.digest === data.graph?.digest;
+      this.views = isSaved ? saved.views : {};
+      this.chosenLevel = isSaved ? saved.chosenLevel ?? null : null;
       this.selection = this.hovered = null;
     }
-    const wanted = sameGraph ? this.level.name : (saved?.digest === data.graph?.digest && saved?.level) || data.graph?.opening;
     const levels = data.graph?.levels ?? [];
-    this.level = levels.find((level) => level.name === wanted)
+    const before = this.level?.name;
+    this.level = levels.find((level) => level.name === this.chosenLevel)
       ?? levels.find((level) => level.name === data.graph.opening) ?? null;
+    if (this.level?.name !== before) this.graph.widths.clear();
     this.toolbar.element.hidden = this.graphArea.hidden = !data.graph;
     this.ganttCanvas.hidden = !data.gantt;
     const ganttPixels = data.gantt ? ganttHeight(data.gantt) : 0;
@@ -148,7 +153,9 @@ class PlacedPipeline {
   }
 
   setLevel(name) {
-    if (!this.data?.graph || name === this.level.name) return;
+    if (!this.data?.graph) return;
+    this.chosenLevel = name;
+    if (name === this.level.name) return;
     this.rememberView();
     this.level = this.data.graph.levels.find((level) => level.name === name);
     this.hovered = null;
@@ -174,7 +181,7 @@ class PlacedPipeline {
 
   save() {
     this.rememberView();
-    const value = { digest: this.data?.graph?.digest, level: this.level?.name, views: this.views };
+    const value = { digest: this.data?.graph?.digest, chosenLevel: this.chosenLevel, views: this.views };
     try {
       sessionStorage.setItem(this.storageKey, JSON.stringify(value));
     } catch {

@@ -1,6 +1,7 @@
 """A small page with the linked picture, for the browser tests; `streamlit run` it to look at it.
 
-The query says what to show: `graph=chain` (6 nodes), `layers` (200 nodes in layers) or `training`; `nodes=<n>`.
+The query says what to show: `graph=chain` (6 nodes), `layers` (200 nodes in layers) or `training`; `nodes=<n>`;
+`stages=<n>`, 0 for a graph that is not placed yet.
 """
 
 import streamlit as st
@@ -38,15 +39,18 @@ kind = st.query_params.get("graph", "chain")
 size = int(st.query_params.get("nodes", 200 if kind == "layers" else 6))
 graph = network(size, kind == "layers", kind == "training")
 deployment = Deployment(4, 1, 2.0**34)
-num_stages = st.sidebar.number_input("Stages", 1, 4, 2)
-device_of = {v: min((v - 1) * num_stages // size, num_stages - 1) for v in range(1, size + 1)}
-device_of |= {2 * size + 1 - v: d for v, d in device_of.items() if graph.is_training}
-split = Split.from_device_of(device_of, deployment)
-schedule_kind = ScheduleKind.ONE_F_ONE_B if graph.is_training else ScheduleKind.INFERENCE
-schedule = simulate(graph, deployment, split, schedule_kind, 8)
+num_stages = st.sidebar.number_input("Stages", 0, 4, int(st.query_params.get("stages", 2)))
+split = schedule = None
+if num_stages:
+    device_of = {v: min((v - 1) * num_stages // size, num_stages - 1) for v in range(1, size + 1)}
+    device_of |= {2 * size + 1 - v: d for v, d in device_of.items() if graph.is_training}
+    split = Split.from_device_of(device_of, deployment)
+    schedule_kind = ScheduleKind.ONE_F_ONE_B if graph.is_training else ScheduleKind.INFERENCE
+    schedule = simulate(graph, deployment, split, schedule_kind, 8)
 picture, other = st.tabs(["Picture", "Other"])
 with picture:
-    selection = placed_pipeline(dag_info(graph, deployment, split), gantt_info(schedule, deployment), key="picture")
+    gantt = None if schedule is None else gantt_info(schedule, deployment)
+    selection = placed_pipeline(dag_info(graph, deployment, split), gantt, key="picture")
     st.text(f"selected: {dict(selection) if selection else None}")
 with other:
     placed_pipeline(dag_info(graph, deployment), None, key="hidden")

@@ -43,7 +43,7 @@ class Picture:
         page.goto(address)
         self.root = page.locator(".placed-pipeline").first
         self.root.wait_for()
-        self.wait_for("p.view !== null && p.ganttView !== null")
+        self.wait_for("p.view !== null && (p.ganttView !== null || p.bars === 0)")
 
     def get(self, expression: str) -> Any:
         """Evaluate an expression in `p`, the picture's probe."""
@@ -175,6 +175,24 @@ def test_levels_of_detail_unfold(chromium_page, server):
         picture.wait_for(f"p.level === '{level}'")
     chromium_page.mouse.click(*picture.point("p.screenPositionOf(20)"))
     chromium_page.get_by_text("selected: {'group': 'block 2'").wait_for()
+
+
+def set_stages(page: Any, picture: Picture, number: int) -> None:
+    """Place the graph anew and wait for the picture of it."""
+    digest = picture.get("p.digest")
+    page.get_by_label("Stages").first.fill(str(number))
+    page.get_by_label("Stages").first.press("Enter")
+    picture.wait_for(f"p.digest !== '{digest}'")
+
+
+def test_large_graph_folds_when_its_plan_arrives_unless_the_user_chose_a_level(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain&nodes=2000&stages=0")
+    assert picture.get("p.level") == "operators"
+    set_stages(chromium_page, picture, 4)
+    assert picture.get("p.level") == "stages"
+    chromium_page.locator(".levels").first.get_by_role("button", name="Nodes").click()
+    set_stages(chromium_page, picture, 3)
+    assert picture.get("p.level") == "operators"
 
 
 def test_picture_in_a_closed_tab_is_drawn_when_it_opens(chromium_page, server):

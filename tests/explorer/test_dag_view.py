@@ -68,6 +68,28 @@ def test_folded_box_shows_its_share_of_each_device():
     assert layers.boxes[0].time_ms == 4.0
 
 
+def test_shares_stand_in_the_order_of_the_devices():
+    graph = chain((1, 3))
+    graph = DnnGraph(tuple(replace(node, layer="block") for node in graph.nodes), graph.edges)
+    deployment = Deployment(2)
+    info = dag_info(graph, deployment, placed({1: 0, 2: 1}, deployment))
+    assert info.levels[1].boxes[0].shares == ((0, 0.25), (1, 0.75))
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("encoder.layer.3.attention.query", "attention.query"),
+        ("gpu_0/res5_2_bn", "res5_2_bn"),
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+        ("8x8 in/out", "8x8 in/out"),
+    ],
+)
+def test_labels_keep_the_telling_end_of_a_path_and_whole_other_names(name, label):
+    graph = DnnGraph((Node(1, 1.0, 1.0, name=name),), ())
+    assert dag_info(graph, Deployment(1)).levels[0].boxes[0].label == label
+
+
 def test_box_of_no_time_counts_its_devices_alike():
     graph = DnnGraph((Node(1, 0.0, 0.0, layer="a"), Node(2, 0.0, 0.0, layer="a")), ())
     deployment = Deployment(2)
@@ -78,14 +100,15 @@ def test_box_of_no_time_counts_its_devices_alike():
 @pytest.mark.parametrize(
     ("num_nodes", "has_layers", "is_placed", "opening"),
     [
-        (150, True, True, OPERATORS),
-        (151, True, True, LAYERS),
-        (151, False, True, STAGES),
-        (151, True, False, LAYERS),
-        (151, False, False, OPERATORS),
+        (100, True, True, OPERATORS),
+        (200, True, True, LAYERS),
+        (200, False, True, STAGES),
+        (200, True, False, LAYERS),
+        (200, False, False, OPERATORS),
+        (2000, False, True, STAGES),
     ],
 )
-def test_large_graphs_open_folded(num_nodes, has_layers, is_placed, opening):
+def test_graphs_open_at_the_finest_level_that_can_be_read(num_nodes, has_layers, is_placed, opening):
     graph = chain((1,) * num_nodes)
     if has_layers:
         graph = DnnGraph(tuple(replace(node, layer=f"{node.id // 8}") for node in graph.nodes), graph.edges)
