@@ -22,7 +22,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from explorer.dag_view import DagInfo, LevelView
-from explorer.gantt_view import GanttInfo
+from explorer.gantt_view import NO_PERIOD, GanttInfo
 from explorer.palette import THEMES, DeviceColour, Fill, device_colours
 from solvers.deployment import Deployment
 from solvers.schedule import Pass, SlotKind
@@ -246,11 +246,18 @@ def _gantt(view: GanttInfo, arrays: _Arrays) -> dict[str, Any]:
         "title": view.title,
         "summary": view.summary,
         "lanes": [
-            {"device": lane.device, "name": lane.name, "bubbleFraction": lane.bubble_fraction} for lane in view.lanes
+            {
+                "device": lane.device,
+                "name": lane.name,
+                "bubbleFraction": lane.bubble_fraction,
+                "utilisation": lane.utilisation,
+            }
+            for lane in view.lanes
         ],
         "idle": f"Idle: {shown}" if idle else "",
         "makespanMs": view.makespan_ms,
         "periodMs": view.period_ms,
+        "periodText": view.period_name if view.period_ms is not None else NO_PERIOD,
         "periodMark": None if mark is None else {"lane": mark.lane, "startMs": mark.start_ms, "endMs": mark.end_ms},
         "warmUpMs": view.warm_up_ms,
         "drainStartMs": view.drain_start_ms,

@@ -12,6 +12,8 @@ KIND_TITLES = {
     ScheduleKind.ONE_F_ONE_B: "1F1B",
 }
 
+NO_PERIOD = "no steady period: more micro-batches needed"
+
 
 @dataclass(frozen=True, slots=True)
 class GanttLane:
@@ -49,8 +51,9 @@ class PeriodMark:
 class GanttInfo:
     """Everything the timeline shows; bars are sorted by lane, then by start; `stage_numbers` name their stages.
 
-    The warm-up ends when the bottleneck device starts to compute; the drain begins when the first device has nothing
-    left to do, None when that is before the end of the warm-up.
+    The warm-up ends when every device with work has started to compute; the drain begins when the first device has
+    nothing left to do, None when that is before the end of the warm-up. `period_name` says what the period is: GPipe
+    has no steady state across its two phases, but one in each of them.
     """
 
     title: str
@@ -62,6 +65,7 @@ class GanttInfo:
     num_micro_batches: int
     makespan_ms: float
     period_ms: float | None
+    period_name: str
     period_mark: PeriodMark | None
     warm_up_ms: float
     drain_start_ms: float | None
@@ -70,7 +74,7 @@ class GanttInfo:
     @property
     def summary(self) -> str:
         """One sentence that says what the timeline shows, for a reader who does not see it."""
-        period = f"steady period {self.period_ms:.4g} ms" if self.period_ms is not None else "no steady period reached"
+        period = f"{self.period_name} {self.period_ms:.4g} ms" if self.period_ms is not None else NO_PERIOD
         bubbles = ", ".join(
             f"{lane.name} {lane.bubble_fraction:.0%}" for lane in self.lanes[:16] if lane.bubble_fraction is not None
         )
@@ -111,6 +115,7 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
         num_micro_batches=schedule.num_micro_batches,
         makespan_ms=float(schedule.makespan_ms),
         period_ms=None if schedule.period_ms is None else float(schedule.period_ms),
+        period_name=_period_name(schedule),
         period_mark=_period_mark(schedule, lane_of),
         warm_up_ms=float(schedule.warm_up_ms),
         drain_start_ms=drain if drain is not None and schedule.warm_up_ms < drain < schedule.makespan_ms else None,
@@ -124,13 +129,18 @@ def _lane(device: int, schedule: Schedule, deployment: Deployment) -> GanttLane:
     return GanttLane(device, deployment.device_name(device), share, None if share is None else 1.0 - share)
 
 
+def _period_name(schedule: Schedule) -> str:
+    return "forward + backward period" if schedule.kind is ScheduleKind.GPIPE else "steady period"
+
+
 def _period_mark(schedule: Schedule, lane_of: dict[int, int]) -> PeriodMark | None:
     """Place the period at two successive starts of the busiest device's main stage, about the middle of the run.
 
-    None when no two starts lie one period apart: a bracket that fits nothing on the screen would mislead.
+    None when no two starts lie one period apart: a bracket that fits nothing on the screen would mislead. None for
+    GPipe too, whose period is the sum of those of its phases.
     """
     period = schedule.period_ms
-    if period is None or period <= 0:
+    if period is None or period <= 0 or schedule.kind is ScheduleKind.GPIPE:
         return None
     busy: dict[int, float] = {}
     starts: dict[int, list[Slot]] = {}
@@ -161,8 +171,8 @@ def _assumptions(schedule: Schedule) -> str:
         f"{schedule.num_micro_batches} micro-batch{'es' if schedule.num_micro_batches != 1 else ''}",
     ]
     if schedule.period_ms is not None:
-        parts.append(f"steady period {schedule.period_ms:.4g} ms")
+        parts.append(f"{_period_name(schedule)} {schedule.period_ms:.4g} ms")
     else:
-        parts.append("too few micro-batches for a steady period")
+        parts.append(NO_PERIOD)
     parts.append(f"makespan {schedule.makespan_ms:.4g} ms")
     return " · ".join(parts)

@@ -86,7 +86,7 @@ class Schedule:
 
     Every stage has one compute slot per micro-batch, and a receive and a send slot where these take time; slots are
     sorted by start. `period_ms` is the steady interval between samples, None when too few micro-batches ran to
-    reach it. `warm_up_ms` is when the bottleneck device, the one with the largest load, starts its first compute
+    reach it. `warm_up_ms` is when the pipeline has filled: the last of the devices with work starts its first compute
     slot. `bubble_fraction` is the share of the makespan a device idles, None for a device without work.
 
     A micro-batch is in flight on a device from the start of the first stage the device runs for it to the end of the
@@ -222,8 +222,6 @@ def _schedule(
     loads = [0.0] * deployment.num_devices
     for stage in stages:
         loads[stage.device] += stage.total_ms
-    bottleneck = max((d for d, run in enumerate(blocks) if run), key=loads.__getitem__)
-    first = blocks[bottleneck][0]
     tracks = [_memory_track(graph, stages, d, run) for d, run in enumerate(blocks)]
     slots = [slot for run in blocks for block in run for slot in _slots(block)]
     slots.sort(key=lambda slot: slot.start_ms)
@@ -234,7 +232,7 @@ def _schedule(
         slots=tuple(slots),
         makespan_ms=makespan,
         period_ms=_period(phases, blocks, num_micro_batches, makespan),
-        warm_up_ms=first.start_ms + first.stage.receive_ms,
+        warm_up_ms=max((run[0].start_ms + run[0].stage.receive_ms for run in blocks if run), default=0.0),
         bubble_fraction=tuple(
             max(0.0, 1 - num_micro_batches * load / makespan) if load > 0 else None for load in loads
         ),

@@ -7,18 +7,20 @@ import { formatMs, formatPercent, niceStep } from "./format.js";
 
 const LABEL_WIDTH = 128;
 const BUBBLE_WIDTH = 88;
-const TOP = 30;
+/** Pixels above the first lane. */
+export const TOP = 30;
 const BOTTOM = 46;
-const MIN_LANE = 15;
+const MIN_LANE = 16;
 const MAX_LANE = 28;
+const MAX_HEIGHT = 900;
 const DIM = 0.22;
 const [RECEIVE, COMPUTE] = [0, 1];
 
-/** Height in pixels that shows all lanes comfortably, within reason. */
+/** Height in pixels that shows all lanes, comfortably where they are few; beyond MAX_HEIGHT they are dragged. */
 export function ganttHeight(gantt) {
   const lanes = Math.max(1, gantt.lanes.length);
   const lane = Math.min(MAX_LANE, Math.max(MIN_LANE, 168 / lanes));
-  return Math.round(TOP + BOTTOM + Math.min(lanes * lane, 420) + (gantt.idle ? 18 : 0));
+  return Math.round(Math.min(MAX_HEIGHT, TOP + BOTTOM + lanes * lane + (gantt.idle ? 18 : 0)));
 }
 
 export class GanttPicture {
@@ -56,15 +58,20 @@ export class GanttPicture {
 
   fit(remember = true) {
     if (!this.gantt) return;
-    this.view = { from: 0, to: Math.max(this.gantt.makespanMs, 1e-9), offset: 0, fitted: true };
+    this.view = { from: 0, to: this.wholeMs, offset: 0, fitted: true };
     if (remember) this.actions.viewChanged();
     this.surface.invalidate();
   }
 
   restore(view) {
     this.view = view;
-    if (!view || view.fitted || view.from >= this.gantt.makespanMs) this.fit(false);
+    if (!view || view.fitted || view.from >= this.wholeMs) this.fit(false);
     this.surface.invalidate();
+  }
+
+  /** What the picture spans when all of it is shown: where no time passes, a plain axis from 0 to 1. */
+  get wholeMs() {
+    return this.gantt.makespanMs > 0 ? this.gantt.makespanMs : 1;
   }
 
   get plotWidth() {
@@ -88,7 +95,7 @@ export class GanttPicture {
   }
 
   moved(from, to) {
-    const whole = this.gantt.makespanMs;
+    const whole = this.wholeMs;
     const span = Math.min(to - from, whole);
     from = Math.max(0, Math.min(from, whole - span));
     Object.assign(this.view, { from, to: from + span, fitted: span >= whole * 0.9999 });
@@ -108,7 +115,7 @@ export class GanttPicture {
   zoom(factor, px = LABEL_WIDTH + this.plotWidth / 2) {
     if (!this.view || (factor < 1 && this.view.fitted)) return false;
     const at = this.toMs(Math.max(LABEL_WIDTH, Math.min(px, LABEL_WIDTH + this.plotWidth)));
-    const span = Math.max(this.gantt.makespanMs / 20000, (this.view.to - this.view.from) / factor);
+    const span = Math.max(this.wholeMs / 20000, (this.view.to - this.view.from) / factor);
     const share = (at - this.view.from) / (this.view.to - this.view.from);
     this.moved(at - share * span, at + (1 - share) * span);
     return true;
@@ -208,36 +215,71 @@ export class GanttPicture {
     for (let lane = 0; lane < this.gantt.lanes.length; lane += 1) this.drawLane(ctx, lane, focus);
     ctx.restore();
     this.drawPeriod(ctx);
+    this.drawHiddenLanes(ctx);
     this.drawFooter(ctx, width, height);
   }
 
-  /** Warm-up and drain as a light shade with their names, the time between them as "steady". */
+  /** Warm-up and drain as a light shade with their names, what the period is between them. */
   drawPhases(ctx) {
     const { theme } = this.store;
-    const { warmUpMs, drainStartMs, makespanMs, periodMs } = this.gantt;
+    const { warmUpMs, drainStartMs, makespanMs, periodMs, periodText, periodMark } = this.gantt;
     const [low, high] = [LABEL_WIDTH, LABEL_WIDTH + this.plotWidth];
+    const clamp = (x) => Math.max(low, Math.min(high, x));
+    const y = 10;
+    ctx.font = `700 12px ${theme.font}`;
+    const taken = [];
+    if (periodMark) {
+      const middle = this.toX((periodMark.startMs + periodMark.endMs) / 2);
+      const half = ctx.measureText(this.markText()).width / 2 + 8;
+      taken.push([middle - half, middle + half]);
+    }
     ctx.font = `600 11px ${theme.font}`;
     ctx.textBaseline = "middle";
-    ctx.textAlign = "center";
-    const mark = this.gantt.periodMark;
-    const taken = mark ? this.toX((mark.startMs + mark.endMs) / 2) : -1000;
-    const phase = (name, from, to, shaded) => {
-      const [x0, x1] = [Math.max(low, this.toX(from)), Math.min(high, this.toX(to))];
-      if (x1 - x0 < 1) return;
-      if (shaded) {
-        ctx.fillStyle = theme.shade;
-        ctx.fillRect(x0, TOP - 2, x1 - x0, this.plotHeight + 2);
-      }
+    ctx.fillStyle = theme.mutedInk;
+    const isFree = (x0, x1) => taken.every(([from, to]) => x1 < from || x0 > to);
+    const write = (text, x0) => {
+      ctx.textAlign = "left";
       ctx.fillStyle = theme.mutedInk;
-      const half = ctx.measureText(name).width / 2;
-      // In the middle, or at an end of its time, but never under the period's value.
-      const spots = [(x0 + x1) / 2, x0 + half + 4, x1 - half - 4];
-      const spot = spots.find((x) => x - half >= x0 + 3 && x + half <= x1 - 3 && Math.abs(x - taken) > half + 62);
-      if (spot !== undefined) ctx.fillText(name, spot, 10);
+      ctx.fillText(text, x0, y);
+      taken.push([x0 - 6, x0 + ctx.measureText(text).width + 6]);
     };
-    if (warmUpMs > 0) phase("warm-up", 0, warmUpMs, true);
-    if (drainStartMs !== null) phase("drain", drainStartMs, makespanMs, true);
-    if (periodMs !== null && !this.gantt.periodMark) phase(`steady, period ${formatMs(periodMs)}`, warmUpMs, drainStartMs ?? makespanMs, false);
+    /** In the middle, or at an end of [x0, x1]; false where none of them is free. */
+    const writeWithin = (text, x0, x1) => {
+      const width = ctx.measureText(text).width;
+      const spot = [(x0 + x1 - width) / 2, x0 + 4, x1 - width - 4]
+        .find((x) => x >= x0 + 2 && x + width <= x1 - 2 && isFree(x, x + width));
+      if (spot !== undefined) write(text, spot);
+      return spot !== undefined;
+    };
+    const shade = (name, from, to, side) => {
+      const [x0, x1] = [clamp(this.toX(from)), clamp(this.toX(to))];
+      if (!(x1 > x0)) return;
+      ctx.fillStyle = theme.shade;
+      ctx.fillRect(x0, TOP - 2, Math.max(1, x1 - x0), this.plotHeight + 2);
+      if (writeWithin(name, x0, x1)) return;
+      // Too narrow for its name: that stands in the margin, with a line to the shade.
+      const width = ctx.measureText(name).width;
+      const end = side < 0 ? low - 10 : high + 10;
+      write(name, side < 0 ? end - width : end);
+      const middle = Math.round((x0 + x1) / 2) + 0.5;
+      ctx.strokeStyle = theme.mutedInk;
+      ctx.lineWidth = 1;
+      ctx.beginPath();
+      ctx.moveTo(end - 3 * side, y + 0.5);
+      ctx.lineTo(middle, TOP - 13.5);
+      ctx.lineTo(middle, TOP - 2);
+      ctx.stroke();
+    };
+    if (warmUpMs > 0) shade("warm-up", 0, warmUpMs, -1);
+    if (drainStartMs !== null) shade("drain", drainStartMs, makespanMs, 1);
+    if (periodMark || !(makespanMs > 0)) return;
+    const text = periodMs === null ? periodText : `${periodText} ${formatMs(periodMs)}`;
+    const between = [clamp(this.toX(warmUpMs)), clamp(this.toX(drainStartMs ?? makespanMs))];
+    if (!writeWithin(text, ...between)) writeWithin(text, low, high);
+  }
+
+  markText() {
+    return `period ${formatMs(this.gantt.periodMs)}`;
   }
 
   drawAxis(ctx) {
@@ -258,7 +300,7 @@ export class GanttPicture {
       ctx.lineTo(x, bottom + 4);
       ctx.stroke();
       ctx.fillStyle = theme.mutedInk;
-      ctx.fillText((k * step).toFixed(digits), x, bottom + 7);
+      ctx.fillText(digits > 6 ? String(Number((k * step).toPrecision(3))) : (k * step).toFixed(digits), x, bottom + 7);
     }
     ctx.textAlign = "left";
     ctx.fillText("time, ms", LABEL_WIDTH + this.plotWidth + 14, bottom + 7);
@@ -361,7 +403,7 @@ export class GanttPicture {
           ctx.fillRect(x, y + pad, inner, height - 2 * pad);
         }
       }
-      if (showsText && width > 15) labels.push([i, x, inner, fill.text, alpha]);
+      if (showsText && width > 8) labels.push([i, x, inner, fill.text, alpha]);
       if (this.store.selection?.bar === i || this.store.hovered?.bar === i) {
         ctx.strokeStyle = theme.ink;
         ctx.lineWidth = 2;
@@ -385,9 +427,10 @@ export class GanttPicture {
     const [low, high] = [this.toX(from), this.toX(to)];
     for (const [i, x, width, colour, alpha] of labels) {
       const number = String(this.bars.microBatch[i]);
-      const text = training ? `${this.bars.backward[i] ? "B" : "F"}${number}` : number;
       const [x0, x1] = [Math.max(low, x), Math.min(high, x + width)];
-      if (text.length * digit + 5 > x1 - x0 || alpha < 0.5) continue;
+      const full = training ? `${this.bars.backward[i] ? "B" : "F"}${number}` : number;
+      const text = [full, number].find((t) => t.length * digit + 3 <= x1 - x0);
+      if (!text || alpha < 0.5) continue;
       ctx.globalAlpha = 1;
       ctx.fillStyle = colour;
       ctx.fillText(text, (x0 + x1) / 2, y);
@@ -406,7 +449,7 @@ export class GanttPicture {
   }
 
   drawPeriod(ctx) {
-    const { periodMark, periodMs } = this.gantt;
+    const { periodMark } = this.gantt;
     if (!periodMark) return;
     const { theme } = this.store;
     const [x0, x1] = [this.toX(periodMark.startMs), this.toX(periodMark.endMs)];
@@ -440,8 +483,23 @@ export class GanttPicture {
     ctx.font = `700 12px ${theme.font}`;
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
-    ctx.fillText(`period ${formatMs(periodMs)}`, (x0 + x1) / 2, 10);
+    ctx.fillText(this.markText(), (x0 + x1) / 2, 10);
     ctx.restore();
+  }
+
+  /** Say that there are lanes above or below the ones on screen. */
+  drawHiddenLanes(ctx) {
+    const { theme } = this.store;
+    const hidden = this.laneHeight * this.gantt.lanes.length - this.plotHeight;
+    if (hidden < 1) return;
+    const above = Math.round(this.view.offset / this.laneHeight);
+    const below = Math.round((hidden - this.view.offset) / this.laneHeight);
+    ctx.font = `600 11px ${theme.font}`;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    ctx.fillStyle = theme.ink;
+    if (above > 0) ctx.fillText(`↑ ${above} more lanes`, 2, TOP - 8);
+    if (below > 0) ctx.fillText(`↓ ${below} more lanes, drag`, 2, TOP + this.plotHeight + 12);
   }
 
   drawFooter(ctx, width, height) {

@@ -39,7 +39,8 @@ def test_no_steady_state_no_mark():
     info = two_stages(num_micro_batches=1)
     assert info.period_ms is None
     assert info.period_mark is None
-    assert "too few micro-batches" in info.assumptions
+    assert "no steady period: more micro-batches needed" in info.assumptions
+    assert "no steady period: more micro-batches needed" in info.summary
     assert "1 micro-batch " in info.assumptions
 
 
@@ -59,6 +60,21 @@ def test_drain_begins_when_the_first_device_is_done():
     info = two_stages()
     assert info.drain_start_ms == max(bar.end_ms for bar in info.bars if bar.lane == 0)
     assert info.warm_up_ms < info.drain_start_ms < info.makespan_ms
+
+
+def test_warm_up_lasts_until_the_last_device_computes():
+    info = two_stages()
+    assert info.warm_up_ms == min(bar.start_ms for bar in info.bars if bar.lane == 1 and bar.kind is SlotKind.COMPUTE)
+
+
+def test_gpipe_has_one_period_for_each_pass_and_no_mark():
+    graph = training_chain((1.0, 2.0), (2.0, 4.0))
+    deployment = Deployment(2)
+    info = gantt_info(simulate(graph, deployment, one_node_per_device(graph), ScheduleKind.GPIPE, 8), deployment)
+    assert info.period_mark is None
+    assert "forward + backward period 6 ms" in info.summary
+    assert "forward + backward period 6 ms" in info.assumptions
+    assert "steady" not in info.assumptions
 
 
 def test_one_device_neither_warms_up_nor_drains():

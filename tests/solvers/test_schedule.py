@@ -274,10 +274,11 @@ def test_a_backward_pass_that_runs_along_the_forward_pass_is_taken_at_its_word()
     assert schedule.peak_in_flight == (1, 1, 1)
 
 
-def test_warm_up_ends_when_the_bottleneck_computes() -> None:
-    graph = chain((1, 5, 1), transfer_ms=0.5)
-    schedule = simulate(graph, Deployment(3), one_node_per_device(graph), INFERENCE, 3)
-    assert schedule.warm_up_ms == 1.0 + 0.5 + 0.5
+def test_warm_up_ends_when_every_device_with_work_computes() -> None:
+    graph = chain((5, 1, 1), transfer_ms=0.5)
+    schedule = simulate(graph, Deployment(4), one_node_per_device(graph), INFERENCE, 3)
+    assert schedule.warm_up_ms == (5 + 0.5) + (0.5 + 1 + 0.5) + 0.5
+    assert simulate(chain((2,)), Deployment(2), Split((frozenset({1}),)), INFERENCE, 3).warm_up_ms == 0.0
 
 
 def test_idle_devices_are_listed_and_have_no_bubble() -> None:
