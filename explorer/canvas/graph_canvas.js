@@ -11,6 +11,8 @@ const FADE = 0.22;
 const TRANSITION_MS = 280;
 const STROKE_BATCH = 150;
 const FEW_CUTS = 10;
+const CLOSE_SCALE = 1;
+const COST_HEIGHT = 14;
 
 export class GraphPicture {
   constructor(store, actions) {
@@ -253,7 +255,7 @@ export class GraphPicture {
   cutWidth(e, scale) {
     const share = this.level.maxCutMs > 0 ? this.level.edges.cutMs[e] / this.level.maxCutMs : 0;
     const zoom = Math.min(1.15, Math.max(0.5, scale));
-    return (1.4 + 4.2 * Math.sqrt(share)) * zoom;
+    return (1.1 + 4.5 * Math.sqrt(share)) * zoom;
   }
 
   drawCut(ctx, scale, focus) {
@@ -300,6 +302,7 @@ export class GraphPicture {
     const { left, top, right, bottom } = this.visible;
     const [marginX, marginY] = [level.boxWidth / 2, level.boxHeight / 2];
     const texts = [];
+    this.shownBoxes = [];
     const neighbours = focus.box >= 0 ? this.neighboursOf(focus.box) : null;
     for (let i = 0; i < level.x.length; i += 1) {
       const [wx, wy] = [level.x[i], level.y[i]];
@@ -311,6 +314,7 @@ export class GraphPicture {
       const inFocus = this.isBoxInFocus(i, focus, neighbours);
       ctx.globalAlpha = inFocus ? 1 : FADE;
       this.drawBox(ctx, i, x, y, Math.max(2, width), Math.max(2, height));
+      this.shownBoxes.push([x, y, x + width, y + height, boxes.shares[i].length > 1]);
       if (height >= 8 && inFocus) texts.push(i, x, y);
     }
     ctx.globalAlpha = 1;
@@ -374,8 +378,10 @@ export class GraphPicture {
     }
   }
 
+  /** The part of a box on several devices that shows them; the name stands above it. */
   stripeHeight(height) {
-    return height >= 22 ? Math.round(height * 0.46) : height;
+    if (height < 13) return height;
+    return height >= 22 ? Math.round(height * 0.46) : Math.max(4, Math.round(height / 3));
   }
 
   fillArea(ctx, x, y, width, height, device, isBackward, radius, fill) {
@@ -402,7 +408,7 @@ export class GraphPicture {
     const { boxes, maxTimeMs } = this.level;
     const { devices } = this.store.data;
     const line = this.level.name === "stages" ? height * 0.52 : height;
-    const size = Math.round(Math.min(15, Math.max(7, line * 0.46)) * 2) / 2;
+    const size = Math.round(Math.min(15, Math.max(7, Math.min(0.62 * line, 5 + 0.28 * line))) * 2) / 2;
     if (this.textSize !== size) this.widths.clear();
     this.textSize = size;
     const font = this.store.theme.font;
@@ -423,7 +429,7 @@ export class GraphPicture {
         let at = x;
         for (const [device, share] of shares) {
           const label = devices[device].label;
-          if (share * width > small * label.length * 0.8) {
+          if (stripe >= 8 && share * width > small * label.length * 0.8) {
             ctx.fillStyle = this.fillOf(device, boxes.backward[i]).text;
             ctx.fillText(label, at + (share * width) / 2, y + height - stripe / 2 + 0.5);
           }
@@ -447,12 +453,11 @@ export class GraphPicture {
       const shares = boxes.shares[i];
       const fill = this.fillOf(shares[0]?.[0], boxes.backward[i]);
       const isMixed = shares.length > 1;
-      if (isMixed && height < 22) continue;
       const indent = shares.length === 1 ? badgeWidth(shares) : 6;
       const room = width - indent - 4;
       const x0 = x + indent;
       ctx.fillStyle = isMixed ? this.store.theme.ink : fill.text;
-      ctx.font = `${size}px ${font}`;
+      ctx.font = `${isMixed ? Math.min(size, (height - this.stripeHeight(height)) * 0.9) : size}px ${font}`;
       const count = folded && boxes.nodes[i].length > 1 ? `×${boxes.nodes[i].length}` : "";
       const countWidth = count ? count.length * size * 0.58 + 3 : 0;
       const text = fitText(ctx, boxes.label[i], room - countWidth, this.widths);
@@ -487,40 +492,84 @@ export class GraphPicture {
     ctx.stroke();
   }
 
-  /** Costs on cut edges, the dearest first, leaving out those that would cover another. */
+  /** Costs on cut edges, the dearest first, where they cover neither a name nor another cost. */
   drawCosts(ctx, scale, focus) {
     const { level, store } = this;
     const isAsked = focus.box >= 0 || focus.edge >= 0;
-    if (!isAsked && scale < (level.cut.length <= FEW_CUTS ? 0.3 : 0.5)) return;
-    const size = 10.5;
-    ctx.font = `600 ${size}px ${store.theme.font}`;
+    const isFew = level.cut.length <= FEW_CUTS;
+    if (!isAsked && scale < (isFew ? 0.3 : 0.5)) return;
+    // Far away, costs that do not matter would only cover the picture; a question or a closer look brings them out.
+    const least = isAsked || isFew || scale >= CLOSE_SCALE ? 0 : 0.02 * level.maxCutMs;
+    ctx.font = `600 10.5px ${store.theme.font}`;
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
     const taken = [];
+    const names = this.shownBoxes.map((box) => this.nameBand(box));
     for (let k = level.cut.length - 1; k >= 0 && taken.length < 120; k -= 1) {
       const e = level.cut[k];
-      // Costs that do not matter would only cover the picture; a question brings them out.
-      if (!isAsked && level.edges.cutMs[e] < 0.02 * level.maxCutMs) break;
-      if (!level.edges.showsCost[e] || !(level.edges.cutMs[e] > 0) || !this.isEdgeVisible(e) || !this.isEdgeInFocus(e, focus)) continue;
-      const middle = middleOf(level.routes[e]);
-      const text = formatMs(level.edges.cutMs[e]);
+      if (level.edges.cutMs[e] < least) break;
+      if (!this.isEdgeVisible(e) || !this.isEdgeInFocus(e, focus)) continue;
+      const text = this.costText(e);
       const halfWidth = ctx.measureText(text).width / 2 + 4;
-      let [cx, cy] = this.toScreen(middle[0], middle[1]);
-      // A short line would vanish under its label: put that beside it.
-      if (middle.isFlat && middle.length * scale < 2 * halfWidth + 40) cy -= 13;
-      if (middle.isSteep && middle.length * scale < 56) cx += halfWidth + 6;
-      const box = [cx - halfWidth, cy - 8, cx + halfWidth, cy + 8];
-      if (taken.some((t) => box[0] < t[2] && box[2] > t[0] && box[1] < t[3] && box[3] > t[1])) continue;
-      taken.push(box);
+      const fits = ([cx, cy], obstacles) => {
+        const area = [cx - halfWidth, cy - COST_HEIGHT / 2, cx + halfWidth, cy + COST_HEIGHT / 2];
+        return !overlapsAny(area, taken) && !overlapsAny(area, obstacles) && area;
+      };
+      let place = null;
+      const spots = this.costSpots(e, halfWidth);
+      for (const obstacles of [this.shownBoxes, names]) {
+        place ??= spots.map((spot) => fits(spot, obstacles)).find(Boolean) ?? null;
+      }
+      if (!place) continue;
+      taken.push(place);
       ctx.fillStyle = store.theme.background;
       ctx.globalAlpha = 0.92;
       ctx.beginPath();
-      ctx.roundRect(box[0], box[1], 2 * halfWidth, 16, 4);
+      ctx.roundRect(place[0], place[1], 2 * halfWidth, COST_HEIGHT, 4);
       ctx.fill();
       ctx.globalAlpha = 1;
       ctx.fillStyle = store.theme.palette.transfer;
-      ctx.fillText(text, cx, cy + 0.5);
+      ctx.fillText(text, (place[0] + place[2]) / 2, (place[1] + place[3]) / 2 + 0.5);
     }
+  }
+
+  /** What stands on a cut edge; the further edges of one tensor to one device cost nothing more. */
+  costText(e) {
+    const { cutMs, showsCost } = this.level.edges;
+    if (!showsCost[e]) return "same tensor";
+    return cutMs[e] > 0 && cutMs[e] < 0.01 ? "< 0.01 ms" : formatMs(cutMs[e]);
+  }
+
+  /** The part of a box's area that its name takes. */
+  nameBand([x0, y0, x1, y1, isMixed]) {
+    if (isMixed || this.level.name === "stages") return [x0, y0, x1, y1];
+    const [middle, half] = [(y0 + y1) / 2, 0.58 * (this.textSize ?? 12)];
+    return [x0, Math.max(y0, middle - half), x1, Math.min(y1, middle + half)];
+  }
+
+  /** Where the cost of an edge may stand, the best first: on its longest piece, then on others and beside them. */
+  costSpots(e, halfWidth) {
+    const route = this.level.routes[e];
+    const pieces = [];
+    for (let i = 0; i + 3 < route.length; i += 2) {
+      const [x0, y0] = this.toScreen(route[i], route[i + 1]);
+      const [x1, y1] = this.toScreen(route[i + 2], route[i + 3]);
+      pieces.push({ x0, y0, x1, y1, length: Math.hypot(x1 - x0, y1 - y0) });
+    }
+    pieces.sort((a, b) => b.length - a.length);
+    const spots = [];
+    for (const { x0, y0, x1, y1, length } of pieces) {
+      const isFlat = Math.abs(y1 - y0) < 0.1 * Math.abs(x1 - x0);
+      const isSteep = Math.abs(x1 - x0) < 0.5 * Math.abs(y1 - y0);
+      // A short line would vanish under its label: put that beside it.
+      const isShort = (isFlat && length < 2 * halfWidth + 40) || (isSteep && length < 56);
+      const beside = isFlat ? [[0, -13], [0, 13]] : [[halfWidth + 6, 0], [-halfWidth - 6, 0]];
+      const offsets = isShort ? [...beside, [0, 0]] : [[0, 0], ...beside];
+      for (const share of length > 80 ? [0.5, 0.3, 0.7] : [0.5]) {
+        for (const [dx, dy] of offsets) spots.push([x0 + share * (x1 - x0) + dx, y0 + share * (y1 - y0) + dy]);
+      }
+    }
+    return spots;
   }
 
   useWorld(ctx) {
@@ -565,17 +614,8 @@ function arrowHead(ctx, route, size, scale) {
   ctx.fill();
 }
 
-/** The middle of the longest piece of a route, its length, and whether it is nearly flat or steep. */
-function middleOf(route) {
-  let best = { length: -1 };
-  for (let i = 0; i + 3 < route.length; i += 2) {
-    const [dx, dy] = [route[i + 2] - route[i], route[i + 3] - route[i + 1]];
-    const length = Math.hypot(dx, dy);
-    if (length <= best.length) continue;
-    best = { 0: (route[i] + route[i + 2]) / 2, 1: (route[i + 1] + route[i + 3]) / 2, length,
-      isFlat: Math.abs(dy) < 0.1 * Math.abs(dx), isSteep: Math.abs(dx) < 0.5 * Math.abs(dy) };
-  }
-  return best;
+function overlapsAny(area, others) {
+  return others.some((other) => area[0] < other[2] && area[2] > other[0] && area[1] < other[3] && area[3] > other[1]);
 }
 
 function distanceToSegment(px, py, x1, y1, x2, y2) {

@@ -8,9 +8,9 @@
      selection       what Python was told          screenPositionOf(id)     page coordinates of a node's box
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
-import { GanttPicture, ganttHeight } from "./gantt_canvas.js";
+import { GanttPicture, TOP, ganttHeight } from "./gantt_canvas.js";
 import { GraphPicture, MAX_FIT_SCALE } from "./graph_canvas.js";
-import { Details, Legend, Toolbar, Tooltip, describeBar, describeBox, describeEdge, make } from "./panel.js";
+import { Details, Legend, Toolbar, Tooltip, describeBar, describeBox, describeEdge, describeLane, make } from "./panel.js";
 import { unpack } from "./payload.js";
 import { Surface } from "./surface.js";
 import { Patterns, readTheme } from "./theme.js";
@@ -32,13 +32,14 @@ class PlacedPipeline {
     this.toolbar = new Toolbar(actions, this.legend.keys);
     this.details = new Details(actions);
     this.tooltip = new Tooltip();
-    this.graphCanvas = make("canvas", { className: "graph", role: "img" });
-    this.ganttCanvas = make("canvas", { className: "gantt", role: "img" });
+    this.graphCanvas = make("canvas", { className: "graph", role: "img", tabindex: "0" });
+    this.ganttCanvas = make("canvas", { className: "gantt", role: "img", tabindex: "0" });
     this.status = make("div", { className: "reader-only", role: "status", "aria-live": "polite" });
     this.graphArea = make("div", { className: "graph-area" }, [this.graphCanvas, this.details.element]);
     this.root = make("div", {
-      className: "placed-pipeline", tabindex: "0", role: "group",
-      "aria-label": "Placed graph and timeline. Keys: F fit, slash search, plus and minus zoom, arrows pan, Escape clears.",
+      className: "placed-pipeline", tabindex: "-1", role: "group",
+      "aria-label": "Placed graph and timeline. Keys: F fit, slash search, Escape clears; plus and minus zoom and arrows pan "
+        + "the one of the two that has the focus or the pointer.",
       onkeydown: (event) => this.key(event),
     }, [this.toolbar.element, this.legend.element, this.graphArea, this.ganttCanvas, this.tooltip.element, this.status]);
     parent.append(this.root);
@@ -50,8 +51,10 @@ class PlacedPipeline {
     this.observer = new ResizeObserver(() => this.setGraphHeight());
     this.observer.observe(this.root);
     for (const [canvas, picture] of [[this.graphCanvas, this.graph], [this.ganttCanvas, this.gantt]]) {
-      canvas.addEventListener("pointerenter", () => { this.active = picture; });
+      for (const type of ["pointerenter", "focus"]) canvas.addEventListener(type, () => { this.active = picture; });
     }
+    this.onPageKey = (event) => this.pageKey(event);
+    document.addEventListener("keydown", this.onPageKey);
     Object.defineProperty(this.root, "__placement", { get: () => this.probe() });
   }
 
@@ -230,7 +233,8 @@ class PlacedPipeline {
     else if (what.bar >= 0) {
       const lane = this.gantt.bars.lane[what.bar];
       this.tooltip.show(describeBar(this.data, this.gantt.bars, what.bar, lane), event, this.root);
-    } else this.tooltip.hide();
+    } else if (what.lane >= 0) this.tooltip.show(describeLane(this.data, what.lane), event, this.root);
+    else this.tooltip.hide();
     return undefined;
   }
 
@@ -280,7 +284,8 @@ class PlacedPipeline {
       const level = data.graph.levels.find((l) => l.name === selection.level);
       if (level) this.details.showGroup(data, level, level.boxOfNode[selection.nodes[0]]);
       else this.details.hide();
-    } else this.details.showDevice(data, data.devices[selection.device]);
+    } else if (selection.kind === "bar") this.details.showBar(data, this.gantt.bars, selection.bar);
+    else this.details.showDevice(data, data.devices[selection.device]);
     if (selection && data?.graph) this.status.textContent = this.details.element.innerText;
   }
 
@@ -347,6 +352,17 @@ class PlacedPipeline {
     event.stopPropagation();
   }
 
+  /** Keys pressed elsewhere on the page: search and fit work from everywhere but where one types. */
+  pageKey(event) {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || this.root.clientWidth === 0) return;
+    const target = event.composedPath()[0];
+    if (target.isContentEditable || target.closest?.("input, textarea, select, [role=dialog]")) return;
+    if (event.key === "/" && this.data?.graph) this.toolbar.input.focus();
+    else if (event.key.toLowerCase() === "f") this.fit();
+    else return;
+    event.preventDefault();
+  }
+
   // Tests
 
   probe() {
@@ -372,7 +388,7 @@ class PlacedPipeline {
       barPosition: (i) => {
         const { bars, laneHeight } = this.gantt;
         const x = this.gantt.toX((bars.start[i] + bars.end[i]) / 2);
-        return onPage(this.ganttCanvas, [x, 30 + (bars.lane[i] + 0.5) * laneHeight - this.gantt.view.offset]);
+        return onPage(this.ganttCanvas, [x, TOP + (bars.lane[i] + 0.5) * laneHeight - this.gantt.view.offset]);
       },
     });
   }
@@ -380,6 +396,7 @@ class PlacedPipeline {
   destroy() {
     clearTimeout(this.saving);
     if (this.data) this.save();
+    document.removeEventListener("keydown", this.onPageKey);
     this.observer.disconnect();
     this.graph.surface.destroy();
     this.gantt.surface.destroy();

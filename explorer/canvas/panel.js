@@ -3,6 +3,7 @@
 import { formatBytes, formatMs, formatPercent } from "./format.js";
 
 const LEVEL_TITLES = { operators: "Nodes", layers: "Layers", stages: "Stages" };
+const SLOT_NAMES = ["receive", "compute", "send"];
 const MANY = 12;
 
 /** Make an element: tag, class, text, attributes and listeners (`onclick`), children. */
@@ -46,7 +47,7 @@ export class Toolbar {
       make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
         button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
         button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
-        button("Fit", "Show everything ( F )", () => actions.fit()),
+        button("Fit", "Fit: show everything ( F )", () => actions.fit()),
       ]),
     ]);
   }
@@ -175,7 +176,7 @@ export class Details {
     rows.push(["accelerator", nodes.onAccelerator[i] ? formatMs(nodes.acceleratorMs[i]) : "cannot run there"]);
     rows.push(["CPU", formatMs(nodes.cpuMs[i])], ["memory", formatBytes(nodes.memoryBytes[i])]);
     rows.push(["output", formatBytes(nodes.outputBytes[i])]);
-    rows.push(["transfer", `${formatMs(nodes.transferMs[i])}${nodes.cut[i] ? ", cut" : device ? ", not cut" : ""}`]);
+    rows.push(["transfer", `${formatMs(nodes.transferMs[i])} each way${nodes.cut[i] ? ", cut" : device ? ", not cut" : ""}`]);
     const { source, target } = data.graph.levels[0].edges;
     const inputs = [];
     const readers = [];
@@ -183,18 +184,29 @@ export class Details {
       if (target[e] === i) inputs.push(source[e]);
       else readers.push(target[e]);
     }
+    const readingDevices = [...new Set(readers.map((r) => nodes.device[r]))].sort((a, b) => a - b);
+    for (const [k, d] of readingDevices.filter((d) => device && d !== nodes.device[i]).entries()) {
+      rows.push([k === 0 ? "sent to" : "", data.devices[d].name, deviceChip(data.devices[d])]);
+    }
     const name = nodes.name[i] || `node ${nodes.id[i]}`;
     this.fill(name, `id ${nodes.id[i]}, ${nodes.backward[i] ? "backward" : "forward"}`, rows,
-      [this.links("inputs", inputs, data, nodes.device[i]), this.links("readers", readers, data, nodes.device[i])]);
+      [this.links("inputs", inputs, data, nodes.device[i], (u) => u), this.links("readers", readers, data, nodes.device[i], () => i)]);
   }
 
-  links(title, list, data, home) {
+  /** Nodes to click on; `home` is the device they may be cut from, `senderOf` the node whose tensor is passed on. */
+  links(title, list, data, home, senderOf = null) {
     const { nodes } = data.graph;
     const items = list.slice(0, MANY).map((i) => {
       const device = data.devices[nodes.device[i]];
-      return make("button", { type: "button", className: device && nodes.device[i] !== home ? "link cut" : "link",
-        onclick: () => this.actions.selectNode(i) },
-      [...(device ? [deviceChip(device)] : []), make("span", { text: nodes.name[i] || `node ${nodes.id[i]}` })]);
+      const isCut = Boolean(senderOf && device) && nodes.device[i] !== home;
+      const parts = [make("span", { className: "name", text: nodes.name[i] || `node ${nodes.id[i]}` })];
+      if (senderOf) {
+        const u = senderOf(i);
+        const state = isCut ? ", cut" : device ? ", not cut" : "";
+        parts.push(make("small", { text: `${formatBytes(nodes.outputBytes[u])} · ${formatMs(nodes.transferMs[u])}${state}` }));
+      }
+      return make("button", { type: "button", className: isCut ? "link cut" : "link", onclick: () => this.actions.selectNode(i) },
+        [...(device ? [deviceChip(device)] : []), make("span", { className: "what" }, parts)]);
     });
     if (list.length > MANY) items.push(make("span", { className: "more", text: `and ${list.length - MANY} more` }));
     if (!list.length) items.push(make("span", { className: "more", text: "none" }));
@@ -217,6 +229,24 @@ export class Details {
     rows.push(["sends", formatMs(total(cut.filter((e) => level.edges.source[e] === box)))]);
     this.fill(boxes.title[box], `${members.length} nodes, ${boxes.backward[box] ? "backward" : "forward"}`, rows,
       [this.links("nodes", members, data, null)]);
+  }
+
+  /** One stage's work on one micro-batch: its receive, compute and send. */
+  showBar(data, bars, bar) {
+    const device = data.devices[data.gantt.lanes[bars.lane[bar]].device];
+    const rows = [["device", device.name, deviceChip(device)]];
+    let [start, end] = [bars.start[bar], bars.end[bar]];
+    const parts = [];
+    for (let i = 0; i < bars.lane.length; i += 1) {
+      if (bars.stage[i] !== bars.stage[bar] || bars.microBatch[i] !== bars.microBatch[bar]) continue;
+      [start, end] = [Math.min(start, bars.start[i]), Math.max(end, bars.end[i])];
+      const times = `${formatMs(bars.end[i] - bars.start[i])}, from ${formatMs(bars.start[i])}`;
+      parts.push([SLOT_NAMES[bars.kind[i]], times]);
+    }
+    rows.push(["start", formatMs(start)], ["end", formatMs(end)], ...parts);
+    const pass = data.gantt.hasBackward ? `${bars.backward[bar] ? "backward" : "forward"}, ` : "";
+    this.fill(`Stage ${data.gantt.stageNumbers[bars.stage[bar]]}, micro-batch ${bars.microBatch[bar]}`,
+      `${pass}takes ${formatMs(end - start)}`, rows);
   }
 
   showDevice(data, device) {
@@ -277,11 +307,18 @@ export function describeEdge(data, level, e) {
   const tensors = edges.tensors[e] > 1 ? `${edges.tensors[e]} tensors, ` : "";
   return [`${boxes.label[edges.source[e]]} → ${boxes.label[edges.target[e]]}`,
     `${names(edges.source[e])} → ${names(edges.target[e])}`,
-    `${tensors}${formatBytes(edges.cutBytes[e])}, ${formatMs(edges.cutMs[e])} to move`];
+    `${tensors}${formatBytes(edges.cutBytes[e])}, ${formatMs(edges.cutMs[e])} to move`,
+    ...(edges.showsCost[e] ? [] : ["the same tensor as on another line to this device, moved once"])];
+}
+
+export function describeLane(data, lane) {
+  const { name, utilisation, bubbleFraction } = data.gantt.lanes[lane];
+  if (utilisation === null) return [name];
+  return [name, `busy ${formatPercent(utilisation)} of the time, idle ${formatPercent(bubbleFraction)}`];
 }
 
 export function describeBar(data, bars, i, lane) {
-  const kind = ["receive", "compute", "send"][bars.kind[i]];
+  const kind = SLOT_NAMES[bars.kind[i]];
   return [`${data.gantt.lanes[lane].name}, stage ${data.gantt.stageNumbers[bars.stage[i]]}`,
     `${kind}, ${bars.backward[i] ? "backward" : "forward"}, micro-batch ${bars.microBatch[i]}`,
     `${formatMs(bars.start[i])} to ${formatMs(bars.end[i])}, takes ${formatMs(bars.end[i] - bars.start[i])}`];

@@ -38,8 +38,9 @@ def network(num_nodes: int, has_layers: bool, is_training: bool) -> DnnGraph:
 kind = st.query_params.get("graph", "chain")
 size = int(st.query_params.get("nodes", 200 if kind == "layers" else 6))
 graph = network(size, kind == "layers", kind == "training")
-deployment = Deployment(4, 1, 2.0**34)
-num_stages = st.sidebar.number_input("Stages", 0, 4, int(st.query_params.get("stages", 2)))
+most = max(4, int(st.query_params.get("stages", 2)))
+deployment = Deployment(most, 1, 2.0**34)
+num_stages = st.sidebar.number_input("Stages", 0, most, int(st.query_params.get("stages", 2)))
 split = schedule = None
 if num_stages:
     device_of = {v: min((v - 1) * num_stages // size, num_stages - 1) for v in range(1, size + 1)}

@@ -108,6 +108,9 @@ def test_bar_links_to_the_graph_and_selects_its_device(chromium_page, server):
     assert "micro-batch 0" in chromium_page.locator(".tooltip").first.inner_text()
     chromium_page.mouse.click(*picture.point("p.barPosition(0)"))
     chromium_page.get_by_text("selected: {'device': 0, 'stage': 0, 'micro_batch': 0}").wait_for()
+    details = chromium_page.locator(".details").first.inner_text()
+    for part in ("micro-batch 0", "start", "end", "compute", "send"):
+        assert part in details
 
 
 def test_new_plan_updates_in_place_and_keeps_the_view(chromium_page, server):
@@ -148,6 +151,61 @@ def test_keys_fit_zoom_and_pan(chromium_page, server):
     picture.wait_for(f"p.view.x > {middle}")
     chromium_page.keyboard.press("f")
     picture.wait_for(f"p.view.fitted && p.view.scale === {scale}")
+
+
+def test_keys_work_from_elsewhere_on_the_page_but_not_while_typing(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    chromium_page.mouse.move(*picture.point("p.screenPositionOf(2)"))
+    chromium_page.mouse.wheel(0, -300)
+    picture.wait_for("p.view.fitted === false")
+    chromium_page.get_by_label("Stages").first.press("f")
+    assert not picture.get("p.view.fitted")
+    chromium_page.evaluate("document.activeElement.blur()")
+    chromium_page.keyboard.press("f")
+    picture.wait_for("p.view.fitted")
+    chromium_page.keyboard.press("/")
+    chromium_page.keyboard.type("op 3")
+    assert chromium_page.locator(".search input").first.input_value() == "op 3"
+    assert chromium_page.locator(".count").first.inner_text() == "1 found, Enter to go"
+
+
+def test_timeline_zooms_by_keyboard_once_it_has_the_focus(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    scale = picture.get("p.view.scale")
+    chromium_page.locator("canvas.gantt").first.focus()
+    chromium_page.keyboard.press("+")
+    picture.wait_for("p.ganttView.fitted === false")
+    assert picture.get("p.view.scale") == scale
+
+
+def test_details_give_size_and_time_of_every_tensor_in_and_out(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    chromium_page.mouse.click(*picture.point("p.screenPositionOf(3)"))
+    details = chromium_page.locator(".details:not([hidden])")
+    details.wait_for()
+    sections = details.locator("section").all_inner_texts()
+    assert "977 KiB · 0.25 ms, not cut" in sections[0]
+    assert "977 KiB · 0.25 ms, cut" in sections[1]
+    assert "0.25 ms each way, cut" in details.inner_text()
+    assert "sent to" in details.inner_text()
+
+
+def test_all_lanes_of_many_devices_are_shown(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain&nodes=40&stages=34")
+    chromium_page.locator("canvas.gantt").first.scroll_into_view_if_needed()
+    bottom = chromium_page.locator("canvas.gantt").first.bounding_box()
+    last = picture.get("p.barPosition(p.bars - 1)")
+    assert last["y"] < bottom["y"] + bottom["height"] - 40
+
+
+def test_toolbar_wraps_on_a_narrow_screen(chromium_page, server):
+    chromium_page.set_viewport_size({"width": 390, "height": 800})
+    picture = Picture(chromium_page, f"{server}/?graph=layers")
+    width = picture.root.evaluate("root => root.getBoundingClientRect().right")
+    for part in (".levels", ".search", ".zoom"):
+        box = picture.root.locator(part).bounding_box()
+        assert box["width"] > 60
+        assert box["x"] + box["width"] <= width + 1
 
 
 def test_search_counts_goes_to_matches_and_says_when_there_is_none(chromium_page, server):
