@@ -260,7 +260,7 @@ def _level(
         shares = {d: t / total if total > 0 else 1 / len(time_of) for d, t in time_of.items()}
         boxes.append(
             BoxView(
-                label=group.title if name == STAGES else _short(group.title),
+                label=group.title if name == STAGES else _label(group),
                 title=group.title,
                 nodes=tuple(index[v] for v in group.nodes),
                 is_backward=group.is_backward,
@@ -317,6 +317,11 @@ def _edges(
         )
         said.update(tensors)
     return tuple(edges)
+
+
+def _label(group: Group) -> str:
+    """Return what is written on a box; that it is backward is seen from its hatching."""
+    return _short(group.title.removesuffix(" backward") if group.is_backward else group.title)
 
 
 def _short(title: str) -> str:

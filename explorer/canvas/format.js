@@ -41,7 +41,8 @@ function shorten(ctx, text, width) {
   const full = ctx.measureText(text).width;
   if (full <= width) return text;
   for (let keep = Math.floor((width / full) * text.length); keep >= 3; keep -= 1) {
-    const head = Math.ceil(keep / 2);
+    // The end tells more: numbers stand there.
+    const head = Math.floor(keep / 2);
     const short = `${text.slice(0, head)}…${text.slice(text.length - (keep - head))}`;
     if (ctx.measureText(short).width <= width) return short;
   }

@@ -457,9 +457,13 @@ export class GraphPicture {
       const room = width - indent - 4;
       const x0 = x + indent;
       ctx.fillStyle = isMixed ? this.store.theme.ink : fill.text;
-      ctx.font = `${isMixed ? Math.min(size, (height - this.stripeHeight(height)) * 0.9) : size}px ${font}`;
-      const count = folded && boxes.nodes[i].length > 1 ? `×${boxes.nodes[i].length}` : "";
-      const countWidth = count ? count.length * size * 0.58 + 3 : 0;
+      ctx.font = `${isMixed ? Math.min(size, (height - this.stripeHeight(height)) * 0.82) : size}px ${font}`;
+      let count = folded && boxes.nodes[i].length > 1 ? `×${boxes.nodes[i].length}` : "";
+      let countWidth = count ? count.length * size * 0.58 + 3 : 0;
+      // The name matters more than how many nodes it stands for.
+      if (count && fitText(ctx, boxes.label[i], room - countWidth, this.widths) !== boxes.label[i]) {
+        [count, countWidth] = ["", 0];
+      }
       const text = fitText(ctx, boxes.label[i], room - countWidth, this.widths);
       const middle = y + (isMixed ? height - this.stripeHeight(height) : height) / 2 + 0.5;
       if (isTall) {
@@ -505,9 +509,11 @@ export class GraphPicture {
     ctx.textBaseline = "middle";
     const taken = [];
     const names = this.shownBoxes.map((box) => this.nameBand(box));
-    for (let k = level.cut.length - 1; k >= 0 && taken.length < 120; k -= 1) {
-      const e = level.cut[k];
-      if (level.edges.cutMs[e] < least) break;
+    const { cutMs, showsCost } = level.edges;
+    // What costs nothing more comes last, and from afar only where there is room.
+    const others = isAsked || isFew || scale >= MAX_FIT_SCALE ? level.cut.filter((e) => !showsCost[e]) : [];
+    for (const e of [...level.cut.filter((e) => showsCost[e] && cutMs[e] >= least).reverse(), ...others]) {
+      if (taken.length >= 120) break;
       if (!this.isEdgeVisible(e) || !this.isEdgeInFocus(e, focus)) continue;
       const text = this.costText(e);
       const halfWidth = ctx.measureText(text).width / 2 + 4;
@@ -563,7 +569,9 @@ export class GraphPicture {
       const isSteep = Math.abs(x1 - x0) < 0.5 * Math.abs(y1 - y0);
       // A short line would vanish under its label: put that beside it.
       const isShort = (isFlat && length < 2 * halfWidth + 40) || (isSteep && length < 56);
-      const beside = isFlat ? [[0, -13], [0, 13]] : [[halfWidth + 6, 0], [-halfWidth - 6, 0]];
+      // Between two neighbours there may be no room at their height, but in the gap above or below them.
+      const gap = (this.level.boxHeight * this.view.scale) / 2 + COST_HEIGHT / 2 + 2;
+      const beside = isFlat ? [[0, -13], [0, 13], [0, -gap], [0, gap]] : [[halfWidth + 6, 0], [-halfWidth - 6, 0]];
       const offsets = isShort ? [...beside, [0, 0]] : [[0, 0], ...beside];
       for (const share of length > 80 ? [0.5, 0.3, 0.7] : [0.5]) {
         for (const [dx, dy] of offsets) spots.push([x0 + share * (x1 - x0) + dx, y0 + share * (y1 - y0) + dy]);

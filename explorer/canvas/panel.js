@@ -305,7 +305,7 @@ export function describeEdge(data, level, e) {
   const { boxes, edges } = level;
   const names = (box) => boxes.shares[box].map(([d]) => data.devices[d].name).join(", ");
   const tensors = edges.tensors[e] > 1 ? `${edges.tensors[e]} tensors, ` : "";
-  return [`${boxes.label[edges.source[e]]} → ${boxes.label[edges.target[e]]}`,
+  return [`${boxes.title[edges.source[e]]} → ${boxes.title[edges.target[e]]}`,
     `${names(edges.source[e])} → ${names(edges.target[e])}`,
     `${tensors}${formatBytes(edges.cutBytes[e])}, ${formatMs(edges.cutMs[e])} to move`,
     ...(edges.showsCost[e] ? [] : ["the same tensor as on another line to this device, moved once"])];

@@ -90,6 +90,12 @@ def test_labels_keep_the_telling_end_of_a_path_and_whole_other_names(name, label
     assert dag_info(graph, Deployment(1)).levels[0].boxes[0].label == label
 
 
+def test_label_of_a_backward_box_leaves_out_what_its_hatching_says():
+    graph = DnnGraph((Node(1, 1.0, 1.0, name="pool"), Node(2, 1.0, 1.0, is_backward=True, name="pool backward")), ())
+    boxes = dag_info(graph, Deployment(1)).levels[0].boxes
+    assert [(box.label, box.title) for box in boxes] == [("pool", "pool"), ("pool", "pool backward")]
+
+
 def test_box_of_no_time_counts_its_devices_alike():
     graph = DnnGraph((Node(1, 0.0, 0.0, layer="a"), Node(2, 0.0, 0.0, layer="a")), ())
     deployment = Deployment(2)
