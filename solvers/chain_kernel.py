@@ -69,8 +69,15 @@ class ChainTable(NamedTuple):
     origin: IntArray  # (capacity, (k+1)(l+1)): 2 * row of I' + (1 for a CPU stage)
     slots: IntArray  # hash table of rows
     first_of_size: IntArray  # (n+1,)
-    counters: np.ndarray  # int64: rows, stages visited, row being expanded + 1, its size
+    counters: np.ndarray  # int64: rows, row being expanded + 1, its size
     stop: np.ndarray  # uint8 (1,): set from another thread
+
+
+def bytes_per_row(problem: ChainProblem) -> int:
+    """Return the size of one ideal in a table, its share of the hash table included."""
+    words = int(problem.descendants.shape[1])
+    states = (problem.num_accelerators + 1) * (problem.num_cpus + 1)
+    return 8 * words + 2 * 8 + 2 * 4 + 12 * states + 4 * 4
 
 
 def new_table(problem: ChainProblem, capacity: int) -> ChainTable:
@@ -86,7 +93,7 @@ def new_table(problem: ChainProblem, capacity: int) -> ChainTable:
         origin=np.full((capacity, states), NO_STATE, np.int32),
         slots=np.full(_slots_for(capacity), NO_STATE, np.int32),
         first_of_size=np.full(n + 1, NO_STATE, np.int32),
-        counters=np.zeros(4, np.int64),
+        counters=np.zeros(3, np.int64),
         stop=np.zeros(1, np.uint8),
     )
     table.first_of_size[0] = 0
@@ -197,12 +204,14 @@ def expand(problem, table, threshold, max_rows):
     limit = threshold * (1.0 + RELATIVE_SLACK)
     memory_limit = problem.memory_limit * (1.0 + RELATIVE_SLACK)
     num_nets = problem.net_weight.size
-    # A dearer tensor can never cross an accelerator's border; capped, it keeps the sums exact.
+    # A dearer tensor can never cross an accelerator's border; capped, it cannot swamp the sums either.
     net_weight = np.minimum(problem.net_weight, 2.0 * limit)
 
     # A block for CPUs only counts as no accelerator work, which keeps the bounds below valid.
     work = np.where(np.isfinite(problem.accelerator_ms), problem.accelerator_ms, 0.0)
-    cpu_only = np.where(np.isfinite(problem.accelerator_ms), 0.0, problem.cpu_ms)
+    is_cpu_only = ~np.isfinite(problem.accelerator_ms)
+    cpu_only = np.where(is_cpu_only, problem.cpu_ms, 0.0)
+    memory_slack = RELATIVE_SLACK * problem.memory_bytes.sum()
     depending_work = np.zeros(n)
     for v in range(n):
         for u in range(n):
@@ -234,17 +243,18 @@ def expand(problem, table, threshold, max_rows):
     crossing = np.zeros(n + 1)  # tensors with ends in and outside the ideal that the stage ends in
     rest_work = np.zeros(n + 1)
     rest_cpu_only = np.zeros(n + 1)
+    num_cpu_only = np.zeros(n + 1, np.int32)  # counted, since what is left of a sum need not be exactly zero
     rest_memory = np.zeros(n + 1)
     key = np.zeros((n + 1, 2), np.uint64)
     dead = np.zeros((n + 1, words), np.uint64)
     dead_work = np.zeros(n + 1)
     steps = 0
 
-    for size in range(table.counters[3], n):
-        row = table.first_of_size[size] if table.counters[2] == 0 else np.int32(table.counters[2] - 1)
-        table.counters[3] = size
+    for size in range(table.counters[2], n):
+        row = table.first_of_size[size] if table.counters[1] == 0 else np.int32(table.counters[1] - 1)
+        table.counters[2] = size
         while row != NO_STATE:
-            table.counters[2] = row + 1
+            table.counters[1] = row + 1
             acc_possible = False
             cpu_possible = False
             only_one_left = True
@@ -268,6 +278,7 @@ def expand(problem, table, threshold, max_rows):
             # Counters of the ideal the stages start from.
             rest_work[0] = 0.0
             rest_cpu_only[0] = 0.0
+            num_cpu_only[0] = 0
             rest_memory[0] = 0.0
             inside[:] = 0
             missing[:] = problem.num_predecessors
@@ -280,6 +291,7 @@ def expand(problem, table, threshold, max_rows):
                 else:
                     rest_work[0] += work[v]
                     rest_cpu_only[0] += cpu_only[v]
+                    num_cpu_only[0] += is_cpu_only[v]
                     rest_memory[0] += problem.memory_bytes[v]
             crossing[0] = 0.0
             for e in range(num_nets):
@@ -300,7 +312,6 @@ def expand(problem, table, threshold, max_rows):
             key[0, 1] = table.key[row, 1]
             dead[0, :] = 0
             dead_work[0] = 0.0
-            # With one device left nothing may be left out.
             tolerance = RELATIVE_SLACK * rest_work[0]
             while True:
                 steps += 1
@@ -319,6 +330,7 @@ def expand(problem, table, threshold, max_rows):
                     num_cells = frame_cells[depth]
                     depth -= 1
                     if frame_cell[depth] != -1:
+                        # With one device left nothing may be left out.
                         if only_one_left or depending_work[v] > room_after + tolerance:
                             frame_cell[depth] = -1
                         else:
@@ -382,6 +394,7 @@ def expand(problem, table, threshold, max_rows):
                 key[d, 1] = key[depth, 1] ^ problem.keys[v, 1]
                 rest_work[d] = rest_work[depth] - work[v]
                 rest_cpu_only[d] = rest_cpu_only[depth] - cpu_only[v]
+                num_cpu_only[d] = num_cpu_only[depth] - is_cpu_only[v]
                 rest_memory[d] = rest_memory[depth] - problem.memory_bytes[v]
                 depth = d
                 complete = size + d == n
@@ -413,12 +426,12 @@ def expand(problem, table, threshold, max_rows):
                                 cpus_left = num_cpus - s % width
                                 needed = rest_work[d]
                                 if cpus_left == 0:
-                                    if rest_cpu_only[d] > tolerance:
+                                    if num_cpu_only[d] > 0:
                                         continue
-                                    if rest_memory[d] > accs_left * memory_limit * (1.0 + RELATIVE_SLACK):
+                                    if rest_memory[d] > accs_left * memory_limit + memory_slack:
                                         continue
                                     needed += crossing[d]
-                                elif rest_cpu_only[d] * (1.0 - RELATIVE_SLACK) > cpus_left * limit:
+                                elif rest_cpu_only[d] - RELATIVE_SLACK * rest_cpu_only[0] > cpus_left * limit:
                                     continue
                                 if needed > room[s] + RELATIVE_SLACK * (needed + rest_work[0]):
                                     continue
@@ -438,6 +451,5 @@ def expand(problem, table, threshold, max_rows):
                                 table.value[target, s] = value
                                 table.origin[target, s] = 2 * row + stage_on_cpu
             row = table.next_of_size[row]
-        table.counters[2] = 0
-        table.counters[1] = steps
+        table.counters[1] = 0
     return FINISHED

@@ -19,10 +19,9 @@ Which nodes share a block depends on the family (MODEL: a split assigns every no
 Idle blocks join a neighbour. Let b take no time on any device (and run on all of them), let its memory not bind, and
 let {a, b} be a hyperedge at least as dear as all others of b together (or b be in one hyperedge only, with a in it).
 Then moving b to a's device never raises a load: the device b leaves and the device of a both stop paying for {a, b} and
-start paying for at most b's other hyperedges; no other device notices. Where order matters (chain and convex), a must
-also be b's only neighbour before it, or its only one behind it, so that the move leaves no device out of order. For
-the convex family b must be a single forward node: the members of a class may have a path through other blocks between
-them.
+start paying for at most b's other hyperedges; no other device notices. For the chain family a must also be b's only
+neighbour before it, or its only one behind it, so that the move leaves no device out of order. For the convex family
+no block is joined: mirrored backward edges bind chains but not convexity, and neighbours are told by both.
 
 Chain blocks are numbered in a topological order of the forward graph.
 """
@@ -90,7 +89,7 @@ def contract(graph: DnnGraph, family: Family, deployment: Deployment, *, join_id
     if family is Family.CHAIN:
         block_of = _fuse_cycles(block_of, edges)
     draft = _Draft(graph, block_of, edges)
-    if join_idle:
+    if join_idle and family is not Family.CONVEX:
         draft.join_idle_blocks(family, deployment)
 
     position = {v: i for i, v in enumerate(graph.topological_order)}
@@ -158,14 +157,14 @@ class _Draft:
         waiting = sorted(self.members, reverse=True)
         while waiting:
             b = waiting.pop()
-            if b not in self.members or not self._is_idle(b, family, memory_binds):
+            if b not in self.members or not self._is_idle(b, memory_binds):
                 continue
             a = self._host_of(b, family)
             if a is not None:
                 waiting.extend(sorted(({a} | self.ahead[b] | self.behind[b]) - {b}, reverse=True))
                 self._join(b, a)
 
-    def _is_idle(self, b: int, family: Family, memory_binds: bool) -> bool:
+    def _is_idle(self, b: int, memory_binds: bool) -> bool:
         nodes = [self.graph.node_by_id[v] for v in self.members[b]]
         return all(
             node.accelerator_ms == 0
@@ -173,7 +172,7 @@ class _Draft:
             and node.runs_on_accelerator
             and not (memory_binds and node.memory_bytes > 0)
             for node in nodes
-        ) and (family is not Family.CONVEX or sum(not node.is_backward for node in nodes) == 1)
+        )
 
     def _host_of(self, b: int, family: Family) -> int | None:
         """Return the block that idle block b may join, None if there is none."""

@@ -19,8 +19,15 @@ from solvers.result import SolveCancelled
 FEASIBILITY_TOLERANCE = 1e-9
 """How far a row may be violated; models are scaled so that their numbers are near 1."""
 
+SMALLEST_COEFFICIENT = 1e-12
+"""HiGHS takes smaller coefficients for zero; this is the least it allows."""
+
 REPORT_SECONDS = 0.2
 """Shortest time between two reports that bring no better solution."""
+
+
+class MilpRefusedError(Exception):
+    """HiGHS did not take the model as it is: some of its numbers are too large or too small for it."""
 
 
 Solution = Callable[[pulp.LpVariable], float]
@@ -53,11 +60,13 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
         self,
         start: Mapping[pulp.LpVariable, float] | None,
         on_report: Callable[[MilpReport], None] | None,
+        deadline: float | None,
         **options: Any,
     ) -> None:
         super().__init__(msg=False, **options)
         self._start = start
         self._on_report = on_report
+        self._deadline = deadline
         self.column_of: dict[str, int] = {}
         self.cancelled: SolveCancelled | None = None
         self.failed: BaseException | None = None
@@ -65,6 +74,10 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
     def callSolver(self, lp: pulp.LpProblem) -> None:  # noqa: N802 -- PuLP's name
         """Run HiGHS on the model that PuLP has built."""
         highs: highspy.Highs = lp.solverModel
+        if (highs.getNumCol(), highs.getNumRow()) != (lp.numVariables(), lp.numConstraints()):
+            raise MilpRefusedError  # a row that HiGHS refuses is missing without a word
+        if self._deadline is not None:  # handing the model over took its time
+            highs.setOptionValue("time_limit", max(0.0, self._deadline - time.monotonic()))
         self.column_of = {v.name: v.index for v in lp.variables()}
         if self._start is not None:
             # HiGHS completes a partial start by solving for the variables it does not name.
@@ -134,16 +147,18 @@ def run_highs(
     """Minimise `model`; return the best solution found and a proven bound.
 
     `start` gives values to some or all integer variables. Stops at the relative `gap`, after `time_limit_s` seconds, or
-    when `on_report` raises SolveCancelled: the best solution and bound so far are then the answer.
+    when `on_report` raises SolveCancelled: the best solution and bound so far are then the answer. Raises
+    MilpRefusedError for a model with numbers out of HiGHS's range.
     """
     solver = _WatchedHighs(
         start,
         on_report,
-        timeLimit=time_limit_s,
+        None if time_limit_s is None else time.monotonic() + time_limit_s,
         gapRel=gap,
         gapAbs=FEASIBILITY_TOLERANCE,
         mip_feasibility_tolerance=FEASIBILITY_TOLERANCE,
         primal_feasibility_tolerance=FEASIBILITY_TOLERANCE,
+        small_matrix_value=SMALLEST_COEFFICIENT,
     )
     model.solve(solver)
     if solver.failed is not None:

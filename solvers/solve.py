@@ -51,6 +51,15 @@ SEARCH_SHARE = 0.5
 MAX_LATENCY_PROGRAM = 60_000
 """Nodes and edges times accelerators of the largest latency program that is built; larger ones would not get far."""
 
+SECONDS_PER_ROW = 1.5e-4
+"""About what PuLP takes to build a row and hand it to HiGHS."""
+BUILD_SHARE = 0.5
+"""An integer program is not begun if building it would take more than this share of the time left."""
+BOUND_SLACK = 2e-7
+"""HiGHS works to tolerances near 1e-9 per row and 1e-7 in duals; its bounds are lowered by this, at scale 1."""
+COARSE_SCALE = 100.0
+"""A plan better than the scale of its program by more than this factor calls for a program with a new scale."""
+
 NOTHING_IN_TIME = "No plan was found in time; allow more time, or more memory."
 
 
@@ -129,8 +138,12 @@ class Reporter:
         else:
             status = SolveStatus.OPTIMAL if self.within(0.0) else SolveStatus.FEASIBLE
         bound = self.lower_bound_ms
-        if bound is not None and self.value_ms is not None:
-            bound = min(bound, self.value_ms)  # a bound above the value is rounding
+        if bound is not None and self.value_ms is not None and bound > self.value_ms:
+            if bound > self.value_ms * (1 + PROOF_TOLERANCE):
+                status, bound = SolveStatus.FEASIBLE, None
+                message = "The bound that was found contradicts the plan, so it is withheld; please report this graph."
+            else:
+                bound = self.value_ms  # rounding
         return SolveResult(
             status=status,
             method=method,
@@ -168,6 +181,8 @@ def solve(
     >>> solve(g, Deployment(2)).value_ms
     3.5
     """
+    if not 0 <= gap < 1:
+        raise MethodError(f"A gap of {gap} is not usable; give a share from 0 up to, not including, 1.")
     objective, family = Objective(objective), Family(family)  # callers may write "free" for Family.FREE
     run = _choose(graph, objective, method, family)
     if objective is Objective.LATENCY:
@@ -249,6 +264,8 @@ def _run_dp(
         while thread.is_alive():
             thread.join(POLL_SECONDS)
             reporter.report(search.phase, take_over())
+            if proves and reporter.within(problem.gap):
+                search.stop()
             if deadline is not None and time.monotonic() > deadline:
                 search.stop()
     finally:
@@ -265,7 +282,7 @@ def _solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter)
     if _run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True):
         return reporter.result("dp", infeasible=_no_split_fits(problem))
     result = reporter.result("dp")
-    if result.status is SolveStatus.OPTIMAL:
+    if reporter.within(problem.gap):
         return result
     return replace(result, message="Stopped before the optimum was proven; method ip may get further.")
 
@@ -275,7 +292,7 @@ def _solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: R
     if _run_dp(contraction, problem, reporter, None if left is None else left / 2, proves=True):
         return reporter.result("dp", infeasible=_no_split_fits(problem))
     result = reporter.result("dp")
-    if result.status is SolveStatus.OPTIMAL or reporter.seconds_left == 0:
+    if reporter.within(problem.gap) or reporter.seconds_left == 0:
         return result
     return _run_ip(problem, contraction, reporter, "dp, then ip")
 
@@ -289,6 +306,8 @@ def _solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter)
         _run_dp(chain, problem, reporter, seconds, proves=False)
     if problem.family is Family.FREE and problem.objective is Objective.THROUGHPUT:
         _anneal(contraction, problem, reporter, seconds)
+    if reporter.within(problem.gap):
+        return reporter.result("ip")
     return _run_ip(problem, contraction, reporter, "ip")
 
 
@@ -314,21 +333,31 @@ def _anneal(contraction: Contraction, problem: Problem, reporter: Reporter, seco
 
 
 def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:
-    from solvers.throughput_ip import throughput_model  # PuLP loads here, when it is needed
+    from solvers.throughput_ip import estimated_rows, throughput_model  # PuLP loads here, when it is needed
 
-    reporter.report("building the integer program")
-    bound = reporter.lower_bound_ms or 0.0
-    model = throughput_model(
-        problem.graph,
-        problem.deployment,
-        contraction,
-        problem.family,
-        problem.objective,
-        scale_ms=reporter.value_ms or bound,
-        lower_bound_ms=bound,
-    )
-    start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
-    return _run_model(model, start, problem, reporter, method)
+    seconds = SECONDS_PER_ROW * estimated_rows(contraction, problem.deployment, problem.family)
+    if reporter.seconds_left is not None and seconds > BUILD_SHARE * reporter.seconds_left:
+        message = "The integer program is too large to be built in the time that is left; allow more time."
+        return reporter.result(method, message=message)
+    while True:
+        reporter.report("building the integer program")
+        bound = reporter.lower_bound_ms or 0.0
+        model = throughput_model(
+            problem.graph,
+            problem.deployment,
+            contraction,
+            problem.family,
+            problem.objective,
+            scale_ms=reporter.value_ms or bound,
+            lower_bound_ms=bound,
+            value_ms=reporter.value_ms,
+        )
+        start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
+        result = _run_model(model, start, problem, reporter, method)
+        is_scaled = reporter.value_ms is None or reporter.value_ms * COARSE_SCALE >= model.scale_ms
+        if is_scaled or reporter.within(problem.gap) or reporter.seconds_left == 0:
+            return result
+        # The optimum is far below the scale, where HiGHS's tolerances are no longer small: once more, scaled anew.
 
 
 class _Model(Protocol):
@@ -343,21 +372,25 @@ class _Model(Protocol):
 def _run_model(
     model: _Model, start: dict[Any, float] | None, problem: Problem, reporter: Reporter, method: str
 ) -> SolveResult:
-    from solvers.milp import MilpReport, run_highs  # HiGHS loads here, when it is needed
+    from solvers.milp import MilpRefusedError, MilpReport, run_highs  # HiGHS loads here, when it is needed
 
     def watch(report: MilpReport) -> None:
         if report.bound is not None:
-            reporter.proved(report.bound * model.scale_ms)
+            reporter.proved(max(0.0, report.bound - BOUND_SLACK) * model.scale_ms)
         better = report.solution is not None and reporter.found(model.read_split(report.solution))
         reporter.report("integer program", better)
 
-    outcome = run_highs(
-        model.problem, time_limit_s=reporter.seconds_left, gap=problem.gap, start=start, on_report=watch
-    )
+    try:
+        outcome = run_highs(
+            model.problem, time_limit_s=reporter.seconds_left, gap=problem.gap, start=start, on_report=watch
+        )
+    except MilpRefusedError:
+        message = "The integer program was not run: the graph's numbers lie too far apart for HiGHS."
+        return reporter.result(method, message=message)
     if outcome.infeasible and reporter.split is None:
         return reporter.result(method, infeasible=_no_split_fits(problem))
     if outcome.bound is not None:
-        reporter.proved(outcome.bound * model.scale_ms)
+        reporter.proved(max(0.0, outcome.bound - BOUND_SLACK) * model.scale_ms)
     if outcome.solution is not None:
         reporter.found(model.read_split(outcome.solution))
     if outcome.cancelled:

@@ -12,7 +12,7 @@ Time O(pairs of ideals one stage apart within T), memory O(ideals within T x (k+
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from solvers.chain_kernel import (
     STOPPED,
     ChainProblem,
     ChainTable,
+    bytes_per_row,
     expand,
     grown_table,
     new_table,
@@ -36,8 +37,14 @@ FIRST_STEP, LARGEST_QUICK_STEP = 0.002, 0.01
 QUICK_SECONDS = 0.05
 """A run that takes longer doubles the step, so that few long runs fail."""
 
-MAX_IDEALS = 4_000_000
-"""Ideals kept at most: about 1 GiB of table on a graph of 300 blocks and 7 devices."""
+MAX_TABLE_BYTES = 400 * 2**20
+"""Largest table of ideals; while it grows, half as much again is in use."""
+
+FIRST_ROWS = 1024
+"""Ideals a new table has room for; it doubles when it is full."""
+
+LINE_THRESHOLDS = (1.25, 2.0, 5.0, 25.0)
+"""The first plan is sought within these multiples of the lower bound before any plan will do: short stages are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +64,21 @@ class ChainAnswer:
 class ChainSearch:
     """One optimisation that can be watched and stopped; `run` does the work, the rest reads its state."""
 
-    def __init__(self, contraction: Contraction, deployment: Deployment, max_ideals: int = MAX_IDEALS) -> None:
+    def __init__(self, contraction: Contraction, deployment: Deployment, max_bytes: int = MAX_TABLE_BYTES) -> None:
         """Prepare the search; nothing is computed yet."""
+        # More devices than blocks are of no use, and every one of them costs states.
+        n = contraction.num_blocks
+        self._original = deployment
+        deployment = replace(
+            deployment,
+            num_accelerators=min(n, deployment.num_accelerators),
+            num_cpus=min(n, deployment.num_cpus),
+        )
         self._deployment = deployment
-        self._max_ideals = max_ideals
         self._problem = _chain_problem(contraction, deployment, contraction.edges)
         line = tuple((b, b + 1) for b in range(contraction.num_blocks - 1))
         self._line_problem = _chain_problem(contraction, deployment, line)
+        self._max_rows = max(1, max_bytes // bytes_per_row(self._problem))
         self._table: ChainTable | None = None
         self._stopped = threading.Event()
         self.phase = "lower bound"
@@ -83,9 +98,11 @@ class ChainSearch:
         ceiling = _threshold_that_allows_all(self._problem)
         if np.isinf(self.lower_bound_ms):
             return ChainAnswer(None, np.inf, np.inf, 0)
-        outcome, table = self._expand(self._line_problem, ceiling)
-        if outcome == FINISHED:
-            self._keep_best(table)
+        for threshold in (*(factor * self.lower_bound_ms for factor in LINE_THRESHOLDS), ceiling):
+            if self.device_of_block is None and 0 < threshold <= ceiling:
+                outcome, table = self._expand(self._line_problem, threshold)
+                if outcome == FINISHED:
+                    self._keep_best(table)
         step = FIRST_STEP
         threshold = max(self.lower_bound_ms, ceiling * 1e-6)
         while self.value_ms > self.lower_bound_ms:
@@ -108,15 +125,15 @@ class ChainSearch:
 
     def _expand(self, problem: ChainProblem, threshold: float) -> tuple[int, ChainTable]:
         """Run the kernel, with a larger table whenever it asks for one."""
-        table = new_table(problem, 1024)
+        table = new_table(problem, min(FIRST_ROWS, self._max_rows))
         while True:
             self._table = table
             if self._stopped.is_set():
                 return STOPPED, table
-            outcome = expand(problem, table, threshold, self._max_ideals)
+            outcome = expand(problem, table, threshold, self._max_rows)
             if outcome != FULL:
                 return outcome, table
-            table = grown_table(table, min(2 * table.size.size, self._max_ideals))
+            table = grown_table(table, min(2 * table.size.size, self._max_rows))
 
     def _keep_best(self, table: ChainTable) -> bool:
         """Take over the table's best complete chain if it is better than the one known; say whether it has any."""
@@ -128,7 +145,7 @@ class ChainSearch:
         value = float(table.value[full, state])
         if value < self.value_ms:
             self.value_ms = value
-            self.device_of_block = _trace(table, full, state, self._deployment)
+            self.device_of_block = _trace(table, full, state, self._deployment, self._original.num_accelerators)
         return bool(np.isfinite(value))
 
 
@@ -185,8 +202,11 @@ def _threshold_that_allows_all(problem: ChainProblem) -> float:
     return max(on_one_accelerator, float(problem.cpu_ms.sum()), 1e-9)
 
 
-def _trace(table: ChainTable, row: int, state: int, deployment: Deployment) -> dict[int, int]:
-    """Follow the origins of a complete chain and return the device of each block, first stages first."""
+def _trace(table: ChainTable, row: int, state: int, deployment: Deployment, first_cpu: int) -> dict[int, int]:
+    """Follow the origins of a complete chain and return the device of each block, first stages first.
+
+    CPUs are numbered from `first_cpu`.
+    """
     width = deployment.num_cpus + 1
     stages: list[tuple[bool, np.ndarray]] = []
     while row != 0:
@@ -195,7 +215,7 @@ def _trace(table: ChainTable, row: int, state: int, deployment: Deployment) -> d
         stages.append((on_cpu, table.blocks[row] & ~table.blocks[previous]))
         row, state = previous, state - (1 if on_cpu else width)
     device_of_block: dict[int, int] = {}
-    next_device = {False: 0, True: deployment.num_accelerators}
+    next_device = {False: 0, True: first_cpu}
     for on_cpu, blocks in reversed(stages):
         device = next_device[on_cpu]
         next_device[on_cpu] += 1

@@ -22,14 +22,15 @@ For GPipe T = T_forward + T_backward, with a row for each pass; a received tenso
 forward reader is on the device. All times are divided by a scale near the optimum and memory by M.
 """
 
+import math
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pulp
 
-from solvers.contraction import Contraction
+from solvers.contraction import Contraction, Hyperedge
 from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -44,7 +45,8 @@ class ThroughputModel:
     """The integer program of one graph: run it, then read a split from its variables.
 
     `problem` minimises `value_ms / scale_ms`. `accelerator` and `cpu` hold a column per stage or device: how much of
-    each block is on it. `integers` are the 0/1 variables that decide the split; see `start_values`.
+    each block is on it; in a chain `prefix` says which blocks are in the first stages and `cpu_stage` which stages are
+    on CPUs.
     """
 
     problem: pulp.LpProblem
@@ -133,13 +135,18 @@ def throughput_model(
     *,
     scale_ms: float,
     lower_bound_ms: float,
+    value_ms: float | None = None,
 ) -> ThroughputModel:
     """Return the program of the module's formulation.
 
-    `scale_ms` is a value near the optimum, `lower_bound_ms` a proven bound on it. For the GPipe objective the
+    `scale_ms` is a value near the optimum, `lower_bound_ms` a proven bound on it, `value_ms` the value of a known
+    plan: times and transfers above twice that, and sizes above twice the memory, are written as that, which rules out
+    the same splits and keeps the numbers in HiGHS's range. For the GPipe objective the
     contraction must keep idle blocks apart.
     """
     scale_ms = scale_ms if scale_ms > 0 else 1.0
+    most_ms = math.inf if value_ms is None else 2 * value_ms
+    contraction = _capped(contraction, deployment, most_ms)
     problem = pulp.LpProblem("placement", pulp.LpMinimize)
     model = ThroughputModel(problem, scale_ms, family, contraction, deployment)
     if family is Family.CHAIN:
@@ -150,10 +157,39 @@ def throughput_model(
             _add_convexity(model, graph)
     _add_memory(model)
     if objective is Objective.GPIPE:
-        _add_gpipe_objective(model, graph, lower_bound_ms)
+        _add_gpipe_objective(model, graph, lower_bound_ms, most_ms)
     else:
         _add_max_load_objective(model, lower_bound_ms)
     return model
+
+
+def _capped(contraction: Contraction, deployment: Deployment, most_ms: float) -> Contraction:
+    """Return the contraction with no time above `most_ms` and no size above twice the memory.
+
+    A block that runs on CPUs only stays so.
+    """
+    cpu_only = np.isinf(contraction.accelerator_ms)
+    memory = deployment.memory_bytes
+    return replace(
+        contraction,
+        accelerator_ms=np.where(cpu_only, np.inf, np.minimum(contraction.accelerator_ms, most_ms)),
+        cpu_ms=np.minimum(contraction.cpu_ms, most_ms),
+        memory_bytes=contraction.memory_bytes if memory is None else np.minimum(contraction.memory_bytes, 2 * memory),
+        hyperedges=tuple(Hyperedge(h.blocks, min(h.weight_ms, most_ms)) for h in contraction.hyperedges),
+    )
+
+
+def estimated_rows(contraction: Contraction, deployment: Deployment, family: Family) -> int:
+    """Return about how many rows the program will have, to tell in advance whether building it can pay."""
+    n, columns = contraction.num_blocks, deployment.num_devices
+    ends = sum(len(h.blocks) for h in contraction.hyperedges)
+    per_column = 2 * ends
+    if family is Family.CHAIN:
+        columns += deployment.num_devices if deployment.num_cpus else 0
+        per_column += n + len(contraction.edges) + (3 * n if deployment.num_cpus else 0)
+    elif family is Family.CONVEX:
+        per_column += n + 2 * len(contraction.edges)
+    return columns * per_column
 
 
 def _by_work(contraction: Contraction) -> list[int]:
@@ -271,7 +307,7 @@ def _add_max_load_objective(model: ThroughputModel, lower_bound_ms: float) -> No
         problem += total >= pulp.lpSum(_compute(contraction.cpu_ms, x, scale)), f"load_cpu_{d}"
 
 
-def _add_gpipe_objective(model: ThroughputModel, graph: DnnGraph, lower_bound_ms: float) -> None:
+def _add_gpipe_objective(model: ThroughputModel, graph: DnnGraph, lower_bound_ms: float, most_ms: float) -> None:
     """T_forward and T_backward are at least every device's time in that pass; their sum is the objective."""
     problem, scale, members = model.problem, model.scale_ms, model.contraction.members
     longest = [problem.add_variable(f"T_{name}", 0) for name in ("forward", "backward")]
@@ -281,10 +317,13 @@ def _add_gpipe_objective(model: ThroughputModel, graph: DnnGraph, lower_bound_ms
     def per_block(on_accelerator: bool, is_backward: bool) -> np.ndarray:
         return np.array(
             [
-                sum(
-                    node.accelerator_ms if on_accelerator else node.cpu_ms
-                    for node in (graph.node_by_id[v] for v in ids)
-                    if node.is_backward == is_backward
+                min(
+                    most_ms,
+                    sum(
+                        node.accelerator_ms if on_accelerator else node.cpu_ms
+                        for node in (graph.node_by_id[v] for v in ids)
+                        if node.is_backward == is_backward
+                    ),
                 )
                 for ids in members
             ]
@@ -294,7 +333,8 @@ def _add_gpipe_objective(model: ThroughputModel, graph: DnnGraph, lower_bound_ms
     for kind, columns in (("accelerator", model.accelerator), ("cpu", model.cpu)):
         for d, x in enumerate(columns):
             loads = [_compute(per_block(kind == "accelerator", is_backward), x, scale) for is_backward in (False, True)]
-            for e, ((writer, is_backward, forward, backward), weight) in enumerate(tensors):
+            for e, ((writer, is_backward, forward, backward), weight_ms) in enumerate(tensors):
+                weight = min(weight_ms, most_ms)
                 if kind == "cpu":
                     continue
                 own = problem.add_variable(f"own_{e}_{d}", 0, 1)

@@ -1,0 +1,205 @@
+"""Numbers far apart, tight limits and large machines: where a proof is easily lost to rounding, time or memory."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solvers import chain_kernel, throughput_dp
+from solvers.bounds import why_infeasible, work_bound
+from solvers.chain_kernel import bytes_per_row
+from solvers.contraction import contract
+from solvers.costs import Objective
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph, Edge, Node
+from solvers.milp import MilpRefusedError, run_highs
+from solvers.result import SolveStatus
+from solvers.solve import MethodError, solve
+from solvers.split import Family, check_split
+from solvers.throughput_dp import ChainSearch
+from tests.graphs import chain, random_dag, small_graphs
+from tests.reference import best_value
+
+MAGNITUDES = st.sampled_from((0.0, 0.1, 0.2, 0.3, 0.7, 1.0, 3.3, 1e3, 1e7, 1e12, 1e15))
+
+
+@st.composite
+def uneven_graphs(draw: st.DrawFn) -> tuple[DnnGraph, Deployment]:
+    """Draw a graph whose numbers do not add up exactly and span many magnitudes, on up to 2 + 2 devices."""
+    n = draw(st.integers(1, 4))
+    nodes = tuple(
+        Node(
+            v,
+            draw(MAGNITUDES),
+            draw(MAGNITUDES),
+            draw(st.sampled_from((0.0, 0.1, 0.2, 0.3, 1e9))),
+            draw(MAGNITUDES),
+            runs_on_accelerator=draw(st.integers(0, 3)) > 0,
+        )
+        for v in range(n)
+    )
+    edges = tuple(Edge(u, v) for v in range(n) for u in range(v) if draw(st.booleans()))
+    memory = draw(st.sampled_from((None, 0.0, 0.3, 0.6, 1e9)))
+    k = draw(st.integers(0, 2))
+    return DnnGraph(nodes, edges), Deployment(k, draw(st.integers(0 if k else 1, 2)), memory)
+
+
+@given(uneven_graphs())
+@settings(max_examples=150)
+def test_dp_is_right_whatever_the_numbers(instance: tuple[DnnGraph, Deployment]) -> None:
+    best = best_value(*instance, Family.CHAIN, Objective.THROUGHPUT)
+    result = solve(*instance, method="dp")
+    if best is None:
+        assert result.status is SolveStatus.INFEASIBLE
+    else:
+        assert result.status is SolveStatus.OPTIMAL
+        assert result.value_ms == pytest.approx(best, rel=1e-6)
+
+
+@given(uneven_graphs(), st.sampled_from(Family))
+@settings(max_examples=120)
+def test_ip_never_claims_what_is_not_so(instance: tuple[DnnGraph, Deployment], family: Family) -> None:
+    best = best_value(*instance, family, Objective.THROUGHPUT)
+    result = solve(*instance, method="ip", family=family, time_limit_s=20.0)
+    if best is None:
+        assert result.value_ms is None
+    elif result.status is SolveStatus.OPTIMAL:
+        assert result.value_ms == pytest.approx(best, rel=1e-5, abs=1e-9)
+    else:
+        assert result.status is not SolveStatus.INFEASIBLE
+    if best is not None and result.lower_bound_ms is not None:
+        assert result.lower_bound_ms <= best * (1 + 1e-6) + 1e-9
+
+
+@given(uneven_graphs() | small_graphs(max_nodes=4), st.sampled_from(Family))
+@settings(max_examples=150)
+def test_work_bound_holds_for_every_split(instance: tuple[DnnGraph, Deployment], family: Family) -> None:
+    graph, deployment = instance
+    contraction = contract(graph, family, deployment)
+    best = best_value(graph, deployment, family, Objective.THROUGHPUT)
+    if why_infeasible(graph, contraction, deployment) is not None:
+        assert best is None
+    elif best is not None:
+        assert work_bound(contraction, deployment) <= best * (1 + 1e-12)
+
+
+@given(uneven_graphs() | small_graphs(max_nodes=5), st.sampled_from(Family))
+@settings(max_examples=150)
+def test_preparation_keeps_a_best_split(instance: tuple[DnnGraph, Deployment], family: Family) -> None:
+    """Of the best splits at least one keeps the prepared blocks together."""
+    graph, deployment = instance
+    blocks = contract(graph, family, deployment).members
+    tied = DnnGraph(
+        tuple(
+            # one class per block ties its nodes together without changing anything else
+            Node(
+                **{
+                    **{f: getattr(node, f) for f in Node.__dataclass_fields__},
+                    "colocation_class": next(b for b, ids in enumerate(blocks) if node.id in ids),
+                }
+            )
+            for node in graph.nodes
+        ),
+        graph.edges,
+    )
+    # A chain of the tied graph is one of the original only if classes tie no new knots, so judge by the original.
+    best = best_value(graph, deployment, family, Objective.THROUGHPUT)
+    kept = best_value(tied, deployment, Family.FREE, Objective.THROUGHPUT)
+    if best is None:
+        return
+    assert kept is not None
+    if family is Family.FREE:
+        assert kept == pytest.approx(best)
+    else:
+        assert kept <= best * (1 + 1e-12)
+
+
+def test_backward_only_block_is_no_forward_neighbour() -> None:
+    nodes = (
+        Node(1, 0, 0, colocation_class=1),
+        Node(2, 0, 0, transfer_ms=1, is_backward=True, colocation_class=1),
+        Node(3, 3, 3, is_backward=True),
+        Node(4, 5, 5),
+        Node(5, 2, 2),
+    )
+    graph = DnnGraph(nodes, (Edge(1, 4), Edge(4, 5), Edge(2, 3)))
+    assert solve(graph, Deployment(2), family=Family.CONVEX).value_ms == 6.0
+
+
+@pytest.mark.parametrize("huge", [1e6, 1e7, 1e8, 1e9, 1e12])
+def test_a_time_that_means_never_does_not_spoil_the_proof(huge: float) -> None:
+    nodes = (Node(1, huge, 0.1), Node(2, 0, huge, 1.0), Node(3, 0.59, 0.59, 0.2), Node(4, 0.38, 3.8, 2.0))
+    result = solve(DnnGraph(nodes, (Edge(1, 2), Edge(2, 4))), Deployment(1, 1, 2.3), family=Family.FREE)
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.value_ms == pytest.approx(3.9)
+
+
+def test_table_is_limited_in_bytes_and_a_plan_comes_with_its_bound() -> None:
+    graph, deployment = random_dag(3, num_nodes=18, edge_probability=0.15), Deployment(3)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    full = ChainSearch(contraction, deployment).run()
+    small = ChainSearch(contraction, deployment, max_bytes=40 * 200)
+    answer = small.run()
+    assert answer.num_ideals <= 40 * 200 // bytes_per_row(small._problem)
+    assert answer.device_of_block is not None
+    assert answer.lower_bound_ms <= full.value_ms <= answer.value_ms
+
+
+def test_tables_grow_without_losing_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, deployment = random_dag(8, num_nodes=16, edge_probability=0.2), Deployment(3, 1)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    roomy = ChainSearch(contraction, deployment).run()
+    monkeypatch.setattr(throughput_dp, "FIRST_ROWS", 2)
+    cramped = ChainSearch(contraction, deployment).run()
+    assert cramped.num_ideals > 16  # so the table has grown several times
+    assert (cramped.value_ms, cramped.num_ideals) == (roomy.value_ms, roomy.num_ideals)
+
+
+def test_more_devices_than_nodes_cost_nothing() -> None:
+    graph = chain((1, 2, 3, 4))
+    few, many = solve(graph, Deployment(4, 2), method="dp"), solve(graph, Deployment(1000, 60), method="dp")
+    assert few.value_ms == many.value_ms
+    assert many.split is not None
+    assert not check_split(graph, Deployment(1000, 60), many.split, Family.CHAIN)
+
+
+def test_gap_ends_the_search_early_and_is_checked() -> None:
+    graph, deployment = random_dag(6, num_nodes=14), Deployment(3)
+    for method in ("dp", "ip"):
+        result = solve(graph, deployment, method=method, gap=0.5)
+        assert result.gap is not None
+        assert result.gap <= 0.5
+    for gap in (-1.0, 1.0, float("nan")):
+        with pytest.raises(MethodError, match="gap"):
+            solve(graph, deployment, gap=gap)
+
+
+def test_program_too_large_for_its_time_is_not_begun() -> None:
+    graph = random_dag(1, num_nodes=300, edge_probability=0.02)
+    result = solve(graph, Deployment(16, 1), method="ip", family=Family.CONVEX, time_limit_s=1.0)
+    assert "too large" in result.message
+    assert result.lower_bound_ms is not None
+
+
+def test_rows_that_highs_refuses_are_noticed() -> None:
+    import pulp
+
+    model = pulp.LpProblem("wide", pulp.LpMinimize)
+    x, y = model.add_variable("x", 0, 1, cat=pulp.LpBinary), model.add_variable("y", 0)
+    model += y
+    model += y >= 1 - 1e30 * x, "too_wide"
+    with pytest.raises(MilpRefusedError):
+        run_highs(model, time_limit_s=None, gap=0.0)
+
+
+def test_kernel_is_the_same_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled kernel and the Python it was written in find the same chain."""
+    graph, deployment = random_dag(4, num_nodes=7), Deployment(2, 1, 9.0)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    compiled = ChainSearch(contraction, deployment).run()
+    for name in ("_has", "_leave_out", "_row_of", "_rehash"):
+        monkeypatch.setattr(chain_kernel, name, getattr(chain_kernel, name).py_func)
+    monkeypatch.setattr(throughput_dp, "expand", chain_kernel.expand.py_func)
+    with np.errstate(over="ignore"):
+        interpreted = ChainSearch(contraction, deployment).run()
+    assert interpreted == compiled
