@@ -106,7 +106,11 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         schedule = left.selectbox(
             "Schedule", kinds, index=first, format_func=SCHEDULES.__getitem__, key=f"schedule_{len(kinds)}_{first}"
         )
-        num_micro_batches = right.number_input("Micro-batches", 1, MAX_MICRO_BATCHES, 12, key="micro_batches")
+        # A pipeline settles only after its fill; three rounds per device show some of its steady state.
+        usual = min(MAX_MICRO_BATCHES, max(12, 3 * loaded.deployment.num_accelerators))
+        num_micro_batches = right.number_input(
+            "Micro-batches", 1, MAX_MICRO_BATCHES, usual, key=f"micro_batches_{digest}", persist_state="session"
+        )
     return Choice(loaded, graph, deployment, question, schedule, int(num_micro_batches), asks_to_solve)
 
 
