@@ -513,6 +513,10 @@ export class GanttPicture {
       ctx.fillText(this.gantt.idle, 2, y, width - 4);
       y += 18;
     }
-    ctx.fillText(`${this.gantt.title}: ${this.gantt.assumptions}`, 2, Math.min(y, height - 8), width - 4);
+    // Where it is narrow, the numbers at the end matter more than the rules at the beginning.
+    const parts = this.gantt.assumptions.split(" · ");
+    const texts = parts.map((_, k) => `${this.gantt.title}: ${parts.slice(k).join(" · ")}`);
+    const text = texts.find((t) => ctx.measureText(t).width <= width - 4) ?? texts.at(-1);
+    ctx.fillText(text, 2, Math.min(y, height - 8), width - 4);
   }
 }

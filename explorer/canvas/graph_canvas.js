@@ -519,7 +519,8 @@ export class GraphPicture {
       const halfWidth = ctx.measureText(text).width / 2 + 4;
       const fits = ([cx, cy], obstacles) => {
         const area = [cx - halfWidth, cy - COST_HEIGHT / 2, cx + halfWidth, cy + COST_HEIGHT / 2];
-        return !overlapsAny(area, taken) && !overlapsAny(area, obstacles) && area;
+        const isInside = area[0] > 0 && area[1] > 0 && area[2] < this.surface.width && area[3] < this.surface.height;
+        return isInside && !overlapsAny(area, taken) && !overlapsAny(area, obstacles) && area;
       };
       let place = null;
       const spots = this.costSpots(e, halfWidth);
