@@ -337,8 +337,9 @@ def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, meth
 
     seconds = SECONDS_PER_ROW * estimated_rows(contraction, problem.deployment, problem.family)
     if reporter.seconds_left is not None and seconds > BUILD_SHARE * reporter.seconds_left:
-        message = "The integer program is too large to be built in the time that is left; allow more time."
-        return reporter.result(method, message=message)
+        message = "The integer program is too large to be built in the time that is left."
+        missing = f"{NOTHING_IN_TIME} " if reporter.split is None else ""
+        return reporter.result(method, message=missing + message)
     while True:
         reporter.report("building the integer program")
         bound = reporter.lower_bound_ms or 0.0

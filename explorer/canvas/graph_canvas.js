@@ -510,8 +510,8 @@ export class GraphPicture {
     const taken = [];
     const names = this.shownBoxes.map((box) => this.nameBand(box));
     const { cutMs, showsCost } = level.edges;
-    // What costs nothing more comes last, and from afar only where there is room.
-    const others = isAsked || isFew || scale >= MAX_FIT_SCALE ? level.cut.filter((e) => !showsCost[e]) : [];
+    // What costs nothing more is said last, and only when asked.
+    const others = isAsked ? level.cut.filter((e) => !showsCost[e]) : [];
     for (const e of [...level.cut.filter((e) => showsCost[e] && cutMs[e] >= least).reverse(), ...others]) {
       if (taken.length >= 120) break;
       if (!this.isEdgeVisible(e) || !this.isEdgeInFocus(e, focus)) continue;
