@@ -30,6 +30,7 @@ def main() -> None:
         f"--server.maxUploadSize={MAX_UPLOAD_MB}",
         "--server.fileWatcherType=none",
         "--browser.gatherUsageStats=false",
+        "--server.showEmailPrompt=false",  # a question on the terminal would hold up the first start
         "--client.toolbarMode=minimal",
         "--client.showErrorDetails=none",
     ]
