@@ -72,7 +72,7 @@ def why_infeasible(graph: DnnGraph, contraction: Contraction, deployment: Deploy
             return f"{label[0].upper()}{label[1:]} runs on no device: it needs a CPU and there is none; add a CPU."
     if memory is None:
         return None
-    fits = memory * (1 + 1e-9)
+    fits = deployment.memory_limit_bytes
     largest = int(np.argmax(contraction.memory_bytes))
     if contraction.memory_bytes[largest] > fits:
         members = contraction.members[largest]

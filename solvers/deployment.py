@@ -8,6 +8,9 @@ from solvers.errors import DeploymentError
 MAX_DEVICES = 1024
 """More devices than any graph here has use for; a larger number is a typing error."""
 
+MEMORY_TOLERANCE = 1e-9
+"""Relative excess over a capacity that counts as none; no real capacity is that exact."""
+
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
@@ -32,6 +35,14 @@ class Deployment:
     def num_devices(self) -> int:
         """Accelerators and CPUs together."""
         return self.num_accelerators + self.num_cpus
+
+    @property
+    def memory_limit_bytes(self) -> float:
+        """What the sizes on one accelerator may add up to; infinite without a limit.
+
+        A little above `memory_bytes`, since sums of sizes written as floats may be off in the last digits.
+        """
+        return math.inf if self.memory_bytes is None else self.memory_bytes * (1 + MEMORY_TOLERANCE)
 
     def is_cpu(self, device: int) -> bool:
         """Whether a device number belongs to a CPU."""

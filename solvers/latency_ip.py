@@ -92,7 +92,7 @@ Times = dict[int, tuple[float, float]]
 
 
 def _times(graph: DnnGraph, deployment: Deployment) -> Times:
-    capacity = np.inf if deployment.memory_bytes is None else deployment.memory_bytes * (1 + 1e-9)
+    capacity = deployment.memory_limit_bytes
 
     def fits(ids: tuple[int, ...]) -> bool:
         nodes = [graph.node_by_id[v] for v in ids]
@@ -156,7 +156,7 @@ class _Hulls:
         self.bit = {v: 1 << i for i, v in enumerate(graph.topological_order)}
         self.node_at = [graph.node_by_id[v] for v in graph.topological_order]
         self.accelerator_ms = [times[v][0] for v in graph.topological_order]
-        self.capacity = np.inf if deployment.memory_bytes is None else deployment.memory_bytes * (1 + 1e-9)
+        self.capacity = deployment.memory_limit_bytes
         self.up: dict[int, int] = {}
         self.down: dict[int, int] = {}
         for v in graph.topological_order:

@@ -132,8 +132,7 @@ def check_split(
                 )
         used_bytes = sum(graph.node_by_id[v].memory_bytes for v in members)
         capacity = deployment.memory_bytes
-        # Sums of sizes written as floats may be off in the last digits; no real capacity is that exact.
-        if capacity is not None and used_bytes > capacity * (1 + 1e-9):
+        if capacity is not None and used_bytes > deployment.memory_limit_bytes:
             short_gib = (used_bytes - capacity) / 2**30
             violations.append(
                 Violation(

@@ -80,7 +80,7 @@ def greedy_latency_splits(graph: DnnGraph, deployment: Deployment) -> Iterator[S
 def _fill(blocks: Contraction, deployment: Deployment, num_filled: int) -> dict[int, int]:
     """Return the device of each block after filling the first accelerators in topological order."""
     cpu = deployment.num_accelerators if deployment.num_cpus else None
-    capacity = math.inf if deployment.memory_bytes is None else deployment.memory_bytes * (1 + 1e-9)
+    capacity = deployment.memory_limit_bytes
     ahead: dict[int, list[int]] = {}
     for a, b in blocks.edges:
         ahead.setdefault(b, []).append(a)

@@ -203,3 +203,23 @@ def test_kernel_is_the_same_interpreted(monkeypatch: pytest.MonkeyPatch) -> None
     with np.errstate(over="ignore"):
         interpreted = ChainSearch(contraction, deployment).run()
     assert interpreted == compiled
+
+
+def test_what_is_left_of_a_sum_is_no_work() -> None:
+    """0.1 + 0.2 + 0.3 less its parts is not zero; it must not count as a node for CPUs, nor as memory."""
+    edges = (Edge(1, 2), Edge(2, 3), Edge(3, 4))
+    on_cpu = tuple(Node(v, 1.0, v / 10, runs_on_accelerator=False) for v in (1, 2, 3))
+    assert solve(DnnGraph((*on_cpu, Node(4, 0.0, 100.0)), edges), Deployment(1, 1)).value_ms == pytest.approx(0.6)
+    large = tuple(Node(v, 9.0, 0.1, memory_bytes=v / 10) for v in (1, 2, 3))
+    assert solve(DnnGraph((*large, Node(4, 0.5, 100.0)), edges), Deployment(1, 1, 0.0)).value_ms == 0.5
+
+
+def test_work_bound_keeps_small_blocks_beside_a_huge_one() -> None:
+    small = (
+        Node(2, 0.07, 50.0, 0, 0.02),
+        Node(3, 0.35, 50.0, 0, 0.1),
+        Node(4, 0.45, 50.0),
+        Node(5, 0.08, 50.0, 0, 0.1),
+    )
+    graph = DnnGraph((Node(1, 1e15, 1e-3), *small), (Edge(2, 3), Edge(2, 4)))
+    assert solve(graph, Deployment(2, 1)).value_ms == pytest.approx(0.52)
