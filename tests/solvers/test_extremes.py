@@ -14,7 +14,8 @@ from solvers.deployment import Deployment
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.milp import MilpRefusedError, run_highs
 from solvers.result import SolveStatus
-from solvers.solve import MethodError, solve
+from solvers.solve import solve
+from solvers.solving import MethodError
 from solvers.split import Family, check_split
 from solvers.throughput_dp import ChainSearch
 from tests.graphs import chain, random_dag, small_graphs

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import event, given, settings
 
-from solvers import solve as solve_module
+from solvers import latency as latency_module
 from solvers.baselines.greedy_latency import greedy_latency_split, greedy_latency_splits, latency_search
 from solvers.bounds import why_infeasible
 from solvers.contraction import contract
@@ -17,7 +17,8 @@ from solvers.graph import DnnGraph
 from solvers.graph_json import read_graph
 from solvers.latency_ip import latency_bound
 from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
-from solvers.solve import MethodError, Problem, Reporter, solve
+from solvers.solve import solve
+from solvers.solving import MethodError, Problem, Reporter
 from solvers.split import Family, Split, check_split
 from tests.graphs import chain, dag, diamond, random_dag, small_graphs, training_chain, two_branches
 from tests.reference import best_value
@@ -43,7 +44,7 @@ def solve_by_ip_alone(instance: Instance) -> SolveResult:
     reason = why_infeasible(graph, contraction, deployment)
     if reason is not None:
         return reporter.result("ip", infeasible=reason)
-    return solve_module._run_latency_ip(problem, contraction, reporter)
+    return latency_module._run_latency_ip(problem, contraction, reporter)
 
 
 def assert_optimal(result: SolveResult, instance: Instance, best: float | None) -> None:
@@ -194,7 +195,7 @@ def test_time_limit_returns_incumbent_and_bound() -> None:
 @pytest.mark.parametrize("phase", ["bound from chains of nodes", "greedy", "annealing", "integer program"])
 def test_cancelling_in_any_phase_keeps_what_is_known(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, deployment = hard_graph()
-    monkeypatch.setattr(solve_module, "SEARCH_SECONDS", 0.5)
+    monkeypatch.setattr(latency_module, "SEARCH_SECONDS", 0.5)
     last: list[Progress] = []
 
     def cancel(progress: Progress) -> None:
@@ -223,8 +224,8 @@ def test_progress_brackets_the_answer() -> None:
 
 def test_a_graph_too_large_for_the_program_keeps_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, deployment = hard_graph()
-    monkeypatch.setattr(solve_module, "MAX_LATENCY_PROGRAM", 10)
-    monkeypatch.setattr(solve_module, "SEARCH_SECONDS", 0.2)
+    monkeypatch.setattr(latency_module, "MAX_LATENCY_PROGRAM", 10)
+    monkeypatch.setattr(latency_module, "SEARCH_SECONDS", 0.2)
     result = solve_latency(graph, deployment)
     assert result.status is SolveStatus.FEASIBLE
     assert "too large" in result.message

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import event, given, settings
 
-from solvers import solve as solve_module
+from solvers import throughput as throughput_module
 from solvers.bounds import why_infeasible
 from solvers.contraction import contract
 from solvers.costs import Objective, objective_value
@@ -15,7 +15,8 @@ from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.graph_json import read_graph
 from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
-from solvers.solve import MethodError, Problem, Reporter, solve
+from solvers.solve import solve
+from solvers.solving import MethodError, Problem, Reporter
 from solvers.split import Family, check_split
 from tests.graphs import chain, convex_witness, dag, random_dag, small_graphs, training_chain
 from tests.reference import best_value
@@ -48,7 +49,7 @@ def solve_by_ip_alone(instance: Instance, family: Family, objective: Objective) 
     reason = why_infeasible(graph, contraction, deployment)
     if reason is not None:
         return reporter.result("ip", infeasible=reason)
-    return solve_module._run_ip(problem, contraction, reporter, "ip")
+    return throughput_module._run_ip(problem, contraction, reporter, "ip")
 
 
 @given(small_graphs(max_nodes=5))

@@ -1,0 +1,177 @@
+"""What every method works with: the problem, the reporter that judges and remembers plans, and running a program."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from solvers.costs import Objective, objective_value
+from solvers.deployment import Deployment
+from solvers.errors import PlacementError
+from solvers.graph import DnnGraph
+from solvers.result import (
+    PROOF_TOLERANCE,
+    OnProgress,
+    Progress,
+    SolveCancelled,
+    SolveResult,
+    SolveStatus,
+    relative_gap,
+)
+from solvers.split import Family, Split, check_split
+
+BOUND_SLACK = 2e-7
+"""HiGHS works to tolerances near 1e-9 per row and 1e-7 in duals; its bounds are lowered by this, at scale 1."""
+
+NOTHING_IN_TIME = "No plan was found in time; allow more time, or more memory."
+
+
+class MethodError(PlacementError):
+    """A method that does not exist or does not solve the problem it is asked to."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked, the same for every method."""
+
+    graph: DnnGraph
+    deployment: Deployment
+    objective: Objective
+    family: Family
+    time_limit_s: float | None
+    gap: float
+
+
+class Reporter:
+    """Turns what a method finds into Progress for the caller, and remembers the best of it."""
+
+    def __init__(self, problem: Problem, on_progress: OnProgress | None) -> None:
+        """Start the clock."""
+        self._problem, self._on_progress = problem, on_progress
+        self._started = time.monotonic()
+        self.split: Split | None = None
+        self.value_ms: float | None = None
+        self.lower_bound_ms: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the solve began."""
+        return time.monotonic() - self._started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the time limit, at least 0; None without a limit."""
+        limit = self._problem.time_limit_s
+        return None if limit is None else max(0.0, limit - self.seconds)
+
+    def found(self, split: Split) -> bool:
+        """Judge a split by the evaluator and keep it if it is valid and better; say whether it was kept."""
+        problem = self._problem
+        value = objective_value(problem.graph, problem.deployment, split, problem.objective)
+        if value is None or (self.value_ms is not None and value >= self.value_ms):
+            return False
+        if check_split(problem.graph, problem.deployment, split, problem.family):
+            return False
+        self.split, self.value_ms = split, value
+        return True
+
+    def proved(self, lower_bound_ms: float) -> None:
+        """Take over a lower bound that is better than the one known."""
+        if self.lower_bound_ms is None or lower_bound_ms > self.lower_bound_ms:
+            self.lower_bound_ms = lower_bound_ms
+
+    def within(self, gap: float) -> bool:
+        """Whether the best plan is proven to be within a relative gap of the optimum."""
+        known = relative_gap(self.value_ms, self.lower_bound_ms)
+        return known is not None and known <= max(gap, PROOF_TOLERANCE)
+
+    def report(self, phase: str, new_split: bool = False) -> None:
+        """Tell the caller where things stand; SolveCancelled travels through here."""
+        if self._on_progress is not None:
+            split = self.split if new_split else None
+            self._on_progress(Progress(self.seconds, self.value_ms, self.lower_bound_ms, phase, split))
+
+    def result(self, method: str, *, infeasible: str | None = None, message: str = "") -> SolveResult:
+        """Return the best known as an answer; `infeasible` says why there is provably none."""
+        problem = self._problem
+        if infeasible is not None:
+            status, message = SolveStatus.INFEASIBLE, infeasible
+        elif self.split is None:
+            status = SolveStatus.UNKNOWN
+        else:
+            status = SolveStatus.OPTIMAL if self.within(0.0) else SolveStatus.FEASIBLE
+        bound = self.lower_bound_ms
+        if bound is not None and self.value_ms is not None and bound > self.value_ms:
+            if bound > self.value_ms * (1 + PROOF_TOLERANCE):
+                status, bound = SolveStatus.FEASIBLE, None
+                message = "The bound that was found contradicts the plan, so it is withheld; please report this graph."
+            else:
+                bound = self.value_ms  # rounding
+        return SolveResult(
+            status=status,
+            method=method,
+            objective=problem.objective,
+            family=problem.family,
+            split=self.split,
+            value_ms=self.value_ms,
+            lower_bound_ms=None if infeasible is not None else bound,
+            runtime_s=self.seconds,
+            message=message,
+        )
+
+
+class Model(Protocol):
+    """An integer program whose objective is in units of `scale_ms`, and how to read a split from its variables."""
+
+    problem: Any
+    scale_ms: float
+
+    def read_split(self, value: Any) -> Split:
+        """Return the split described by `value(variable)`."""
+        ...
+
+
+def run_model(
+    model: Model, start: dict[Any, float] | None, problem: Problem, reporter: Reporter, method: str
+) -> SolveResult:
+    """Run an integer program until the gap, the time limit or Cancel; its plans and bounds go to the reporter."""
+    from solvers.milp import MilpRefusedError, MilpReport, run_highs  # HiGHS loads here, when it is needed
+
+    def watch(report: MilpReport) -> None:
+        if report.bound is not None:
+            reporter.proved(max(0.0, report.bound - BOUND_SLACK) * model.scale_ms)
+        better = report.solution is not None and reporter.found(model.read_split(report.solution))
+        reporter.report("integer program", better)
+
+    try:
+        outcome = run_highs(
+            model.problem, time_limit_s=reporter.seconds_left, gap=problem.gap, start=start, on_report=watch
+        )
+    except MilpRefusedError:
+        message = "The integer program was not run: the graph's numbers lie too far apart for HiGHS."
+        return reporter.result(method, message=message)
+    if outcome.infeasible and reporter.split is None:
+        return reporter.result(method, infeasible=no_split_fits(problem))
+    if outcome.bound is not None:
+        reporter.proved(max(0.0, outcome.bound - BOUND_SLACK) * model.scale_ms)
+    if outcome.solution is not None:
+        reporter.found(model.read_split(outcome.solution))
+    if outcome.cancelled:
+        raise SolveCancelled
+    message = ""
+    if reporter.split is None:
+        message = NOTHING_IN_TIME
+    return reporter.result(method, message=message)
+
+
+def no_split_fits(problem: Problem) -> str:
+    """Say what a search that found no split has proven."""
+    memory = problem.deployment.memory_bytes
+    size = "" if memory is None else f" of {memory / 2**30:.3g} GiB"
+    wider = "" if problem.family is Family.FREE else f" No {problem.family} split fits, a freer family may."
+    if problem.objective is Objective.LATENCY:
+        wider = " (Accelerators must not wait for each other in a circle.)"
+    return (
+        "The nodes fit in total, but no way to share them keeps every one of the "
+        f"{problem.deployment.num_accelerators} accelerators{size} within its memory; "
+        f"add memory, an accelerator or a CPU.{wider}"
+    )

@@ -1,0 +1,164 @@
+"""How throughput and the GPipe time are solved: which engine runs when, and what it starts from."""
+
+import math
+import threading
+import time
+from dataclasses import replace
+
+from solvers.bounds import why_infeasible
+from solvers.contraction import Contraction, contract
+from solvers.costs import Objective
+from solvers.result import SolveResult
+from solvers.solving import NOTHING_IN_TIME, Problem, Reporter, no_split_fits, run_model
+from solvers.split import Family, Split
+
+POLL_SECONDS = 0.05
+"""How often a running DP is looked at."""
+
+START_SECONDS = 5.0
+START_SHARE = 0.2
+"""An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from.
+
+Annealing of that plan may then take as long again.
+"""
+
+SECONDS_PER_ROW = 1.5e-4
+"""About what PuLP takes to build a row and hand it to HiGHS."""
+BUILD_SHARE = 0.5
+"""An integer program is not begun if building it would take more than this share of the time left."""
+COARSE_SCALE = 100.0
+"""A plan better than the scale of its program by more than this factor calls for a program with a new scale."""
+
+
+def run_dp(
+    contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None, *, proves: bool
+) -> bool:
+    """Run the DP for at most `seconds`; its plans go to the reporter, and its bounds if it `proves` the problem.
+
+    Returns whether it proved that there is no chain split.
+    """
+    from solvers.throughput_dp import ChainSearch  # numba loads here, when it is needed
+
+    search = ChainSearch(contraction, problem.deployment)
+    known: dict[int, int] | None = None
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            search.run()
+        except BaseException as error:  # raised again in the calling thread
+            failures.append(error)
+
+    def take_over() -> bool:
+        nonlocal known
+        if proves and search.lower_bound_ms < math.inf:
+            reporter.proved(search.lower_bound_ms)
+        if search.device_of_block is None or search.device_of_block is known:
+            return False
+        known = search.device_of_block
+        return reporter.found(Split.from_device_of(contraction.device_of(known), problem.deployment))
+
+    thread = threading.Thread(target=run, name="chain search", daemon=True)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(POLL_SECONDS)
+            reporter.report(search.phase, take_over())
+            if proves and reporter.within(problem.gap):
+                search.stop()
+            if deadline is not None and time.monotonic() > deadline:
+                search.stop()
+    finally:
+        search.stop()
+        thread.join()
+    if failures:
+        raise failures[0]
+    if take_over():
+        reporter.report(search.phase, new_split=True)
+    return search.lower_bound_ms == math.inf
+
+
+def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    """Dynamic programming over ideals alone."""
+    if run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True):
+        return reporter.result("dp", infeasible=no_split_fits(problem))
+    result = reporter.result("dp")
+    if reporter.within(problem.gap):
+        return result
+    return replace(result, message="Stopped before the optimum was proven; method ip may get further.")
+
+
+def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    """Dynamic programming; if it does not end, or ideals become too many, the integer program goes on."""
+    left = reporter.seconds_left
+    if run_dp(contraction, problem, reporter, None if left is None else left / 2, proves=True):
+        return reporter.result("dp", infeasible=no_split_fits(problem))
+    result = reporter.result("dp")
+    if reporter.within(problem.gap) or reporter.seconds_left == 0:
+        return result
+    return _run_ip(problem, contraction, reporter, "dp, then ip")
+
+
+def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    """Start the integer program from the DP's chain, which is a split of every family, improved where it may be."""
+    left = reporter.seconds_left
+    seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
+    chain = contract(problem.graph, Family.CHAIN, problem.deployment)
+    if why_infeasible(problem.graph, chain, problem.deployment) is None:
+        run_dp(chain, problem, reporter, seconds, proves=False)
+    if problem.family is Family.FREE and problem.objective is Objective.THROUGHPUT:
+        _anneal(contraction, problem, reporter, seconds)
+    if reporter.within(problem.gap):
+        return reporter.result("ip")
+    return _run_ip(problem, contraction, reporter, "ip")
+
+
+def _anneal(contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float) -> None:
+    """Improve the plan known so far as a free split, for at most `seconds` or until sweeps find nothing better."""
+    if reporter.split is None:
+        return
+    from solvers.annealing import PATIENCE, Annealing
+
+    device_of = reporter.split.device_of()
+    annealing = Annealing(
+        contraction, problem.deployment, {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)}
+    )
+    deadline = reporter.seconds + seconds
+    futile = 0
+    while futile < PATIENCE and reporter.seconds < deadline and not reporter.within(problem.gap):
+        better = annealing.sweep()
+        futile = 0 if better else futile + 1
+        found = better and reporter.found(
+            Split.from_device_of(contraction.device_of(annealing.device_of_block), problem.deployment)
+        )
+        reporter.report("annealing", found)
+
+
+def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:
+    from solvers.throughput_ip import estimated_rows, throughput_model  # PuLP loads here, when it is needed
+
+    seconds = SECONDS_PER_ROW * estimated_rows(contraction, problem.deployment, problem.family)
+    if reporter.seconds_left is not None and seconds > BUILD_SHARE * reporter.seconds_left:
+        message = "The integer program is too large to be built in the time that is left."
+        missing = f"{NOTHING_IN_TIME} " if reporter.split is None else ""
+        return reporter.result(method, message=missing + message)
+    while True:
+        reporter.report("building the integer program")
+        bound = reporter.lower_bound_ms or 0.0
+        model = throughput_model(
+            problem.graph,
+            problem.deployment,
+            contraction,
+            problem.family,
+            problem.objective,
+            scale_ms=reporter.value_ms or bound,
+            lower_bound_ms=bound,
+            value_ms=reporter.value_ms,
+        )
+        start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
+        result = run_model(model, start, problem, reporter, method)
+        is_scaled = reporter.value_ms is None or reporter.value_ms * COARSE_SCALE >= model.scale_ms
+        if is_scaled or reporter.within(problem.gap) or reporter.seconds_left == 0:
+            return result
+        # The optimum is far below the scale, where HiGHS's tolerances are no longer small: once more, scaled anew.
