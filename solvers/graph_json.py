@@ -92,7 +92,7 @@ def parse_split(text: str | bytes) -> Split:
                 raise SplitError(f"{field}[{i}]: a node is listed twice; keep one.")
             parsed.append(frozenset(int(v) for v in ids))
         devices.append(tuple(parsed))
-    return Split(*devices)
+    return Split(devices[0], devices[1])
 
 
 def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:

@@ -29,10 +29,15 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The node ids on each accelerator and on each CPU; devices may be empty."""
+    """The node ids on each accelerator and on each CPU; devices may be empty.
+
+    `replicas` says how many accelerators run each entry of `accelerators`, taking turns at the samples; an empty tuple
+    means one each. An entry that runs on r accelerators takes up r of the deployment's.
+    """
 
     accelerators: tuple[frozenset[int], ...]
     cpus: tuple[frozenset[int], ...] = ()
+    replicas: tuple[int, ...] = ()
 
     @classmethod
     def from_device_of(cls, device_of: Mapping[int, int], deployment: Deployment) -> "Split":
