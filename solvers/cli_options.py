@@ -1,0 +1,130 @@
+"""What the commands of the command line ask for: their parser, their options, and the problem these describe."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, NoReturn, TypeVar
+
+from solvers.cli_output import BAD_INPUT
+from solvers.deployment import MAX_DEVICES, Deployment
+from solvers.graph import DnnGraph
+from solvers.graph_json import read_graph
+
+DEFAULT_TIME_LIMIT_S = 60.0
+MAX_MICRO_BATCHES = 10_000
+"""Far beyond where a schedule becomes steady; each micro-batch takes memory for every stage."""
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and leave with the code for bad input."""
+        print(f"{self.prog}: {message}; see {self.prog} --help.", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+
+
+def add_device_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `read_problem` reads."""
+    group = parser.add_argument_group("devices", "what is not given here comes from the graph's file")
+    group.add_argument("--accelerators", type=count, metavar="K")
+    group.add_argument("--cpus", type=count, metavar="L")
+    group.add_argument("--memory", type=positive, metavar="GIB", help="memory of each accelerator in GiB (2^30 bytes)")
+    group.add_argument(
+        "--bandwidth",
+        type=bandwidth,
+        metavar="GB/S",
+        help="of every link, in 10^9 bytes a second; or a multiple of the file's own, such as 2x",
+    )
+
+
+def read_problem(options: argparse.Namespace) -> tuple[DnnGraph, Deployment]:
+    """Read the graph and apply the device options to it."""
+    graph, deployment = read_graph(options.graph)
+    changes: dict[str, Any] = {}
+    if options.accelerators is not None:
+        changes["num_accelerators"] = options.accelerators
+    if options.cpus is not None:
+        changes["num_cpus"] = options.cpus
+    if options.memory is not None:
+        changes["memory_bytes"] = options.memory * 2**30
+    if options.bandwidth is not None:
+        value, is_multiple = options.bandwidth
+        graph = graph.with_bandwidth_factor(value) if is_multiple else graph.with_bandwidth(value * 1e6)
+    return graph, replace(deployment, **changes)
+
+
+def names_of(enum: type[StrEnum]) -> str:
+    """Write an enum's values the way argparse shows choices."""
+    return "{" + ",".join(enum) + "}"
+
+
+def one_of(enum: type[Choice]) -> Callable[[str], Choice]:
+    """Return a reader of one of the enum's values."""
+
+    def read(text: str) -> Choice:
+        try:
+            return enum(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{_quoted(text)} is none of {', '.join(enum)}") from None
+
+    return read
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is no number; give {what}") from None
+
+
+def positive(text: str, what: str = "a positive number") -> float:
+    """Read a number above 0."""
+    value = _number(text, what)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is out of range; give {what}")
+    return value
+
+
+def fraction(text: str) -> float:
+    """Read a share from 0 to less than 1."""
+    value = _number(text, "a share such as 0.01")
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is out of range; give a share from 0 to less than 1")
+    return value
+
+
+def count(text: str) -> int:
+    """Read a number of devices."""
+    return _whole_number(text, 0, MAX_DEVICES)
+
+
+def micro_batches(text: str) -> int:
+    """Read a number of micro-batches."""
+    return _whole_number(text, 1, MAX_MICRO_BATCHES)
+
+
+def _whole_number(text: str, least: int, most: int) -> int:
+    what = f"a whole number from {least} to {most}"
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is no whole number; give {what}") from None
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is out of range; give {what}")
+    return value
+
+
+def bandwidth(text: str) -> tuple[float, bool]:
+    """Return GB/s, or a multiple of the file's own bandwidth and True."""
+    is_multiple = text.lower().endswith("x")
+    return positive(text[:-1] if is_multiple else text, "GB/s such as 16, or a multiple such as 2x"), is_multiple
