@@ -16,8 +16,7 @@ are kept, so that an ideal exists only once a chain within T ends there:
   whether the stage may end here.
 * A branch also ends when what it has left out makes the stage too small: with j devices left after it, the rest of
   the graph must fit into j T. Left out are the blocks refused and all that depend on them.
-* Ideals are found in an open-addressing table by an incremental 128-bit key. Two different ideals share a key with
-  probability below n_ideals^2 / 2^129, less than that of a memory error.
+* Ideals are found by an incremental key, see `solvers.ideal_table`.
 
 Memory is O(ideals x (k+1)(l+1)).
 """
@@ -28,13 +27,7 @@ import numpy as np
 from numba import njit
 
 from solvers.contraction import FloatArray, IntArray
-
-FINISHED, FULL, STOPPED, TOO_MANY = 0, 1, 2, 3
-"""Outcomes of `expand`: done, tables must grow, the stop flag was set, the table reached its limit."""
-
-NO_STATE = -1
-RELATIVE_SLACK = 1e-9
-"""Sums of the same times in another order differ by less; thresholds are widened by it so that no chain is lost."""
+from solvers.ideal_table import FINISHED, FULL, NO_STATE, RELATIVE_SLACK, STOPPED, TOO_MANY, holds, leave_out, row_of
 
 
 class ChainProblem(NamedTuple):
@@ -58,144 +51,12 @@ class ChainProblem(NamedTuple):
     speed_ratio: float  # best accelerator time / CPU time of any block
 
 
-class ChainTable(NamedTuple):
-    """The ideals found so far. Row i describes one; (k+1)(l+1) values, flat index j (l+1) + c."""
-
-    blocks: np.ndarray  # uint64 (capacity, words)
-    key: np.ndarray  # uint64 (capacity, 2)
-    size: IntArray
-    next_of_size: IntArray
-    value: FloatArray  # (capacity, (k+1)(l+1))
-    origin: IntArray  # (capacity, (k+1)(l+1)): 2 * row of I' + (1 for a CPU stage)
-    slots: IntArray  # hash table of rows
-    first_of_size: IntArray  # (n+1,)
-    counters: np.ndarray  # int64: rows, row being expanded + 1, its size
-    stop: np.ndarray  # uint8 (1,): set from another thread
-
-
-def bytes_per_row(problem: ChainProblem) -> int:
-    """Return the size of one ideal in a table, its share of the hash table included."""
-    words = int(problem.descendants.shape[1])
-    states = (problem.num_accelerators + 1) * (problem.num_cpus + 1)
-    return 8 * words + 2 * 8 + 2 * 4 + 12 * states + 4 * 4
-
-
-def new_table(problem: ChainProblem, capacity: int) -> ChainTable:
-    """Return a table that holds the empty ideal and has room for `capacity` of them."""
-    n, words = problem.descendants.shape
-    states = (problem.num_accelerators + 1) * (problem.num_cpus + 1)
-    table = ChainTable(
-        blocks=np.zeros((capacity, words), np.uint64),
-        key=np.zeros((capacity, 2), np.uint64),
-        size=np.zeros(capacity, np.int32),
-        next_of_size=np.full(capacity, NO_STATE, np.int32),
-        value=np.full((capacity, states), np.inf),
-        origin=np.full((capacity, states), NO_STATE, np.int32),
-        slots=np.full(_slots_for(capacity), NO_STATE, np.int32),
-        first_of_size=np.full(n + 1, NO_STATE, np.int32),
-        counters=np.zeros(3, np.int64),
-        stop=np.zeros(1, np.uint8),
-    )
-    table.first_of_size[0] = 0
-    table.counters[0] = 1
-    table.value[0, 0] = 0.0
-    table.slots[0] = 0
-    return table
-
-
-def grown_table(table: ChainTable, capacity: int) -> ChainTable:
-    """Return the same table with room for `capacity` ideals."""
-    rows = int(table.counters[0])
-
-    def longer(array: np.ndarray, fill: float) -> np.ndarray:
-        result = np.full((capacity, *array.shape[1:]), fill, array.dtype)
-        result[:rows] = array[:rows]
-        return result
-
-    slots = np.full(_slots_for(capacity), NO_STATE, np.int32)
-    _rehash(slots, table.key, rows)
-    return table._replace(
-        blocks=longer(table.blocks, 0),
-        key=longer(table.key, 0),
-        size=longer(table.size, 0),
-        next_of_size=longer(table.next_of_size, NO_STATE),
-        value=longer(table.value, np.inf),
-        origin=longer(table.origin, NO_STATE),
-        slots=slots,
-    )
-
-
-def _slots_for(capacity: int) -> int:
-    """At most half of the slots are ever used, and their number is a power of two."""
-    return 1 << (2 * capacity - 1).bit_length()
-
-
-@njit(cache=True, nogil=True)
-def _rehash(slots, key, rows):
-    mask = np.uint64(slots.size - 1)
-    for row in range(rows):
-        s = key[row, 0] & mask
-        while slots[s] != NO_STATE:
-            s = (s + np.uint64(1)) & mask
-        slots[s] = row
-
-
-_DE_BRUIJN = 0x03F79D71B4CB0A89
-_BIT_OF_PRODUCT = np.zeros(64, np.int64)
-for _i in range(64):
-    _BIT_OF_PRODUCT[(((1 << _i) * _DE_BRUIJN) & (2**64 - 1)) >> 58] = _i
-
-
-@njit(cache=True, nogil=True)
-def _has(blocks, row, v):
-    """Whether the ideal in `row` holds block v."""
-    return (blocks[row, v >> 6] >> np.uint64(v & 63)) & np.uint64(1) != np.uint64(0)
-
-
-@njit(cache=True, nogil=True)
-def _leave_out(v, depth, problem, work, dead, dead_work):
-    """Put block v and all that depend on it out of reach of the stage at `depth`."""
-    added = 0.0
-    for w in range(dead.shape[1]):
-        fresh = problem.descendants[v, w] & ~dead[depth, w]
-        dead[depth, w] |= fresh
-        while fresh != np.uint64(0):
-            low = fresh & (~fresh + np.uint64(1))
-            fresh ^= low
-            added += work[(w << 6) + _BIT_OF_PRODUCT[(low * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]]
-    dead_work[depth] += added
-
-
-@njit(cache=True, nogil=True)
-def _row_of(table, key0, key1, size, max_rows):
-    """Return the row of an ideal, adding it when it is new; -1 when there is no room, -2 at the limit."""
-    mask = np.uint64(table.slots.size - 1)
-    s = key0 & mask
-    while table.slots[s] != NO_STATE:
-        row = table.slots[s]
-        if table.key[row, 0] == key0 and table.key[row, 1] == key1:
-            return row
-        s = (s + np.uint64(1)) & mask
-    row = np.int32(table.counters[0])
-    if row >= max_rows:
-        return np.int32(-2)
-    if row >= table.size.size:
-        return np.int32(-1)
-    table.slots[s] = row
-    table.key[row, 0] = key0
-    table.key[row, 1] = key1
-    table.size[row] = size
-    table.next_of_size[row] = table.first_of_size[size]
-    table.first_of_size[size] = row
-    table.counters[0] += 1
-    return row
-
-
 @njit(cache=True, nogil=True)
 def expand(problem, table, threshold, max_rows):
     """Grow stages from every ideal of `table`, smallest first, keeping chains of max-load <= `threshold`.
 
-    May be called again after FULL with a larger table: it takes up the ideal it left, whose work is idempotent.
+    An origin is 2 x the row of I', plus 1 for a stage on a CPU. May be called again after FULL with a larger table: it
+    takes up the ideal it left, whose work is idempotent.
     """
     n = problem.accelerator_ms.size
     k, num_cpus = problem.num_accelerators, problem.num_cpus
@@ -215,7 +76,7 @@ def expand(problem, table, threshold, max_rows):
     depending_work = np.zeros(n)
     for v in range(n):
         for u in range(n):
-            if _has(problem.descendants, v, u):
+            if holds(problem.descendants, v, u):
                 depending_work[v] += work[u]
     # room: accelerator work that the devices left over after each state can do within the threshold
     room = np.empty((k + 1) * width)
@@ -283,7 +144,7 @@ def expand(problem, table, threshold, max_rows):
             inside[:] = 0
             missing[:] = problem.num_predecessors
             for v in range(n):
-                if _has(table.blocks, row, v):
+                if holds(table.blocks, row, v):
                     for i in range(problem.successor_ptr[v], problem.successor_ptr[v + 1]):
                         missing[problem.successor_idx[i]] -= 1
                     for i in range(problem.net_ptr[v], problem.net_ptr[v + 1]):
@@ -301,7 +162,7 @@ def expand(problem, table, threshold, max_rows):
             head = -1
             num_cells = 0
             for v in range(n - 1, -1, -1):
-                if missing[v] == 0 and not _has(table.blocks, row, v):
+                if missing[v] == 0 and not holds(table.blocks, row, v):
                     cell_node[num_cells] = v
                     cell_next[num_cells] = head
                     head = num_cells
@@ -334,7 +195,7 @@ def expand(problem, table, threshold, max_rows):
                         if only_one_left or depending_work[v] > room_after + tolerance:
                             frame_cell[depth] = -1
                         else:
-                            _leave_out(v, depth, problem, work, dead, dead_work)
+                            leave_out(v, depth, problem.descendants, work, dead, dead_work)
                     continue
                 v = cell_node[cell]
                 frame_cell[depth] = cell_next[cell]
@@ -371,7 +232,7 @@ def expand(problem, table, threshold, max_rows):
                     if only_one_left or depending_work[v] > room_after + tolerance:
                         frame_cell[depth] = -1
                     else:
-                        _leave_out(v, depth, problem, work, dead, dead_work)
+                        leave_out(v, depth, problem.descendants, work, dead, dead_work)
                     continue
 
                 # Take v: its readers may become candidates, ahead of the candidates after v.
@@ -438,7 +299,7 @@ def expand(problem, table, threshold, max_rows):
                                 if accs_left + cpus_left == 0:
                                     continue
                             if target == NO_STATE:
-                                target = _row_of(table, key[d, 0], key[d, 1], size + d, max_rows)
+                                target = row_of(table, key[d, 0], key[d, 1], size + d, max_rows)
                                 if target < 0:
                                     return FULL if target == -1 else TOO_MANY
                                 if table.value[target].min() == np.inf:

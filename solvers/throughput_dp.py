@@ -17,19 +17,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.bounds import work_bound
-from solvers.chain_kernel import (
+from solvers.chain_kernel import ChainProblem, expand
+from solvers.contraction import Contraction, compressed_rows
+from solvers.deployment import Deployment
+from solvers.ideal_table import (
     FINISHED,
     FULL,
     STOPPED,
-    ChainProblem,
-    ChainTable,
+    IdealTable,
     bytes_per_row,
-    expand,
     grown_table,
     new_table,
+    words_for,
 )
-from solvers.contraction import Contraction, compressed_rows
-from solvers.deployment import Deployment
 
 FIRST_STEP, LARGEST_QUICK_STEP = 0.002, 0.01
 """Relative step of the first threshold above the lower bound, and the largest step after a quick run."""
@@ -78,8 +78,9 @@ class ChainSearch:
         self._problem = _chain_problem(contraction, deployment, contraction.edges)
         line = tuple((b, b + 1) for b in range(contraction.num_blocks - 1))
         self._line_problem = _chain_problem(contraction, deployment, line)
-        self._max_rows = max(1, max_bytes // bytes_per_row(self._problem))
-        self._table: ChainTable | None = None
+        self._num_states = (deployment.num_accelerators + 1) * (deployment.num_cpus + 1)
+        self._max_rows = max(1, max_bytes // bytes_per_row(n, self._num_states))
+        self._table: IdealTable | None = None
         self._stopped = threading.Event()
         self.phase = "lower bound"
         self.lower_bound_ms = work_bound(contraction, deployment)
@@ -123,9 +124,9 @@ class ChainSearch:
                 step = min(1.5 * step, LARGEST_QUICK_STEP) if is_quick else 2 * step
         return ChainAnswer(self.device_of_block, self.value_ms, self.lower_bound_ms, int(table.counters[0]))
 
-    def _expand(self, problem: ChainProblem, threshold: float) -> tuple[int, ChainTable]:
+    def _expand(self, problem: ChainProblem, threshold: float) -> tuple[int, IdealTable]:
         """Run the kernel, with a larger table whenever it asks for one."""
-        table = new_table(problem, min(FIRST_ROWS, self._max_rows))
+        table = new_table(problem.accelerator_ms.size, self._num_states, min(FIRST_ROWS, self._max_rows))
         while True:
             self._table = table
             if self._stopped.is_set():
@@ -135,7 +136,7 @@ class ChainSearch:
                 return outcome, table
             table = grown_table(table, min(2 * table.size.size, self._max_rows))
 
-    def _keep_best(self, table: ChainTable) -> bool:
+    def _keep_best(self, table: IdealTable) -> bool:
         """Take over the table's best complete chain if it is better than the one known; say whether it has any."""
         n = self._problem.accelerator_ms.size
         full = int(table.first_of_size[n])
@@ -163,8 +164,7 @@ def _chain_problem(
     for e, hyperedge in enumerate(contraction.hyperedges):
         for b in hyperedge.blocks:
             nets[b].append(e)
-    words = (n + 63) // 64
-    descendants = np.zeros((n, words), np.uint64)
+    descendants = np.zeros((n, words_for(n)), np.uint64)
     for b in range(n - 1, -1, -1):  # blocks are numbered in topological order
         descendants[b, b >> 6] |= np.uint64(1 << (b & 63))
         for successor in successors[b]:
@@ -202,7 +202,7 @@ def _threshold_that_allows_all(problem: ChainProblem) -> float:
     return max(on_one_accelerator, float(problem.cpu_ms.sum()), 1e-9)
 
 
-def _trace(table: ChainTable, row: int, state: int, deployment: Deployment, first_cpu: int) -> dict[int, int]:
+def _trace(table: IdealTable, row: int, state: int, deployment: Deployment, first_cpu: int) -> dict[int, int]:
     """Follow the origins of a complete chain and return the device of each block, first stages first.
 
     CPUs are numbered from `first_cpu`.

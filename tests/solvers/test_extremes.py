@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import chain_kernel, throughput_dp
+from solvers import chain_kernel, ideal_table, throughput_dp
 from solvers.bounds import why_infeasible, work_bound
-from solvers.chain_kernel import bytes_per_row
 from solvers.contraction import contract
 from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph, Edge, Node
+from solvers.ideal_table import bytes_per_row
 from solvers.milp import MilpRefusedError, run_highs
 from solvers.result import SolveStatus
 from solvers.solve import solve
@@ -141,7 +141,7 @@ def test_table_is_limited_in_bytes_and_a_plan_comes_with_its_bound() -> None:
     full = ChainSearch(contraction, deployment).run()
     small = ChainSearch(contraction, deployment, max_bytes=40 * 200)
     answer = small.run()
-    assert answer.num_ideals <= 40 * 200 // bytes_per_row(small._problem)
+    assert answer.num_ideals <= 40 * 200 // bytes_per_row(18, 4)
     assert answer.device_of_block is not None
     assert answer.lower_bound_ms <= full.value_ms <= answer.value_ms
 
@@ -198,8 +198,9 @@ def test_kernel_is_the_same_interpreted(monkeypatch: pytest.MonkeyPatch) -> None
     graph, deployment = random_dag(4, num_nodes=7), Deployment(2, 1, 9.0)
     contraction = contract(graph, Family.CHAIN, deployment)
     compiled = ChainSearch(contraction, deployment).run()
-    for name in ("_has", "_leave_out", "_row_of", "_rehash"):
+    for name in ("holds", "leave_out", "row_of"):
         monkeypatch.setattr(chain_kernel, name, getattr(chain_kernel, name).py_func)
+    monkeypatch.setattr(ideal_table, "_rehash", ideal_table._rehash.py_func)
     monkeypatch.setattr(throughput_dp, "expand", chain_kernel.expand.py_func)
     with np.errstate(over="ignore"):
         interpreted = ChainSearch(contraction, deployment).run()
