@@ -5,8 +5,10 @@ set S of blocks has
 
     load(S) = sum_{b in S} p_b + sum_e w_e [ e is cut by S ],
 
-where hyperedge e holds the blocks of one tensor's writer and readers. Equal hyperedges merge and those inside one
-block vanish, since neither changes any load.
+where hyperedge e holds the blocks of one tensor's writer and readers. A device whose blocks cut e receives the tensor
+if the writer is elsewhere and sends it otherwise. Hyperedges inside one block vanish, and equal ones merge, since
+neither changes any load: equal in their blocks where only the sum of a device's transfers counts (communication sum
+and overlapped), in their writer too where receiving and sending are told apart (full duplex).
 
 Which nodes share a block depends on the family (MODEL: a split assigns every node to one device):
 
@@ -16,10 +18,27 @@ Which nodes share a block depends on the family (MODEL: a split assigns every no
   of them share a stage. Conversely every chain of the contracted graph is one of the original graph. A class without
   forward member takes part through the mirror image of its backward edges (see `solvers.split.forward_edges`).
 
-Idle blocks join a neighbour. Let b take no time on any device (and run on all of them), let its memory not bind, and
-let {a, b} be a hyperedge at least as dear as all others of b together (or b be in one hyperedge only, with a in it).
-Then moving b to a's device never raises a load: the device b leaves and the device of a both stop paying for {a, b} and
-start paying for at most b's other hyperedges; no other device notices. For the chain family a must also be b's only
+Idle blocks join a neighbour. Let b take no time on any device (and run on all of them), let its bytes not bind, and let
+{a, b} be a hyperedge at least as dear as all others of b together (or b be in one hyperedge only, with a in it). Then
+moving b to a's device never raises a device's transfers: the device b leaves and the device of a both stop paying for
+{a, b} and start paying for at most b's other hyperedges; no other device notices. Compute stays as it is, so neither
+compute + transfers nor max(compute, transfers) rises on any device, nor either of them divided by a number of replicas.
+
+For full duplex neither what a device receives nor what it sends may rise. b may join a if the tensors {a, b} that a
+writes are together at least as dear as what b writes besides, and those that b writes at least as dear as what b reads
+besides. Then the device of a sends less by the former and more by at most what b writes besides; it receives less by
+the latter and more by at most what b reads besides. The device b leaves receives less by the former and more by at most
+what b writes besides (it may hold readers of that); it sends less by the latter and more by at most what b reads
+besides (it may hold the writer). Other devices neither gain nor lose an end of a hyperedge, and its writer stays off
+them. If b is in one hyperedge only, reads it, and a is in it, then no device starts to pay for it and its writer stays
+where it is. (With b as the writer of one with further readers, the device b leaves may go from sending to receiving.)
+
+Bytes do not bind without a memory limit or if everything fits on one accelerator. Where they may bind, and under a
+training schedule's memory or with replicas that exchange the gradients of their weights, only a block without any bytes
+is joined: it leaves every other stage's bytes as they are, and if it empties its device, no stage has more stages after
+it than before, so that none needs more memory.
+
+For the chain family a must also be b's only
 neighbour before it, or its only one behind it, so that the move leaves no device out of order. For the convex family
 no block is joined: mirrored backward edges bind chains but not convexity, and neighbours are told by both.
 
@@ -33,8 +52,8 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
+from solvers.deployment import Communication, Deployment
+from solvers.graph import DnnGraph, Node
 from solvers.split import Family, forward_edges
 
 FloatArray = npt.NDArray[np.float64]
@@ -43,10 +62,15 @@ IntArray = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Hyperedge:
-    """A tensor, or several with the same ends: sorted blocks and what one device pays when it is cut, in ms."""
+    """A tensor, or several with the same ends: sorted blocks and what one device pays when it is cut, in ms.
+
+    `writer` is the block that writes it; None when tensors of several writers are merged, which never happens under
+    full duplex.
+    """
 
     blocks: tuple[int, ...]
     weight_ms: float
+    writer: int | None
 
 
 @dataclass(frozen=True)
@@ -103,10 +127,6 @@ def contract(graph: DnnGraph, family: Family, deployment: Deployment, *, join_id
         order = sorted(draft.members, key=first.__getitem__)
     number = {b: i for i, b in enumerate(order)}
 
-    weights: dict[tuple[int, ...], float] = defaultdict(float)
-    for blocks, weight in zip(draft.net_blocks, draft.net_weight, strict=True):
-        if len(blocks) > 1:
-            weights[tuple(sorted(number[b] for b in blocks))] += weight
     nodes = [[graph.node_by_id[v] for v in draft.members[b]] for b in order]
     return Contraction(
         members=tuple(tuple(draft.members[b]) for b in order),
@@ -121,7 +141,7 @@ def contract(graph: DnnGraph, family: Family, deployment: Deployment, *, join_id
         cpu_ms=np.array([sum(node.cpu_ms for node in block) for block in nodes]),
         memory_bytes=np.array([sum(node.memory_bytes for node in block) for block in nodes]),
         edges=tuple(sorted((number[a], number[b]) for a, b in quotient.edges)),
-        hyperedges=tuple(Hyperedge(ends, w) for ends, w in sorted(weights.items())),
+        hyperedges=draft.hyperedges(number, keep_writers=deployment.communication is Communication.FULL_DUPLEX),
     )
 
 
@@ -140,6 +160,7 @@ class _Draft:
                 self.behind[block_of[u]].add(block_of[v])
                 self.ahead[block_of[v]].add(block_of[u])
         self.net_blocks: list[set[int]] = []
+        self.net_writer: list[int] = []
         self.net_weight: list[float] = []
         self.nets_of: dict[int, set[int]] = {b: set() for b in self.members}
         for node in graph.nodes:
@@ -148,49 +169,86 @@ class _Draft:
                 for b in ends:
                     self.nets_of[b].add(len(self.net_blocks))
                 self.net_blocks.append(ends)
+                self.net_writer.append(block_of[node.id])
                 self.net_weight.append(node.transfer_ms)
+
+    def hyperedges(self, number: dict[int, int], *, keep_writers: bool) -> tuple[Hyperedge, ...]:
+        """Return the hyperedges of more than one block, equal ones merged; `number` renames the blocks."""
+        weights: dict[tuple[int, ...], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+        for blocks, writer, weight in zip(self.net_blocks, self.net_writer, self.net_weight, strict=True):
+            if len(blocks) > 1:
+                weights[tuple(sorted(number[b] for b in blocks))][number[writer]] += weight
+        merged: list[Hyperedge] = []
+        for ends, of_writer in sorted(weights.items()):
+            if keep_writers or len(of_writer) == 1:
+                merged.extend(Hyperedge(ends, weight, writer) for writer, weight in sorted(of_writer.items()))
+            else:
+                merged.append(Hyperedge(ends, sum(of_writer.values()), None))
+        return tuple(merged)
 
     def join_idle_blocks(self, family: Family, deployment: Deployment) -> None:
         """Join every idle block that may join a neighbour, until none is left."""
         total_bytes = sum(node.memory_bytes for node in self.graph.nodes)
-        memory_binds = deployment.memory_bytes is not None and total_bytes > deployment.memory_bytes
+        is_limited = deployment.memory_bytes is not None
+        memory_binds = is_limited and total_bytes > (deployment.memory_bytes or 0.0)
+        all_bytes_bind = (is_limited and deployment.training_memory is not None) or (
+            deployment.replication is not None and self.graph.is_training
+        )
+
+        def binds(node: Node) -> bool:
+            if all_bytes_bind and (node.parameter_bytes or node.activation_bytes):
+                return True
+            return (memory_binds or all_bytes_bind) and node.memory_bytes > 0
+
         waiting = sorted(self.members, reverse=True)
         while waiting:
             b = waiting.pop()
-            if b not in self.members or not self._is_idle(b, memory_binds):
+            if b not in self.members or not self._is_idle(b) or any(map(binds, self._nodes(b))):
                 continue
-            a = self._host_of(b, family)
+            a = self._host_of(b, family, deployment.communication)
             if a is not None:
                 waiting.extend(sorted(({a} | self.ahead[b] | self.behind[b]) - {b}, reverse=True))
                 self._join(b, a)
 
-    def _is_idle(self, b: int, memory_binds: bool) -> bool:
-        nodes = [self.graph.node_by_id[v] for v in self.members[b]]
+    def _nodes(self, b: int) -> list[Node]:
+        return [self.graph.node_by_id[v] for v in self.members[b]]
+
+    def _is_idle(self, b: int) -> bool:
         return all(
-            node.accelerator_ms == 0
-            and node.cpu_ms == 0
-            and node.runs_on_accelerator
-            and not (memory_binds and node.memory_bytes > 0)
-            for node in nodes
+            node.accelerator_ms == 0 and node.cpu_ms == 0 and node.runs_on_accelerator for node in self._nodes(b)
         )
 
-    def _host_of(self, b: int, family: Family) -> int | None:
+    def _host_of(self, b: int, family: Family, communication: Communication) -> int | None:
         """Return the block that idle block b may join, None if there is none."""
         if family is Family.FREE:
             candidates = sorted({a for e in self.nets_of[b] for a in self.net_blocks[e]} - {b})
         else:
             candidates = sorted(a for side in (self.ahead[b], self.behind[b]) if len(side) == 1 for a in side)
-        total = sum(self.net_weight[e] for e in self.nets_of[b])
-        for a in candidates:
-            shared = [e for e in self.nets_of[b] if a in self.net_blocks[e]]
-            if len(self.nets_of[b]) <= 1:
-                if shared or not self.nets_of[b]:
-                    return a
-                continue
-            own = sum(self.net_weight[e] for e in shared if len(self.net_blocks[e]) == 2)
-            if own >= total - own:
-                return a
-        return None
+        may_join = self._may_join_full_duplex if communication is Communication.FULL_DUPLEX else self._may_join
+        return next((a for a in candidates if may_join(b, a)), None)
+
+    def _may_join(self, b: int, a: int) -> bool:
+        """Whether the tensors of idle block b alone show that moving it to a raises no device's transfers."""
+        nets = self.nets_of[b]
+        if len(nets) <= 1:
+            return all(a in self.net_blocks[e] for e in nets)
+        own = sum(self.net_weight[e] for e in nets if self.net_blocks[e] == {a, b})
+        return own >= sum(self.net_weight[e] for e in nets) - own
+
+    def _may_join_full_duplex(self, b: int, a: int) -> bool:
+        """The same where neither what a device receives nor what it sends may rise."""
+        nets = self.nets_of[b]
+        if len(nets) <= 1 and all(a in self.net_blocks[e] and self.net_writer[e] != b for e in nets):
+            return True
+
+        def weight(is_own: bool, is_written_by_b: bool) -> float:
+            return sum(
+                self.net_weight[e]
+                for e in nets
+                if (self.net_blocks[e] == {a, b}) == is_own and (self.net_writer[e] == b) == is_written_by_b
+            )
+
+        return all(weight(True, not written) >= weight(False, written) for written in (False, True))
 
     def _join(self, b: int, a: int) -> None:
         """Make b part of a."""
@@ -204,6 +262,8 @@ class _Draft:
         for e in self.nets_of.pop(b):
             self.net_blocks[e].discard(b)
             self.net_blocks[e].add(a)
+            if self.net_writer[e] == b:
+                self.net_writer[e] = a
             self.nets_of[a].add(e)
         for e in list(self.nets_of[a]):
             if len(self.net_blocks[e]) == 1:

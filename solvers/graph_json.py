@@ -74,9 +74,13 @@ def parse_graph(text: str | bytes, name: str = "") -> tuple[DnnGraph, Deployment
 
 
 def parse_split(text: str | bytes) -> Split:
-    """Return the split in a JSON text; loads in it are ignored, since the evaluator computes them afresh."""
+    """Return the split in a JSON text; loads in it are ignored, since the evaluator computes them afresh.
+
+    An entry of `fpgas` may say in `replicas` how many accelerators run it; absent means one.
+    """
     document = _parse_object(text, "split", SplitError)
     devices: list[tuple[frozenset[int], ...]] = []
+    replicas: list[int] = []
     for field in ("fpgas", "cpus"):
         raw_devices = document.get(field, [] if field == "cpus" else None)
         if not isinstance(raw_devices, list):
@@ -91,8 +95,15 @@ def parse_split(text: str | bytes) -> Split:
             if len(set(ids)) < len(ids):
                 raise SplitError(f"{field}[{i}]: a node is listed twice; keep one.")
             parsed.append(frozenset(int(v) for v in ids))
+            count = raw.get("replicas", 1)
+            most = MAX_DEVICES if field == "fpgas" else 1
+            if not _is_integer(count) or not 1 <= count <= most:
+                allowed = f"a whole number from 1 to {most}" if most > 1 else "left out or 1; CPUs are not replicated"
+                raise SplitError(f"{field}[{i}]: 'replicas' is {_short(count)}; it must be {allowed}.")
+            if field == "fpgas":
+                replicas.append(int(count))
         devices.append(tuple(parsed))
-    return Split(devices[0], devices[1])
+    return Split(devices[0], devices[1], tuple(replicas))
 
 
 def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
@@ -146,7 +157,11 @@ def split_document(
 ) -> dict[str, Any]:
     """Return the JSON object of a split; `loads_ms` per device and `totals` such as maxLoad where they are known."""
     entries = [
-        {"load": loads_ms[d] if d < len(loads_ms) else -1, "nodes": sorted(members)}
+        {
+            "load": loads_ms[d] if d < len(loads_ms) else -1,
+            "nodes": sorted(members),
+            **({"replicas": split.num_replicas(d)} if split.num_replicas(d) > 1 else {}),
+        }
         for d, members in enumerate(split.devices)
     ]
     k = len(split.accelerators)

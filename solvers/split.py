@@ -14,7 +14,7 @@ from enum import StrEnum
 
 import networkx as nx
 
-from solvers.deployment import Deployment
+from solvers.deployment import MAX_DEVICES, Deployment
 from solvers.errors import SplitError
 from solvers.graph import DnnGraph
 
@@ -32,12 +32,30 @@ class Split:
     """The node ids on each accelerator and on each CPU; devices may be empty.
 
     `replicas` says how many accelerators run each entry of `accelerators`, taking turns at the samples; an empty tuple
-    means one each. An entry that runs on r accelerators takes up r of the deployment's.
+    means one each, and is what a tuple of ones becomes, so that equal splits are equal. An entry with nodes that runs
+    on r accelerators takes up r of the deployment's, an empty one is a single idle accelerator. Devices are numbered
+    by entry: entry i is device i, and the CPUs follow. Raises SplitError for replicas that do not fit the entries.
     """
 
     accelerators: tuple[frozenset[int], ...]
     cpus: tuple[frozenset[int], ...] = ()
     replicas: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.replicas:
+            return
+        if len(self.replicas) != len(self.accelerators):
+            raise SplitError(
+                f"The split has {len(self.replicas)} numbers of replicas for {len(self.accelerators)} accelerator "
+                "entries; give one for each."
+            )
+        for d, count in enumerate(self.replicas):
+            if not 1 <= count <= MAX_DEVICES:
+                raise SplitError(
+                    f"Accelerator entry {d + 1} has {count} replicas; give a number from 1 to {MAX_DEVICES}."
+                )
+        counts = tuple(count if members else 1 for count, members in zip(self.replicas, self.accelerators, strict=True))
+        object.__setattr__(self, "replicas", counts if any(count > 1 for count in counts) else ())
 
     @classmethod
     def from_device_of(cls, device_of: Mapping[int, int], deployment: Deployment) -> "Split":
@@ -53,12 +71,25 @@ class Split:
         """Node ids per device, accelerators first."""
         return self.accelerators + self.cpus
 
-    def on(self, deployment: Deployment) -> "Split":
-        """Return this split with a device for each of the deployment's: idle ones added, or idle last ones dropped.
+    @property
+    def num_accelerators_used(self) -> int:
+        """Accelerators that the entries with nodes take up, replicas included."""
+        return sum(self.num_replicas(d) for d, members in enumerate(self.accelerators) if members)
 
-        A device that holds nodes is never dropped, so a split that needs more devices than there are stays too large.
+    def num_replicas(self, device: int) -> int:
+        """Number of accelerators that take turns as this device; 1 for a CPU."""
+        return self.replicas[device] if device < len(self.replicas) else 1
+
+    def on(self, deployment: Deployment) -> "Split":
+        """Return this split with an entry for each idle device of the deployment: some added, or last ones dropped.
+
+        An entry that holds nodes is never dropped, so a split that needs more devices than there are stays too large.
+        With replicas there are fewer entries than accelerators.
         """
-        return Split(_resized(self.accelerators, deployment.num_accelerators), _resized(self.cpus, deployment.num_cpus))
+        extra = self.num_accelerators_used - sum(map(bool, self.accelerators))
+        accelerators = _resized(self.accelerators, deployment.num_accelerators - extra)
+        replicas = tuple(self.num_replicas(d) if members else 1 for d, members in enumerate(accelerators))
+        return Split(accelerators, _resized(self.cpus, deployment.num_cpus), replicas)
 
     def device_of(self) -> dict[int, int]:
         """Device number of each node in this split, its own accelerators first."""
@@ -105,7 +136,7 @@ def complete_split(graph: DnnGraph, split: Split) -> Split:
     for v, d in device_of.items():
         completed[d].add(v)
     k = len(split.accelerators)
-    return Split(tuple(map(frozenset, completed[:k])), tuple(map(frozenset, completed[k:])))
+    return Split(tuple(map(frozenset, completed[:k])), tuple(map(frozenset, completed[k:])), split.replicas)
 
 
 def check_split(
@@ -119,12 +150,18 @@ def check_split(
     if complete_split(graph, split) != split:
         raise SplitError("The split does not place every node; complete it first.")
     violations: list[Violation] = []
+    extra = split.num_accelerators_used - sum(map(bool, split.accelerators))
     for kind, used, available in (
-        ("accelerators", _last_used(split.accelerators), deployment.num_accelerators),
+        ("accelerators", _last_used(split.accelerators) + extra, deployment.num_accelerators),
         ("CPUs", _last_used(split.cpus), deployment.num_cpus),
     ):
         if used > available:
             violations.append(Violation("device count", f"The split uses {used} {kind}; {available} are available."))
+    most = 1 if deployment.replication is None else deployment.replication.max_replicas
+    for d, count in enumerate(split.replicas):
+        if count > most:
+            allowed = "stages are not replicated here" if most == 1 else f"up to {most} are allowed"
+            violations.append(Violation("replicas", f"Accelerator {d + 1} has {count} replicas; {allowed}.", d))
     for d, members in enumerate(split.accelerators):
         for v in sorted(members):
             if not graph.node_by_id[v].runs_on_accelerator:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import pulp
 
-from solvers.contraction import Contraction, Hyperedge
+from solvers.contraction import Contraction
 from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -175,7 +175,7 @@ def _capped(contraction: Contraction, deployment: Deployment, most_ms: float) ->
         accelerator_ms=np.where(cpu_only, np.inf, np.minimum(contraction.accelerator_ms, most_ms)),
         cpu_ms=np.minimum(contraction.cpu_ms, most_ms),
         memory_bytes=contraction.memory_bytes if memory is None else np.minimum(contraction.memory_bytes, 2 * memory),
-        hyperedges=tuple(Hyperedge(h.blocks, min(h.weight_ms, most_ms)) for h in contraction.hyperedges),
+        hyperedges=tuple(replace(h, weight_ms=min(h.weight_ms, most_ms)) for h in contraction.hyperedges),
     )
 
 

@@ -192,13 +192,15 @@ def small_graphs(
     backward: bool | None = None,
     unsupported: bool = True,
     zero_times: bool = True,
+    idle_nodes: bool = False,
 ) -> tuple[DnnGraph, Deployment]:
     """Draw (graph, deployment), with at least one device; it may be infeasible when memory or support is limited.
 
     `max_nodes` counts forward nodes; a training graph has up to as many backward nodes again. `backward` says
     whether it is a training graph; None draws it. Of the backward nodes most share the class of a forward twin,
     a few share one with each other only, a few have none. `colocation` ties some forward nodes together;
-    `unsupported` makes some nodes run on CPUs only; `zero_times` allows nodes and transfers of 0 ms.
+    `unsupported` makes some nodes run on CPUs only; `zero_times` allows nodes and transfers of 0 ms, `idle_nodes` asks
+    for nodes that take no time on any device.
     """
     times = st.integers(0 if zero_times else 1, 8).map(lambda halves: halves / 2)
     sizes = st.integers(0, 4).map(float)
@@ -206,10 +208,11 @@ def small_graphs(
     classes = st.none() | st.integers(1, 3) if colocation else st.none()
 
     def node(v: int) -> Node:
+        is_idle = idle_nodes and draw(st.booleans())
         return Node(
             v,
-            accelerator_ms=draw(times),
-            cpu_ms=draw(times),
+            accelerator_ms=0.0 if is_idle else draw(times),
+            cpu_ms=0.0 if is_idle else draw(times),
             memory_bytes=draw(sizes),
             transfer_ms=draw(times),
             runs_on_accelerator=not (unsupported and draw(st.integers(0, 9)) == 0),

@@ -254,6 +254,14 @@ def test_splits_round_trip(case: tuple[DnnGraph, Deployment], seed: int) -> None
     assert [entry["load"] for entry in document["fpgas"] + document["cpus"]] == list(loads_ms)
 
 
+def test_replicas_are_written_only_where_there_are_several() -> None:
+    split = Split((frozenset({1}), frozenset({2})), (frozenset({3}),), (1, 3))
+    document = split_document(split)
+    assert [entry.get("replicas") for entry in document["fpgas"] + document["cpus"]] == [None, 3, None]
+    assert parse_split(json.dumps(document)) == split
+    assert parse_split('{"fpgas": [{"nodes": [1], "replicas": 2.0}]}').replicas == (2,)
+
+
 def test_a_split_may_leave_out_loads_and_cpus_but_not_accelerators() -> None:
     assert parse_split('{"fpgas": [{"nodes": [1, 2.0]}]}') == Split((frozenset({1, 2}),))
     assert "no list 'fpgas'" in refusal(parse_split, '{"cpus": []}', SplitError)
@@ -397,6 +405,18 @@ MALFORMED_SPLITS: dict[str, tuple[str | bytes, str]] = {
     "list": ("[]", "The split is a list; it must be an object with named fields."),
     "nested": ("[" * 100_000, "The split is nested too deeply to be a split; give a JSON object."),
     "a graph": (json.dumps(GRAPH), "The split has no list 'fpgas'; give one entry with 'nodes' per device."),
+    "no replicas": (
+        '{"fpgas": [{"nodes": [1], "replicas": 0}]}',
+        "fpgas[0]: 'replicas' is 0; it must be a whole number",
+    ),
+    "half a replica": (
+        '{"fpgas": [{"nodes": [1], "replicas": 1.5}]}',
+        "fpgas[0]: 'replicas' is 1.5; it must be a whole",
+    ),
+    "replicated CPU": (
+        '{"fpgas": [], "cpus": [{"nodes": [1], "replicas": 2}]}',
+        "cpus[0]: 'replicas' is 2; it must be",
+    ),
     "cpus are no list": (changed(SPLIT, "cpus", 1), "The split has no list 'cpus'; give one entry"),
     "device is a list": (changed(SPLIT, "fpgas.1", [1]), "fpgas[1]: 'nodes' must be a list of node ids."),
     "no nodes": (changed(SPLIT, "cpus.0.nodes", ...), "cpus[0]: 'nodes' must be a list of node ids."),

@@ -1,6 +1,7 @@
 """Tests of splits: completion, rules, families, the order of a pipeline."""
 
 import itertools
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.costs import split_costs
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, Replication
 from solvers.errors import SplitError
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.split import Family, Split, check_split, complete_split, forward_edges, pipeline_order
@@ -229,3 +230,44 @@ def test_an_incomplete_split_is_completed_before_it_is_checked() -> None:
 def test_a_split_with_more_devices_than_any_deployment_is_judged_not_refused() -> None:
     many = split_of({1, 2}, *[set() for _ in range(2000)])
     assert complete_split(chain((1, 1)), many) == many
+
+
+def test_replicas_take_up_accelerators() -> None:
+    graph = chain((1, 1, 1))
+    split = Split((frozenset({1, 2}), frozenset({3})), (), (3, 1))
+    assert (split.num_accelerators_used, split.num_replicas(0), split.num_replicas(1)) == (4, 3, 1)
+    on_four = Deployment(4, replication=Replication(3))
+    assert rules(graph, on_four, split) == set()
+    assert rules(graph, replace(on_four, num_accelerators=3), split) == {"device count"}
+    assert rules(graph, replace(on_four, replication=Replication(2)), split) == {"replicas"}
+    assert rules(graph, replace(on_four, replication=None), split) == {"replicas"}
+
+
+def test_a_replicated_split_has_an_entry_for_each_idle_accelerator() -> None:
+    split = Split((frozenset({1, 2}), frozenset(), frozenset()), (frozenset({3}),), (3, 1, 1))
+    on_five = split.on(Deployment(5, 2))
+    assert on_five.accelerators == (frozenset({1, 2}), frozenset(), frozenset())
+    assert on_five.replicas == (3, 1, 1)
+    assert on_five.cpus == (frozenset({3}), frozenset())
+    on_three = split.on(Deployment(3, 1))
+    assert (on_three.accelerators, on_three.replicas) == ((frozenset({1, 2}),), (3,))
+    assert on_three.device_of() == {1: 0, 2: 0, 3: 1}
+    assert [on_three.num_replicas(d) for d in range(2)] == [3, 1]
+    assert split.on(Deployment(2)).num_accelerators_used == 3
+
+
+def test_single_replicas_are_as_good_as_none() -> None:
+    assert Split((frozenset({1}),), (), (1,)) == Split((frozenset({1}),))
+    assert Split((frozenset({1}), frozenset()), (), (1, 4)) == Split((frozenset({1}), frozenset()))
+    graph = chain((1, 1))
+    whole = Split((frozenset({1, 2}),), (), (2,))
+    assert complete_split(graph, whole) == whole
+
+
+@pytest.mark.parametrize(
+    ("replicas", "message"),
+    [((2, 2), "2 numbers of replicas for 1 accelerator entries"), ((0,), "Accelerator entry 1 has 0 replicas; give")],
+)
+def test_replicas_that_fit_no_entry_are_refused(replicas: tuple[int, ...], message: str) -> None:
+    with pytest.raises(SplitError, match=message):
+        Split((frozenset({1}),), (), replicas)
