@@ -227,8 +227,8 @@ def _device_documents(costs: SplitCosts, deployment: Deployment) -> list[dict[st
             "compute_ms": device.compute_ms,
             "in_ms": device.receive_ms,
             "out_ms": device.send_ms,
-            "forward_ms": device.forward.total_ms,
-            "backward_ms": device.backward.total_ms,
+            "forward_ms": device.forward_ms,
+            "backward_ms": device.backward_ms,
             "memory_bytes": device.memory_bytes,
             "capacity_bytes": deployment.capacity_bytes(device.device),
         }

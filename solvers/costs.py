@@ -6,11 +6,20 @@ however many of its nodes read it, and once if any reader of its own u is elsewh
     load(accelerator, S) = sum_{v in S} p_v + sum_u c_u [ {u} + readers(u) is cut by S ]
     load(cpu, S)         = sum_{v in S} q_v
 
-(Tarnawski et al., NeurIPS 2020, section 3.) Every solver's answer is judged here, so nothing in this module is
-shared with a solver or tuned for speed.
+(Tarnawski et al., NeurIPS 2020, section 3.) The second sum is in + out: what is received and what is sent. Devices that
+overlap transfers with compute take max(compute, in + out) instead, full-duplex ones compute + max(in, out)
+(`solvers.deployment.Communication`). Every solver's answer is judged here, so nothing in this module is shared with a
+solver or tuned for speed.
 
 In training a transfer belongs to a pass: sending belongs to the pass of the sender, receiving to the forward pass
-if a forward node on the device reads the tensor and to the backward pass otherwise.
+if a forward node on the device reads the tensor and to the backward pass otherwise. The GPipe time combines compute, in
+and out within each pass, since the passes are apart in time; max-load combines the totals of both passes, since a
+device that runs them in turn overlaps the transfers of one with the compute of the other.
+
+An entry of the split that r accelerators run by turns takes 1/r of its time per sample, and in training the all-reduce
+of its gradients besides (`solvers.memory.sync_ms`), which counts with the backward pass. The latency of one sample is
+that of one sample alone: it is received, computed and sent in this order whatever overlaps in a pipeline, and by one
+accelerator.
 """
 
 from dataclasses import dataclass
@@ -18,9 +27,10 @@ from enum import StrEnum
 
 import networkx as nx
 
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph
-from solvers.split import Split
+from solvers.memory import sync_bandwidth, sync_ms, weight_bytes
+from solvers.split import Split, device_memory_bytes
 
 
 class Objective(StrEnum):
@@ -39,25 +49,45 @@ class PassCosts:
     receive_ms: float = 0.0
     send_ms: float = 0.0
 
-    @property
-    def total_ms(self) -> float:
-        """Compute and transfers together, since they do not overlap."""
+    def total_ms(self, communication: Communication) -> float:
+        """Compute and transfers together, as far as they do not overlap."""
+        if communication is Communication.OVERLAPPED:
+            return max(self.compute_ms, self.receive_ms + self.send_ms)
+        if communication is Communication.FULL_DUPLEX:
+            return self.compute_ms + max(self.receive_ms, self.send_ms)
         return self.compute_ms + self.receive_ms + self.send_ms
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCosts:
-    """What one device does per sample and what it holds."""
+    """What one device does per sample and what it holds; with `replicas`, what each of its accelerators holds.
+
+    Compute and transfers are those of a sample, whichever replica it meets; `sync_ms` is the all-reduce among replicas.
+    """
 
     device: int
     forward: PassCosts
     backward: PassCosts
     memory_bytes: float
+    communication: Communication = Communication.SUM
+    replicas: int = 1
+    sync_ms: float = 0.0
 
     @property
     def load_ms(self) -> float:
-        """Compute plus transfer time per sample."""
-        return self.forward.total_ms + self.backward.total_ms
+        """Time per sample: compute and transfers of both passes combined, shared by the replicas, and their sync."""
+        both = PassCosts(self.compute_ms, self.receive_ms, self.send_ms)
+        return both.total_ms(self.communication) / self.replicas + self.sync_ms
+
+    @property
+    def forward_ms(self) -> float:
+        """Time per sample of the forward pass alone, transfers included."""
+        return self.forward.total_ms(self.communication) / self.replicas
+
+    @property
+    def backward_ms(self) -> float:
+        """Time per sample of the backward pass alone, transfers and the sync of replicas included."""
+        return self.backward.total_ms(self.communication) / self.replicas + self.sync_ms
 
     @property
     def compute_ms(self) -> float:
@@ -101,8 +131,8 @@ class SplitCosts:
     @property
     def gpipe_ms(self) -> float:
         """max_i FW_i + max_i BW_i: the time per micro-batch of a GPipe schedule."""
-        return max((d.forward.total_ms for d in self.devices), default=0.0) + max(
-            (d.backward.total_ms for d in self.devices), default=0.0
+        return max((d.forward_ms for d in self.devices), default=0.0) + max(
+            (d.backward_ms for d in self.devices), default=0.0
         )
 
     @property
@@ -114,7 +144,8 @@ class SplitCosts:
 def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitCosts:
     """Return the costs per device and per cut tensor of a complete split.
 
-    A split that lists fewer devices than `deployment` leaves the others idle.
+    A split that lists fewer devices than `deployment` leaves the others idle. Raises DeploymentError where replicas
+    exchange gradients over a bandwidth that nothing tells.
 
     >>> from solvers.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
@@ -149,14 +180,22 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
         key = (d, is_backward)
         return PassCosts(compute.get(key, 0.0), receive.get(key, 0.0), send.get(key, 0.0))
 
+    def sync_of_replicas_ms(d: int) -> float:
+        weights = sum(weight_bytes(graph)[v] for v in padded.devices[d]) if padded.num_replicas(d) > 1 else 0.0
+        return sync_ms(weights, padded.num_replicas(d), sync_bandwidth(graph, deployment)) if weights else 0.0
+
+    memory_bytes = device_memory_bytes(graph, deployment, padded)
     devices = tuple(
         DeviceCosts(
-            d,
-            pass_costs(d, False),
-            pass_costs(d, True),
-            sum(graph.node_by_id[v].memory_bytes for v in members),
+            device=d,
+            forward=pass_costs(d, False),
+            backward=pass_costs(d, True),
+            memory_bytes=memory_bytes[d],
+            communication=deployment.communication,
+            replicas=padded.num_replicas(d),
+            sync_ms=sync_of_replicas_ms(d),
         )
-        for d, members in enumerate(padded.devices)
+        for d in range(len(padded.devices))
     )
     return SplitCosts(devices, tuple(sorted(cut_tensors, key=lambda t: (-t.transfer_ms, t.source))))
 
@@ -186,7 +225,8 @@ def single_sample_latency(graph: DnnGraph, deployment: Deployment, split: Split)
     finish: dict[tuple[str, int], float] = {}
     for kind, i in nx.topological_sort(tasks):
         start = max((finish[t] for t in tasks.predecessors((kind, i))), default=0.0)
-        duration = graph.node_by_id[i].cpu_ms if kind == "node" else costs.devices[i].load_ms
+        block = costs.devices[i] if kind == "block" else None
+        duration = graph.node_by_id[i].cpu_ms if block is None else block.compute_ms + block.receive_ms + block.send_ms
         finish[kind, i] = start + duration
     return max(finish.values())
 

@@ -53,9 +53,9 @@ class TrainingMemory:
     pipedream      f = a + 1          w = a + 1
     pipedream-2bw  f = a + 1          w = 2
 
-    and takes state + (w - 1) weights + f activations bytes, where `weights` are the nodes' parameter bytes and `state`
-    is the weights with their gradients and optimiser state: `state_factor` times the weights, or, where that is None,
-    what the nodes' memory holds beyond the activations of one micro-batch.
+    and takes state + (w - 1) weights + f activations bytes, where `state` is the weights with their gradients and
+    optimiser state: `state_factor` times the weights, or, where that is None, what the nodes' memory holds beyond the
+    activations of one micro-batch. `solvers.memory` says which nodes' bytes count as what.
     """
 
     schedule: InFlight

@@ -8,7 +8,7 @@ free     any assignment.
 Contiguity is asked of the forward part only: a backward node goes where its colocation class goes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,6 +17,7 @@ import networkx as nx
 from solvers.deployment import MAX_DEVICES, Deployment
 from solvers.errors import SplitError
 from solvers.graph import DnnGraph
+from solvers.memory import is_scheduled, training_bytes
 
 
 class Family(StrEnum):
@@ -157,6 +158,18 @@ def check_split(
     ):
         if used > available:
             violations.append(Violation("device count", f"The split uses {used} {kind}; {available} are available."))
+    scheduled = is_scheduled(graph, deployment)
+    if scheduled and memory_order(graph, split) is None:
+        violations.append(
+            Violation("schedule", "The devices do not form a pipeline, for which the schedule's memory is defined.")
+        )
+    if scheduled and split.replicas:
+        violations.append(
+            Violation(
+                "schedule", "The schedule's memory is not defined for replicas; give every stage one accelerator."
+            )
+        )
+    memory_bytes = device_memory_bytes(graph, deployment, split)
     most = 1 if deployment.replication is None else deployment.replication.max_replicas
     for d, count in enumerate(split.replicas):
         if count > most:
@@ -172,15 +185,15 @@ def check_split(
                         d,
                     )
                 )
-        used_bytes = sum(graph.node_by_id[v].memory_bytes for v in members)
+        used_bytes = memory_bytes[d]
         capacity = deployment.memory_bytes
         if capacity is not None and used_bytes > deployment.memory_limit_bytes:
-            short_gib = (used_bytes - capacity) / 2**30
+            short, held, size = (f"{b / 2**30:.3g} GiB" for b in (used_bytes - capacity, used_bytes, capacity))
+            what = " with the micro-batches in flight" if scheduled else ""
             violations.append(
                 Violation(
                     "memory",
-                    f"Accelerator {d + 1} is short by {short_gib:.3g} GiB: it holds {used_bytes / 2**30:.3g} GiB, "
-                    f"its capacity is {capacity / 2**30:.3g} GiB.",
+                    f"Accelerator {d + 1} is short by {short}: it holds {held}{what}, its capacity is {size}.",
                     d,
                 )
             )
@@ -217,17 +230,52 @@ def pipeline_order(graph: DnnGraph, split: Split) -> tuple[int, ...] | None:
     chain family asks. Devices without a forward node come as late as such ties allow.
     """
     device_of = split.device_of()
-    quotient: nx.DiGraph[int] = nx.DiGraph()
     has_forward = {device_of[node.id] for node in graph.nodes if not node.is_backward}
-    for d, members in enumerate(split.devices):
-        if members:
-            quotient.add_node(d)
+    return _order_of_devices(graph, split, lambda d: (d not in has_forward, d))
+
+
+def memory_order(graph: DnnGraph, split: Split) -> tuple[int, ...] | None:
+    """Return the non-empty devices in the pipeline order that counts for a schedule's memory; None when it is cyclic.
+
+    Step by step the CPUs that may come next, then the accelerator with the lowest number that may. No order serves the
+    accelerators better, up to their numbering: (a) A CPU that comes earlier puts no more stages after an accelerator,
+    and with the accelerators' own order given, a CPU comes right after the last accelerator that must precede it,
+    directly or through other CPUs, which is as early as can be. (b) Any order of the accelerators that data flow
+    allows is this one's once they are numbered by it: when the first i of it are placed, so are all CPUs that wait for
+    these alone, and the next one waits for nothing else. Which is fair to ask, since accelerators are identical.
+    """
+    k = len(split.accelerators)
+    return _order_of_devices(graph, split, lambda d: (d < k, d))
+
+
+def device_memory_bytes(graph: DnnGraph, deployment: Deployment, split: Split) -> tuple[float, ...]:
+    """Return the bytes on each device of a complete split; a replicated entry's are those of each of its accelerators.
+
+    Under a training schedule a device's memory depends on the stages after it, in `memory_order`. Where the schedule's
+    memory is not defined (`solvers.memory.why_static`, or a split that is no pipeline) it is the sizes of the nodes.
+    """
+    static = tuple(sum(graph.node_by_id[v].memory_bytes for v in members) for members in split.devices)
+    memory = deployment.training_memory
+    order = memory_order(graph, split) if is_scheduled(graph, deployment) else None
+    if memory is None or order is None:
+        return static
+    held = dict(enumerate(static))
+    for place, d in enumerate(order):
+        held[d] = training_bytes(graph, memory, split.devices[d]).on_stage(memory, len(order) - 1 - place)
+    return tuple(held.values())
+
+
+def _order_of_devices(graph: DnnGraph, split: Split, key: Callable[[int], tuple[bool, int]]) -> tuple[int, ...] | None:
+    """Return the non-empty devices along the edges that order stages, the least key first; None in a circle."""
+    device_of = split.device_of()
+    quotient: nx.DiGraph[int] = nx.DiGraph()
+    quotient.add_nodes_from(d for d, members in enumerate(split.devices) if members)
     for u, v in forward_edges(graph):
         if device_of[u] != device_of[v]:
             quotient.add_edge(device_of[u], device_of[v])
     if not nx.is_directed_acyclic_graph(quotient):
         return None
-    return tuple(nx.lexicographical_topological_sort(quotient, key=lambda d: (d not in has_forward, d)))
+    return tuple(nx.lexicographical_topological_sort(quotient, key=key))
 
 
 def forward_edges(graph: DnnGraph) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import networkx as nx
 from hypothesis import strategies as st
 
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, InFlight, TrainingMemory
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.split import Split, forward_edges
 
@@ -193,6 +193,7 @@ def small_graphs(
     unsupported: bool = True,
     zero_times: bool = True,
     idle_nodes: bool = False,
+    known_bytes: bool = False,
 ) -> tuple[DnnGraph, Deployment]:
     """Draw (graph, deployment), with at least one device; it may be infeasible when memory or support is limited.
 
@@ -200,7 +201,7 @@ def small_graphs(
     whether it is a training graph; None draws it. Of the backward nodes most share the class of a forward twin,
     a few share one with each other only, a few have none. `colocation` ties some forward nodes together;
     `unsupported` makes some nodes run on CPUs only; `zero_times` allows nodes and transfers of 0 ms, `idle_nodes` asks
-    for nodes that take no time on any device.
+    for nodes that take no time on any device, `known_bytes` for parameter and activation bytes on every node.
     """
     times = st.integers(0 if zero_times else 1, 8).map(lambda halves: halves / 2)
     sizes = st.integers(0, 4).map(float)
@@ -225,6 +226,15 @@ def small_graphs(
     edges = [(ids[i], ids[j]) for j in range(num_forward) for i in range(j) if draw(st.integers(0, 2)) == 0]
     if draw(st.booleans()) if backward is None else backward:
         _draw_backward(draw, nodes, edges, times, sizes)
+    if known_bytes:
+        nodes = [
+            replace(
+                node,
+                parameter_bytes=float(draw(st.integers(0, 3))),
+                activation_bytes=float(draw(st.integers(0, int(node.memory_bytes)))),
+            )
+            for node in nodes
+        ]
     graph = DnnGraph(tuple(nodes), tuple(Edge(u, v) for u, v in edges))
     k = draw(st.integers(0 if max_cpus else 1, max_accelerators))
     num_cpus = draw(st.integers(0 if k else 1, max_cpus)) if max_cpus else 0
@@ -232,6 +242,13 @@ def small_graphs(
     if memory_limit and draw(st.booleans()):
         limit = float(draw(st.integers(1, int(sum(node.memory_bytes for node in nodes)) + 1)))
     return graph, Deployment(k, num_cpus, limit)
+
+
+def training_memories() -> st.SearchStrategy[TrainingMemory]:
+    """Draw what a schedule keeps in memory."""
+    return st.builds(
+        TrainingMemory, st.sampled_from(InFlight), st.integers(1, 4), st.none() | st.integers(1, 2).map(float)
+    )
 
 
 def _draw_backward(

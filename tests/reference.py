@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from solvers.costs import Objective, objective_value
 from solvers.deployment import Deployment
@@ -16,11 +17,16 @@ def colocated_sets(graph: DnnGraph) -> list[tuple[int, ...]]:
 
 
 def all_splits(graph: DnnGraph, deployment: Deployment) -> Iterator[Split]:
-    """Yield every split that keeps colocation classes together, valid or not."""
+    """Yield every split that keeps colocation classes together, valid or not, with every number of replicas allowed."""
     sets = colocated_sets(graph)
+    most = 1 if deployment.replication is None else deployment.replication.max_replicas
     for devices in itertools.product(range(deployment.num_devices), repeat=len(sets)):
         device_of = {v: d for ids, d in zip(sets, devices, strict=True) for v in ids}
-        yield Split.from_device_of(device_of, deployment)
+        split = Split.from_device_of(device_of, deployment)
+        counts = [range(1, (most if members else 1) + 1) for members in split.accelerators]
+        for replicas in itertools.product(*counts):
+            if sum(replicas) - len(replicas) + sum(map(bool, split.accelerators)) <= deployment.num_accelerators:
+                yield replace(split, replicas=replicas)
 
 
 def best_value(graph: DnnGraph, deployment: Deployment, family: Family, objective: Objective) -> float | None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.costs import Objective, objective_value, single_sample_latency, split_costs
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment, Replication
+from solvers.errors import DeploymentError
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph, read_split
 from solvers.split import Split, check_split, complete_split
@@ -76,11 +77,11 @@ def test_parts_add_up(case: Case) -> None:
         if deployment.is_cpu(d):
             assert device.receive_ms == device.send_ms == 0.0
     if not graph.is_training:
-        assert all(device.backward.total_ms == 0.0 for device in costs.devices)
+        assert all(device.backward_ms == 0.0 for device in costs.devices)
         assert costs.gpipe_ms == costs.max_load_ms
     assert costs.max_load_ms <= costs.gpipe_ms
     assert objective_value(graph, deployment, split, Objective.GPIPE) == costs.gpipe_ms
-    forward, backward = ([getattr(d, part).total_ms for d in costs.devices] for part in ("forward", "backward"))
+    forward, backward = ([getattr(d, part) for d in costs.devices] for part in ("forward_ms", "backward_ms"))
     assert costs.gpipe_ms == max(forward) + max(backward)
 
 
@@ -255,3 +256,81 @@ def test_expert_latency_of_the_paper(paper_workloads: Path, name: str) -> None:
     assert single_sample_latency(graph, deployment, split) == pytest.approx(known["expert_ms"], rel=1e-3)
     fits = "memory" not in {violation.rule for violation in check_split(graph, deployment, split)}
     assert fits == (known["expert_memory"] == "fits")
+
+
+@given(placements())
+def test_overlap_is_as_defined_and_never_slower(case: Case) -> None:
+    graph, deployment, split = case
+    of = {c: split_costs(graph, replace(deployment, communication=c), split) for c in Communication}
+    for d, plain in enumerate(of[Communication.SUM].devices):
+        compute, received, sent = plain.compute_ms, plain.receive_ms, plain.send_ms
+        assert of[Communication.OVERLAPPED].devices[d].load_ms == max(compute, received + sent)
+        assert of[Communication.FULL_DUPLEX].devices[d].load_ms == compute + max(received, sent)
+        for costs in of.values():
+            device = costs.devices[d]
+            assert (device.compute_ms, device.receive_ms, device.send_ms) == (compute, received, sent)
+            assert device.load_ms <= plain.load_ms
+            # Apart in time, the passes overlap less than together.
+            assert device.load_ms <= device.forward_ms + device.backward_ms <= plain.load_ms
+    latencies = {single_sample_latency(graph, replace(deployment, communication=c), split) for c in Communication}
+    assert len(latencies) == 1
+
+
+def test_overlap_by_hand() -> None:
+    """Device 1 of three in a chain: computes 4 ms, receives 3 ms and sends 2 ms in each pass; backward computes 8."""
+    graph = with_backward(chain((1, 4, 1), transfer_ms=(3.0, 2.0, 1.0)), backward_factor=2.0)
+    split = complete_split(graph, Split((frozenset({1}), frozenset({2}), frozenset({3}))))
+    expected = {
+        # forward 4 + 3 + 2; backward: receives the 1 ms of node 3's twin, sends the 2 ms of its own
+        Communication.SUM: (9.0, 11.0, 20.0),
+        Communication.OVERLAPPED: (5.0, 8.0, 12.0),
+        Communication.FULL_DUPLEX: (7.0, 10.0, 16.0),
+    }
+    for communication, (forward, backward, load) in expected.items():
+        device = split_costs(graph, Deployment(3, communication=communication), split).devices[1]
+        assert (device.forward_ms, device.backward_ms, device.load_ms) == (forward, backward, load)
+
+
+@given(placements(), st.sampled_from(Communication), st.integers(1, 3))
+def test_replicas_share_the_work_and_sync_their_gradients(case: Case, communication: Communication, r: int) -> None:
+    graph, deployment, split = case
+    deployment = replace(deployment, communication=communication, replication=Replication(3, 0.5))
+    plain = split_costs(graph, deployment, split)
+    on_many = replace(deployment, num_accelerators=3 * deployment.num_accelerators)
+    costs = split_costs(graph, on_many, replace(split, replicas=(r,) * len(split.accelerators)))
+    if r == 1:
+        assert costs.devices[: deployment.num_accelerators] == plain.devices[: deployment.num_accelerators]
+    for d, members in enumerate(split.accelerators):
+        device = costs.devices[d]
+        weights = sum(graph.node_by_id[v].memory_bytes for v in members) if graph.is_training else 0.0
+        assert device.replicas == (r if members else 1)
+        assert device.sync_ms == pytest.approx(2 * (r - 1) / r * weights / 0.5)
+        assert device.load_ms == pytest.approx(plain.devices[d].load_ms / r + device.sync_ms)
+        assert device.memory_bytes == plain.devices[d].memory_bytes
+    assert costs.devices[-1].replicas == 1 or not deployment.num_cpus
+
+
+def test_replicas_by_hand() -> None:
+    """Training chain of two nodes; the first stage runs on three accelerators and holds 60 bytes of weights."""
+    graph = with_backward(chain((3, 5), transfer_ms=1.0), backward_factor=2.0)
+    nodes = tuple(replace(node, parameter_bytes=0.0 if node.is_backward else 60.0) for node in graph.nodes)
+    graph = DnnGraph(nodes, graph.edges)
+    split = complete_split(graph, Split((frozenset({1}), frozenset({2})), (), (3, 1)))
+    first, second, cpu = split_costs(graph, Deployment(4, 1, replication=Replication(3, 10.0)), split).devices
+    # 3 + 6 of compute, 1 sent forwards, 1 received backwards; 2 x 2/3 x 60 bytes at 10 bytes a ms
+    assert first.load_ms == pytest.approx(11 / 3 + 8)
+    assert first.sync_ms == pytest.approx(8)
+    assert second.load_ms == 17.0
+    assert (cpu.device, cpu.load_ms, cpu.replicas) == (2, 0.0, 1)
+    inference = chain((3, 5), transfer_ms=1.0)
+    split = Split((frozenset({1}), frozenset({2})), (), (2, 1))
+    assert [d.load_ms for d in split_costs(inference, Deployment(3), split).devices] == [2.0, 6.0]
+
+
+def test_replicas_take_the_bandwidth_of_the_graph_or_ask_for_one() -> None:
+    graph = with_backward(chain((3, 5), transfer_ms=1.0))
+    split = complete_split(graph, Split((frozenset({1}), frozenset({2})), (), (2, 1)))
+    with pytest.raises(DeploymentError, match="no one bandwidth; give one for the replicas"):
+        split_costs(graph, Deployment(3, replication=Replication(2)), split)
+    known = DnnGraph(graph.nodes, tuple(Edge(e.source, e.target, 20.0) for e in graph.edges))
+    assert split_costs(known, Deployment(3, replication=Replication(2)), split).devices[0].sync_ms == pytest.approx(0.1)

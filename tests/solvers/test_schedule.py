@@ -195,8 +195,8 @@ def test_gpipe_of_a_pipeline_in_closed_form(stages: list[tuple[float, float, flo
     graph = training_chain(*(list(times) for times in zip(*stages, strict=True)))
     split = one_node_per_device(graph)
     devices = split_costs(graph, Deployment(len(stages)), split).devices
-    forward = [d.forward.total_ms for d in devices]
-    backward = [d.backward.total_ms for d in devices]
+    forward = [d.forward_ms for d in devices]
+    backward = [d.backward_ms for d in devices]
     schedule = simulate(graph, Deployment(len(stages)), split, GPIPE, count)
     expected = sum(forward) + (count - 1) * max(forward) + sum(backward) + (count - 1) * max(backward)
     assert schedule.makespan_ms == expected
