@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from solvers.costs import Objective
-from solvers.split import Family, Split
+from solvers.split import Family, Split, Violation
 
 
 class SolveStatus(StrEnum):
@@ -63,10 +63,20 @@ class SolveCancelled(Exception):  # noqa: N818 -- a request of the caller, not a
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedPlan:
+    """A plan that is no answer because of what it breaks: its value in ms is for comparison only."""
+
+    split: Split
+    value_ms: float
+    violations: tuple[Violation, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SolveResult:
     """An answer with its proof: value and proven lower bound in ms, None where there is none.
 
-    `message` says why there is no plan, or what the reader must know about the answer; empty otherwise.
+    `message` says why there is no plan, or what the reader must know about the answer; empty otherwise. `rejected` is
+    the best plan of a baseline that found none without violations, such as one that ignores memory.
     """
 
     status: SolveStatus
@@ -78,6 +88,7 @@ class SolveResult:
     lower_bound_ms: float | None
     runtime_s: float
     message: str = ""
+    rejected: RejectedPlan | None = None
 
     @property
     def gap(self) -> float | None:

@@ -6,12 +6,16 @@ ip       throughput, gpipe     chain, convex, free   optimal, or the bound of Hi
          latency               free                  optimal, or the better of that and a bound from chains of nodes
 auto     all                   all                   dp where it applies and fits in memory, else ip
 
+The baselines of `solvers.baselines.methods` are methods too. They prove nothing but the bound from total work; the
+family of such a result is that of its split, whatever was asked. One that ignores memory may end with a rejected plan.
+
 Latency has one family: every split for which it is defined is a candidate, whatever `family` says, and the result says
 free. Its CPUs are as many as needed as soon as there is one; a result's split puts all CPU nodes on the first.
 """
 
 from collections.abc import Callable
 
+from solvers.baselines.methods import BASELINES, as_run
 from solvers.bounds import why_infeasible, work_bound
 from solvers.contraction import Contraction, contract
 from solvers.costs import Objective
@@ -38,7 +42,8 @@ def solve(
 ) -> SolveResult:
     """Return the best split found with its proven bound, for one objective and family of splits.
 
-    `start` is a split known already: the answer is no worse, if it is valid here. Stops at the relative `gap` or
+    `start` is a split known already: the answer is no worse, if it is valid here; method expert judges it alone, other
+    baselines take none. Stops at the relative `gap` or
     after `time_limit_s` seconds. `on_progress` is called while the solve runs, from the calling thread; raising
     SolveCancelled in it ends the solve with the best answer so far. Raises MethodError for an unknown method, or one
     that does not fit the objective, family or graph. For the objective latency the family is always free.
@@ -52,9 +57,11 @@ def solve(
         raise MethodError(f"A gap of {gap} is not usable; give a share from 0 up to, not including, 1.")
     objective, family = Objective(objective), Family(family)  # callers may write "free" for Family.FREE
     run = _choose(graph, objective, method, family)
-    if objective is Objective.LATENCY:
+    if method in BASELINES and method != "expert" and start is not None:
+        raise MethodError(f"Method {method} makes its own plan and takes none to start from; leave it out.")
+    if objective is Objective.LATENCY or method in BASELINES:
         family = Family.FREE
-    problem = Problem(graph, deployment, objective, family, time_limit_s, gap)
+    problem = Problem(graph, deployment, objective, family, time_limit_s, gap, start)
     reporter = Reporter(problem, on_progress)
     contraction = contract(graph, family, deployment, join_idle=objective is Objective.THROUGHPUT)
     reason = why_infeasible(graph, contraction, deployment)
@@ -63,7 +70,7 @@ def solve(
     if objective is not Objective.LATENCY or not deployment.num_cpus:
         # Not with the unlimited CPUs of latency. Without CPUs latency is at least max-load.
         reporter.proved(work_bound(contraction, deployment))
-    if start is not None:
+    if start is not None and method not in BASELINES:
         reporter.found(complete_split(graph, start).on(deployment))
     try:
         return run(problem, contraction, reporter)
@@ -96,4 +103,9 @@ def _choose(graph: DnnGraph, objective: Objective, method: str, family: Family) 
     return METHODS[method]
 
 
-METHODS: dict[str, Run] = {"auto": solve_by_dp_then_ip, "dp": solve_by_dp, "ip": solve_by_ip}
+METHODS: dict[str, Run] = {
+    "auto": solve_by_dp_then_ip,
+    "dp": solve_by_dp,
+    "ip": solve_by_ip,
+    **{name: as_run(name) for name in BASELINES},
+}

@@ -12,6 +12,7 @@ from solvers.result import (
     PROOF_TOLERANCE,
     OnProgress,
     Progress,
+    RejectedPlan,
     SolveCancelled,
     SolveResult,
     SolveStatus,
@@ -39,6 +40,7 @@ class Problem:
     family: Family
     time_limit_s: float | None
     gap: float
+    start: Split | None = None
 
 
 class Reporter:
@@ -51,6 +53,7 @@ class Reporter:
         self.split: Split | None = None
         self.value_ms: float | None = None
         self.lower_bound_ms: float | None = None
+        self._rejected: RejectedPlan | None = None
 
     @property
     def seconds(self) -> float:
@@ -73,6 +76,19 @@ class Reporter:
             return False
         self.split, self.value_ms = split, value
         return True
+
+    def judged(self, split: Split) -> bool:
+        """Like `found`, for a method that ignores rules: the best plan that breaks one is remembered as rejected."""
+        problem = self._problem
+        value = objective_value(problem.graph, problem.deployment, split, problem.objective)
+        if value is None:
+            return False
+        violations = check_split(problem.graph, problem.deployment, split, problem.family)
+        if not violations:
+            return self.found(split)
+        if self._rejected is None or value < self._rejected.value_ms:
+            self._rejected = RejectedPlan(split, value, violations)
+        return False
 
     def proved(self, lower_bound_ms: float) -> None:
         """Take over a lower bound that is better than the one known."""
@@ -116,6 +132,7 @@ class Reporter:
             lower_bound_ms=None if infeasible is not None else bound,
             runtime_s=self.seconds,
             message=message,
+            rejected=self._rejected if self.split is None else None,
         )
 
 

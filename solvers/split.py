@@ -278,6 +278,13 @@ def _order_of_devices(graph: DnnGraph, split: Split, key: Callable[[int], tuple[
     return tuple(nx.lexicographical_topological_sort(quotient, key=key))
 
 
+def family_of(graph: DnnGraph, split: Split) -> Family:
+    """Return the narrowest family a complete split belongs to."""
+    if pipeline_order(graph, split) is not None:
+        return Family.CHAIN
+    return Family.FREE if _convexity_violations(graph, split) else Family.CONVEX
+
+
 def forward_edges(graph: DnnGraph) -> list[tuple[int, int]]:
     """Return the edges that order the stages of a chain: those between forward nodes, and mirrored backward edges.
 

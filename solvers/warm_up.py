@@ -20,6 +20,7 @@ def compile_all() -> None:
     warm_up()
     solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
     solve(GRAPH, DEPLOYMENT, objective=Objective.LATENCY)
+    solve(GRAPH, DEPLOYMENT, method="local_search")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,17 @@
+"""Everything on one accelerator: load = sum_v p_v, no transfers. What a machine with one device would do.
+
+The plan exists whether or not the graph fits: memory, and nodes that run on CPUs only, are for the evaluator to see.
+"""
+
+from solvers.graph import DnnGraph
+from solvers.split import Split
+
+
+def single_accelerator_split(graph: DnnGraph) -> Split:
+    """Return the split with all nodes on the first accelerator.
+
+    >>> from solvers.graph import Node
+    >>> single_accelerator_split(DnnGraph((Node(1, 2.0, 9.0), Node(2, 3.0, 9.0)), ())).accelerators
+    (frozenset({1, 2}),)
+    """
+    return Split((frozenset(graph.node_by_id),))
