@@ -34,7 +34,8 @@ from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.samples import sample_text, samples
 from solvers.schedule import Schedule, ScheduleKind, simulate
 from solvers.solve import METHODS, solve
-from solvers.split import Family, Split, check_split, complete_split
+from solvers.solving import MethodError
+from solvers.split import Family, Split, Violation, check_split, complete_split
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="G",
         help="stop once the plan is proven to be within this share of the optimum, such as 0.01 (default: prove it)",
     )
+    solving.add_argument("--expert", type=Path, metavar="SPLIT.json", help="the split that method expert judges")
     solving.add_argument("--output", type=Path, metavar="SPLIT.json", help="also write the split to a file")
     solving.add_argument("--progress", action="store_true", help="report value and bound on stderr while solving")
     solving.set_defaults(run=_solve)
@@ -117,6 +119,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _solve(options: argparse.Namespace) -> int:
     graph, deployment = read_problem(options)
+    if options.expert is not None and options.method != "expert":
+        raise MethodError("--expert gives the split that --method expert judges; choose that method, or leave it out.")
+    expert = None if options.expert is None else read_split(options.expert)
 
     with first_interrupt() as is_interrupted:
 
@@ -136,6 +141,7 @@ def _solve(options: argparse.Namespace) -> int:
             family=options.family,
             time_limit_s=options.time_limit,
             gap=options.gap,
+            start=expert,
             on_progress=watch,
         )
     if result.message:
@@ -149,9 +155,14 @@ def _solve(options: argparse.Namespace) -> int:
 
 def solve_document(result: SolveResult, graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
     """Return the JSON object that `placement solve` prints; numbers that do not exist are null."""
-    split = None
+    split = rejected = None
     if result.split is not None:
         split = _split_json(result, graph, deployment)
+    if result.rejected is not None:
+        rejected = {
+            "value_ms": result.rejected.value_ms,
+            "violations": violation_documents(result.rejected.violations),
+        }
     return {
         "status": str(result.status),
         "method": result.method,
@@ -163,6 +174,7 @@ def solve_document(result: SolveResult, graph: DnnGraph, deployment: Deployment)
         "runtime_s": round(result.runtime_s, 6),
         "message": result.message,
         "split": split,
+        "rejected": rejected,
     }
 
 
@@ -198,15 +210,19 @@ def _evaluate(options: argparse.Namespace) -> int:
                 }
                 for tensor in costs.cut_tensors
             ],
-            "violations": [
-                {"rule": violation.rule, "device": violation.device, "message": violation.message}
-                for violation in violations
-            ],
+            "violations": violation_documents(violations),
         }
     )
     for violation in violations:
         print(f"placement: {violation.message}", file=sys.stderr)
     return 0
+
+
+def violation_documents(violations: Sequence[Violation]) -> list[dict[str, Any]]:
+    """Return the JSON objects that describe what a split breaks."""
+    return [
+        {"rule": violation.rule, "device": violation.device, "message": violation.message} for violation in violations
+    ]
 
 
 def _shape(split: Split, deployment: Deployment) -> Deployment:

@@ -170,7 +170,7 @@ def best_single_move(graph: DnnGraph, deployment: Deployment, split: Split) -> f
 
 @given(
     st.integers(0, 10_000),
-    st.just(Communication.SUM),
+    st.sampled_from(Communication),
     small_graphs(min_nodes=3, max_nodes=7, max_cpus=1, memory_limit=False),
 )
 @settings(max_examples=60)

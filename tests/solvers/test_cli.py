@@ -110,6 +110,25 @@ def test_solve_prints_the_fields_of_the_contract(placement: Run, graph_file: Pat
     assert max(loads) == document["value_ms"]
 
 
+def test_a_baselines_plan_that_breaks_a_rule_is_told_apart_from_an_answer(
+    placement: Run, graph_file: Path, tmp_path: Path
+) -> None:
+    answer = placement("solve", graph_file, "--method", "single", "--memory", "2", "--accelerators", "3")
+    assert answer.code == 4
+    assert answer.json["split"] is None
+    assert answer.json["rejected"]["value_ms"] == 10.0
+    assert [violation["rule"] for violation in answer.json["rejected"]["violations"]] == ["memory"]
+    assert "short by" in answer.err
+
+    split = tmp_path / "expert.json"
+    split.write_text('{"fpgas": [{"nodes": [1, 2]}, {"nodes": [3, 4]}], "cpus": []}', encoding="utf-8")
+    answer = placement("solve", graph_file, "--method", "expert", "--expert", split)
+    assert (answer.code, answer.json["rejected"]) == (0, None)
+    assert [device["nodes"] for device in answer.json["split"]["fpgas"]] == [[1, 2], [3, 4]]
+    assert_refused(placement("solve", graph_file, "--method", "expert"), "--expert SPLIT.json")
+    assert_refused(placement("solve", graph_file, "--expert", split), "--method expert")
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
