@@ -39,6 +39,10 @@ def solve_by_baseline(name: str, problem: Problem, reporter: Reporter) -> SolveR
         raise MethodError(f"Method {name} does not make plans for objective {problem.objective}; choose {fitting}.")
     if problem.deployment.num_accelerators == 0:
         raise MethodError(f"Method {name} places on accelerators and there are none; add one, or choose auto.")
+    if problem.objective is Objective.LATENCY:
+        from solvers.latency_ip import latency_bound  # PuLP loads here, when it is needed
+
+        reporter.proved(latency_bound(problem.graph, problem.deployment))
     proposed = False
     for split in baseline.propose(problem, reporter):
         proposed = True

@@ -1,0 +1,212 @@
+"""All methods on one graph: what each finds, whether it is valid, and by how much the best plan beats it.
+
+The gain over a method with value v is v / v*, where v* is the least value of a valid plan of the exact methods (chain,
+convex and free splits, or latency): how many times as fast the best plan is. A baseline that ignores a rule keeps its
+value in the comparison, marked with what it breaks; it can be below v*.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from solvers.baselines.methods import BASELINES
+from solvers.costs import Objective, split_costs
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.result import OnProgress, SolveResult, SolveStatus, relative_gap
+from solvers.solve import solve
+from solvers.solving import MethodError
+from solvers.split import Family, Split
+
+EXACT = "auto"
+"""The method that stands for all that prove their plans."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One method to run; `family` matters to exact methods only."""
+
+    method: str
+    family: Family
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the method proves what it finds, as far as time allows."""
+        return self.method == EXACT
+
+    @property
+    def label(self) -> str:
+        """What a table calls it."""
+        return f"best {self.family}" if self.is_exact else self.method.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one method answered, in ms, seconds and bytes; `status` is None where it could not run at all.
+
+    `value_ms` is the evaluated value of its plan, also of one that breaks rules: then `violations` says which, and
+    neither bound nor status vouch for it. `family` is that of the plan.
+    """
+
+    method: str
+    family: Family
+    status: SolveStatus | None
+    value_ms: float | None
+    lower_bound_ms: float | None
+    runtime_s: float
+    largest_memory_bytes: float | None
+    violations: tuple[str, ...]
+    message: str
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether there is a plan and it breaks no rule."""
+        return self.value_ms is not None and not self.violations
+
+    @property
+    def gap(self) -> float | None:
+        """Relative gap between value and bound; None for a plan that breaks rules."""
+        return None if self.violations else relative_gap(self.value_ms, self.lower_bound_ms)
+
+    def document(self) -> dict[str, Any]:
+        """Return the outcome as a JSON object."""
+        return {
+            "method": self.method,
+            "family": str(self.family),
+            "status": None if self.status is None else str(self.status),
+            "value_ms": self.value_ms,
+            "lower_bound_ms": self.lower_bound_ms,
+            "gap": self.gap,
+            "runtime_s": round(self.runtime_s, 6),
+            "largest_memory_bytes": self.largest_memory_bytes,
+            "violations": list(self.violations),
+            "message": self.message,
+        }
+
+
+def questions(objective: Objective, families: Sequence[Family], *, with_expert: bool) -> tuple[Question, ...]:
+    """Return what to ask for an objective: the exact methods, narrower families first, then the baselines.
+
+    >>> [q.label for q in questions(Objective.LATENCY, tuple(Family), with_expert=False)]
+    ['best free', 'single', 'scotch', 'greedy latency', 'max load latency']
+    """
+    exact = [family for family in Family if family in families]
+    if objective is Objective.LATENCY:
+        exact = [Family.FREE]
+    return (
+        *(Question(EXACT, family) for family in exact),
+        *(
+            Question(name, Family.FREE)
+            for name, baseline in BASELINES.items()
+            if objective in baseline.objectives and (with_expert or name != "expert")
+        ),
+    )
+
+
+def ask(
+    graph: DnnGraph,
+    deployment: Deployment,
+    question: Question,
+    *,
+    objective: Objective = Objective.THROUGHPUT,
+    time_limit_s: float | None = None,
+    start: Split | None = None,
+    on_progress: OnProgress | None = None,
+) -> tuple[Outcome, Split | None]:
+    """Run one method and return its outcome and its valid split, if any; `start` is also the expert's split.
+
+    A baseline that cannot run here, such as Scotch where it is not installed, is an outcome too; MethodError for an
+    objective that does not fit the graph.
+    """
+    try:
+        result = solve(
+            graph,
+            deployment,
+            objective=objective,
+            method=question.method,
+            family=question.family,
+            time_limit_s=time_limit_s,
+            start=start,
+            on_progress=on_progress,
+        )
+    except MethodError as error:
+        if question.is_exact:
+            raise
+        return Outcome(question.method, question.family, None, None, None, 0.0, None, (), str(error)), None
+    return _outcome(graph, deployment, question, result), result.split
+
+
+def _outcome(graph: DnnGraph, deployment: Deployment, question: Question, result: SolveResult) -> Outcome:
+    value, split = result.value_ms, result.split
+    violations: tuple[str, ...] = ()
+    if result.rejected is not None:
+        value, split = result.rejected.value_ms, result.rejected.split
+        violations = tuple(violation.message for violation in result.rejected.violations)
+    largest = None
+    if split is not None:
+        accelerators = split_costs(graph, deployment, split).devices[: len(split.accelerators)]
+        largest = max((device.memory_bytes for device in accelerators), default=0.0)
+    return Outcome(
+        method=question.method,
+        family=result.family,
+        status=result.status,
+        value_ms=value,
+        lower_bound_ms=result.lower_bound_ms,
+        runtime_s=result.runtime_s,
+        largest_memory_bytes=largest,
+        violations=violations,
+        message=result.message,
+    )
+
+
+def compare(
+    graph: DnnGraph,
+    deployment: Deployment,
+    *,
+    objective: Objective = Objective.THROUGHPUT,
+    families: Sequence[Family] = tuple(Family),
+    expert: Split | None = None,
+    time_limit_s: float | None = None,
+    on_progress: Callable[[Question], OnProgress] | None = None,
+    is_interrupted: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[Question, Outcome]]:
+    """Yield each method's outcome as it is known; an exact method starts from the best plan of the ones before it.
+
+    `time_limit_s` is for each method. `on_progress` is called with each question as it begins and returns what watches
+    it. Ends early once `is_interrupted()`; the method that was running then answers with its best so far.
+    """
+    start: Split | None = None
+    best = float("inf")
+    for question in questions(objective, families, with_expert=expert is not None):
+        if is_interrupted():
+            return
+        watch = None if on_progress is None else on_progress(question)
+        outcome, split = ask(
+            graph,
+            deployment,
+            question,
+            objective=objective,
+            time_limit_s=time_limit_s,
+            start=expert if question.method == "expert" else start if question.is_exact else None,
+            on_progress=watch,
+        )
+        if question.is_exact and split is not None and outcome.value_ms is not None and outcome.value_ms < best:
+            start, best = split, outcome.value_ms
+        yield question, outcome
+
+
+def best_value_ms(answers: Sequence[tuple[Question, Outcome]]) -> float | None:
+    """Return the least value of a valid plan of the exact methods; None where there is none."""
+    values = [
+        outcome.value_ms
+        for question, outcome in answers
+        if question.is_exact and outcome.is_valid and outcome.value_ms is not None
+    ]
+    return min(values, default=None)
+
+
+def gain(outcome: Outcome, best_ms: float | None) -> float | None:
+    """Return how many times as fast the best plan is as this one; None where either is unknown or takes no time."""
+    if outcome.value_ms is None or best_ms is None or best_ms <= 0:
+        return None
+    return outcome.value_ms / best_ms
