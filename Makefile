@@ -31,7 +31,9 @@ test: lint
 	$(BIN)/python -m pytest
 
 benchmark: install
-	$(BIN)/python -m pytest benchmarks
+	mkdir -p build
+	$(BIN)/python -m pytest benchmarks --benchmark-json=build/benchmark.json
+	$(BIN)/python -m benchmarks.results_table build/benchmark.json > benchmarks/RESULTS.md
 
 # Write sample_graphs/*.json anew from their generators.
 samples: install

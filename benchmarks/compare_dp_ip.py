@@ -8,14 +8,11 @@ integer program a kind to choose, which costs it far more than it costs the DP, 
 """
 
 import math
-import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
-from pathlib import Path
 
+from benchmarks.machine import machine
 from benchmarks.workloads import read_workload, workload_names
 from solvers.bounds import work_bound
 from solvers.contraction import contract
@@ -58,19 +55,6 @@ def main() -> None:
             graph, deployment = read_workload(name)
             for num_cpus in sorted({deployment.num_cpus, 0}, reverse=True):
                 print(row(name, graph, replace(deployment, num_cpus=num_cpus)), flush=True)
-
-
-def machine() -> str:
-    """Return one line on what this runs on."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        lines = [
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
-        model = lines[0] if lines else model
-    packages = ", ".join(f"{package} {version(package)}" for package in ("highspy", "numba", "numpy", "PuLP"))
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, {packages}"
 
 
 def row(name: str, graph: DnnGraph, deployment: Deployment) -> str:

@@ -37,3 +37,17 @@ def best_value(graph: DnnGraph, deployment: Deployment, family: Family, objectiv
         if not check_split(graph, deployment, split, family)
     )
     return min((value for value in values if value is not None), default=None)
+
+
+def num_ideals(graph: DnnGraph) -> int:
+    """Return how many node sets hold all predecessors of their members."""
+    ideals = {frozenset[int]()}
+    waiting = list(ideals)
+    while waiting:
+        ideal = waiting.pop()
+        for v in graph.node_by_id.keys() - ideal:
+            larger = ideal | {v}
+            if larger not in ideals and ideal.issuperset(graph.inputs[v]):
+                ideals.add(larger)
+                waiting.append(larger)
+    return len(ideals)
