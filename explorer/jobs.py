@@ -28,11 +28,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from explorer.solve_worker import progress_from_document, result_from_document, split_lists
+from explorer.solve_worker import deployment_document, progress_from_document, result_from_document
 from solvers.costs import Objective, objective_value
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
-from solvers.graph_json import graph_document
+from solvers.graph_json import graph_document, split_document
 from solvers.result import Progress, SolveResult, SolveStatus, relative_gap
 from solvers.split import Family, Split
 
@@ -518,12 +518,13 @@ class WorkerPool:
             {
                 "run": run.number,
                 "graph": graph_document(run.graph, question.deployment),
+                "deployment": deployment_document(question.deployment),
                 "objective": question.objective,
                 "method": question.method,
                 "family": question.family,
                 "time_limit_s": question.time_limit_s,
                 "gap": question.gap,
-                "start": split_lists(run.start),
+                "start": run.start and split_document(run.start),
             }
         )
 

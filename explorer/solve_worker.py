@@ -2,7 +2,7 @@
 
     python -m explorer.solve_worker MODULE:SOLVE [MODULE:WARM_UP ...]
 
-In:  {"run", "graph" (with its deployment, as in a file), "objective", "method", "family", "time_limit_s", "gap"}
+In:  {"run", "graph" (as in a file), "deployment", "objective", "method", "family", "time_limit_s", "gap", "start"}
 Out: {"kind": "ready"} once warm, then per run any number of {"kind": "progress", "run", "progress"} and one of
      {"kind": "result", "run", "result"} and {"kind": "failure", "run", "error", "traceback", "reusable"}.
 
@@ -21,12 +21,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any, BinaryIO
 
 from solvers.costs import Objective
+from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.errors import PlacementError
-from solvers.graph_json import parse_graph
+from solvers.graph_json import parse_graph, parse_split, split_document
 from solvers.result import Progress, SolveResult, SolveStatus
 from solvers.split import Family, Split
 
@@ -67,16 +69,27 @@ def main(arguments: list[str]) -> None:
         _answer(json.loads(lines.get()), solve, send)
 
 
-def split_lists(split: Split | None) -> list[list[list[int]]] | None:
-    """Return a split as lists for JSON: the ids per accelerator and per CPU."""
-    if split is None:
-        return None
-    return [[sorted(map(int, ids)) for ids in devices] for devices in (split.accelerators, split.cpus)]
+def deployment_document(deployment: Deployment) -> dict[str, Any]:
+    """Return a deployment as a JSON object."""
+    return asdict(deployment)
 
 
-def split_from_lists(lists: list[list[list[int]]] | None) -> Split | None:
-    """Return the split that `split_lists` wrote."""
-    return None if lists is None else Split(tuple(map(frozenset, lists[0])), tuple(map(frozenset, lists[1])))
+def deployment_from_document(document: dict[str, Any]) -> Deployment:
+    """Return the deployment that `deployment_document` wrote."""
+    memory, replication = document["training_memory"], document["replication"]
+    return Deployment(
+        **{
+            **document,
+            "communication": Communication(document["communication"]),
+            "training_memory": memory and TrainingMemory(**{**memory, "schedule": InFlight(memory["schedule"])}),
+            "replication": replication and Replication(**replication),
+        }
+    )
+
+
+def split_from_document(document: dict[str, Any] | None) -> Split | None:
+    """Return the split that `solvers.graph_json.split_document` wrote, None for None."""
+    return None if document is None else parse_split(json.dumps(document))
 
 
 def progress_document(progress: Progress) -> dict[str, Any]:
@@ -86,13 +99,13 @@ def progress_document(progress: Progress) -> dict[str, Any]:
         "incumbent_ms": progress.incumbent_ms,
         "lower_bound_ms": progress.lower_bound_ms,
         "phase": progress.phase,
-        "split": split_lists(progress.split),
+        "split": progress.split and split_document(progress.split),
     }
 
 
 def progress_from_document(document: dict[str, Any]) -> Progress:
     """Return the report that `progress_document` wrote."""
-    return Progress(**{**document, "split": split_from_lists(document["split"])})
+    return Progress(**{**document, "split": split_from_document(document["split"])})
 
 
 def result_document(result: SolveResult) -> dict[str, Any]:
@@ -102,7 +115,7 @@ def result_document(result: SolveResult) -> dict[str, Any]:
         "method": result.method,
         "objective": result.objective,
         "family": result.family,
-        "split": split_lists(result.split),
+        "split": result.split and split_document(result.split),
         "value_ms": result.value_ms,
         "lower_bound_ms": result.lower_bound_ms,
         "runtime_s": result.runtime_s,
@@ -118,7 +131,7 @@ def result_from_document(document: dict[str, Any]) -> SolveResult:
             "status": SolveStatus(document["status"]),
             "objective": Objective(document["objective"]),
             "family": Family(document["family"]),
-            "split": split_from_lists(document["split"]),
+            "split": split_from_document(document["split"]),
         }
     )
 
@@ -208,16 +221,16 @@ def _answer(request: dict[str, Any], solve: Callable[..., Any], send: Send) -> N
         lambda progress: send({"kind": "progress", "run": run, "progress": progress_document(progress)})
     )
     try:
-        graph, deployment = parse_graph(json.dumps(request["graph"]))
+        graph, _ = parse_graph(json.dumps(request["graph"]))
         result: SolveResult = solve(
             graph,
-            deployment,
+            deployment_from_document(request["deployment"]),
             objective=Objective(request["objective"]),
             method=request["method"],
             family=Family(request["family"]),
             time_limit_s=request["time_limit_s"],
             gap=request["gap"],
-            start=split_from_lists(request["start"]),
+            start=split_from_document(request["start"]),
             on_progress=reporter,
         )
         answer = {"kind": "result", "run": run, "result": result_document(result)}

@@ -25,7 +25,7 @@ from explorer.solve_worker import (
     result_from_document,
 )
 from solvers.costs import Objective
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.errors import GraphError
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.result import OnProgress, Progress, SolveResult, SolveStatus
@@ -33,9 +33,16 @@ from solvers.split import Family, Split
 
 LIMIT_S = 60.0
 FUNCTIONS = ("tests.explorer.test_jobs:pretend_to_solve",)
-DEPLOYMENT = Deployment(2, 0, 10.0)
+DEPLOYMENT = Deployment(
+    2,
+    0,
+    10.0,
+    communication=Communication.FULL_DUPLEX,
+    training_memory=TrainingMemory(InFlight.ONE_F_ONE_B, 8, 4.0),
+    replication=Replication(2, 1e6),
+)
 GRAPH = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0, layer="4", name="häd")), (Edge(1, 2),))
-SPLIT = Split((frozenset({1}), frozenset({2})))
+SPLIT = Split((frozenset({1}), frozenset({2})), replicas=(2, 1))
 
 
 # The pretended solver: runs in the worker; the method says what it does.
