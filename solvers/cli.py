@@ -1,4 +1,4 @@
-"""The engine from the command line: `placement solve | evaluate | simulate | compare | samples`.
+"""The engine from the command line: `placement solve | evaluate | simulate | compare | reproduce | samples`.
 
 A contract with other programs: JSON on stdout, messages on stderr, and the exit code says how it went: 0 solved,
 2 bad input, 3 infeasible, 4 nothing found in time. The first Ctrl-C ends a solve with the best plan so far, as the time
@@ -25,7 +25,7 @@ from solvers.cli_options import (
     read_problem,
 )
 from solvers.cli_output import BAD_INPUT, EXIT_CODES, first_interrupt, print_json, print_text, write_text
-from solvers.cli_tables import add_compare
+from solvers.cli_tables import add_compare, add_reproduce
 from solvers.costs import Objective, SplitCosts, single_sample_latency, split_costs
 from solvers.deployment import Deployment
 from solvers.errors import GraphError, PlacementError
@@ -112,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     simulating.set_defaults(run=_simulate)
 
     add_compare(commands)
+    add_reproduce(commands)
 
     sampling = commands.add_parser("samples", help="list the sample graphs, or write one to a file")
     sampling.add_argument("name", nargs="?", metavar="NAME")

@@ -18,6 +18,8 @@ from solvers.cli_output import EXIT_CODES, first_interrupt, print_json, print_te
 from solvers.comparison import Outcome, Question, best_value_ms, compare, gain
 from solvers.costs import Objective
 from solvers.graph_json import read_split
+from solvers.reproduction import PUBLISHED, Cell, ResultFile, plan, run
+from solvers.reproduction_text import reproduction_text
 from solvers.result import OnProgress, Progress, SolveCancelled, SolveStatus
 from solvers.split import Family
 from solvers.text_table import number_text, share_text, text_table
@@ -151,3 +153,54 @@ def comparison_text(answers: list[tuple[Question, Outcome]], best_ms: float | No
         "GiB: memory of the accelerator that holds most. best is: how many times as fast the best proven plan is."
     )
     return "\n".join((table, "", explanation, *notes)) + "\n"
+
+
+def add_reproduce(commands: Any) -> None:
+    """Add the command `reproduce` to the commands of the parser."""
+    parser = commands.add_parser("reproduce", help="run the paper's tables on the files of its release")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the release's files are")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("reproduction.json"),
+        metavar="RESULTS.json",
+        help="file of results: what is in it is not run again (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=positive,
+        default=DEFAULT_TIME_LIMIT_S,
+        metavar="S",
+        help="seconds for each method on each workload (default: %(default)g)",
+    )
+    parser.set_defaults(run=_reproduce)
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    cells = plan(options.folder, options.time_limit)
+    results = ResultFile(options.output)
+    answers: list[tuple[Cell, Outcome]] = []
+    with first_interrupt() as is_interrupted:
+
+        def watch(cell: Cell) -> OnProgress:
+            units = "" if cell.units == PUBLISHED else f", {cell.units}"
+            label = f"{cell.workload.name}, {cell.workload.objective}{units}, {cell.question.label}"
+            print(f"[{len(answers) + 1}/{len(cells)}] {label} ...", file=sys.stderr)
+            return watcher(is_interrupted)
+
+        num_known = 0
+        for cell, outcome, was_known in run(cells, results, on_progress=watch, is_interrupted=is_interrupted):
+            answers.append((cell, outcome))
+            num_known += was_known
+            if not was_known:
+                print(f"  {outcome_text(outcome)}", file=sys.stderr)
+    print_text(reproduction_text(answers))
+    if num_known:
+        print(f"placement: {num_known} of {len(cells)} results come from {options.output}.", file=sys.stderr)
+    if len(answers) == len(cells):
+        return EXIT_CODES[SolveStatus.OPTIMAL]
+    print(
+        f"placement: interrupted after {len(answers)} of {len(cells)} results; the same command goes on from there.",
+        file=sys.stderr,
+    )
+    return EXIT_CODES[SolveStatus.UNKNOWN]

@@ -68,6 +68,21 @@ class Outcome:
         """Relative gap between value and bound; None for a plan that breaks rules."""
         return None if self.violations else relative_gap(self.value_ms, self.lower_bound_ms)
 
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> "Outcome":
+        """Return the outcome that `document` wrote; KeyError, TypeError or ValueError where it is not one."""
+        return cls(
+            method=document["method"],
+            family=Family(document["family"]),
+            status=None if document["status"] is None else SolveStatus(document["status"]),
+            value_ms=document["value_ms"],
+            lower_bound_ms=document["lower_bound_ms"],
+            runtime_s=document["runtime_s"],
+            largest_memory_bytes=document["largest_memory_bytes"],
+            violations=tuple(document["violations"]),
+            message=document["message"],
+        )
+
     def document(self) -> dict[str, Any]:
         """Return the outcome as a JSON object."""
         return {
