@@ -14,6 +14,7 @@ free. Its CPUs are as many as needed as soon as there is one; a result's split p
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from solvers.baselines.methods import BASELINES, as_run
 from solvers.bounds import why_infeasible, work_bound
@@ -24,7 +25,7 @@ from solvers.graph import DnnGraph
 from solvers.latency import solve_latency
 from solvers.result import OnProgress, SolveCancelled, SolveResult
 from solvers.solving import MethodError, Problem, Reporter
-from solvers.split import Family, Split, complete_split
+from solvers.split import Family, Split, complete_split, family_of
 from solvers.throughput import solve_by_dp, solve_by_dp_then_ip, solve_by_ip
 
 
@@ -73,9 +74,12 @@ def solve(
     if start is not None and method not in BASELINES:
         reporter.found(complete_split(graph, start).on(deployment))
     try:
-        return run(problem, contraction, reporter)
+        result = run(problem, contraction, reporter)
     except SolveCancelled:
-        return reporter.result(method, message="Cancelled; the best plan so far is kept.")
+        result = reporter.result(method, message="Cancelled; the best plan so far is kept.")
+    if method in BASELINES and result.split is not None:
+        return replace(result, family=family_of(graph, result.split))
+    return result
 
 
 Run = Callable[[Problem, Contraction, Reporter], SolveResult]

@@ -12,7 +12,7 @@ from solvers.contraction import Contraction
 from solvers.costs import Objective
 from solvers.result import SolveResult
 from solvers.solving import NOTHING_IN_TIME, MethodError, Problem, Reporter
-from solvers.split import Split, family_of
+from solvers.split import Split
 
 PIPELINED = frozenset({Objective.THROUGHPUT})
 SINGLE_SAMPLE = frozenset({Objective.LATENCY})
@@ -32,7 +32,7 @@ class Baseline:
 
 
 def solve_by_baseline(name: str, problem: Problem, reporter: Reporter) -> SolveResult:
-    """Return the best plan a baseline proposes; its family is that of the plan, its bound holds for every split."""
+    """Return the best plan a baseline proposes; its bound holds for every split."""
     baseline = BASELINES[name]
     if problem.objective not in baseline.objectives:
         fitting = " or ".join(sorted(baseline.objectives))
@@ -49,7 +49,7 @@ def solve_by_baseline(name: str, problem: Problem, reporter: Reporter) -> SolveR
         reporter.report(name, reporter.judged(split.on(problem.deployment)))
     result = reporter.result(name)
     if result.split is not None:
-        return replace(result, family=family_of(problem.graph, result.split))
+        return result
     if result.rejected is None and proposed:  # the one objective that is not defined for every split is latency
         message = f"The plan of method {name} has no latency: its accelerators wait for each other in a circle."
         return replace(result, message=message)

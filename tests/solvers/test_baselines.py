@@ -222,6 +222,7 @@ def test_local_search_stops_at_cancel_and_at_the_time_limit() -> None:
     cancelled = solve(graph, Deployment(4), method="local_search", on_progress=give_up)
     assert "Cancelled" in cancelled.message
     assert cancelled.split is not None
+    assert cancelled.family is family_of(graph, cancelled.split)
     late = solve(graph, Deployment(4), method="local_search", time_limit_s=1e-9)
     assert late.split is not None or late.status is SolveStatus.UNKNOWN
 
