@@ -17,14 +17,19 @@ def work_bound(contraction: Contraction, deployment: Deployment) -> float:
     arbitrary parts, fit into k T of accelerator and l T of CPU time. (b) is a fractional knapsack: CPUs take the
     blocks with the best ratio of accelerator to CPU time first, those that accelerators cannot run before all
     others. Infinite when some block runs on no device.
+
+    Holds however devices communicate, since no load is less than its compute. With replicas the dearest block may be
+    shared by as many accelerators as a stage may have; in (b) a stage on r of them takes up at least its work, as
+    r of the k times T.
     """
     k, num_cpus = deployment.num_accelerators, deployment.num_cpus
     accelerator_ms = contraction.accelerator_ms if k else np.full_like(contraction.accelerator_ms, np.inf)
+    replicas = 1 if deployment.replication is None else min(max(1, k), deployment.replication.max_replicas)
     if not num_cpus:
-        largest = float(accelerator_ms.max())
+        largest = float(accelerator_ms.max()) / replicas * (1 if replicas == 1 else 1 - ROUNDING)
         return max(largest, float(accelerator_ms.sum()) / k * (1 - ROUNDING)) if k else np.inf
     cpu_ms = contraction.cpu_ms
-    largest = float(np.minimum(accelerator_ms, cpu_ms).max())
+    largest = float(np.minimum(accelerator_ms / replicas, cpu_ms).max())
     cpu_only = np.isinf(accelerator_ms)
     forced_ms = float(cpu_ms[cpu_only].sum())
     free_accelerator_ms, free_cpu_ms = accelerator_ms[~cpu_only], cpu_ms[~cpu_only]

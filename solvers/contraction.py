@@ -54,6 +54,7 @@ import numpy.typing as npt
 
 from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph, Node
+from solvers.memory import is_scheduled, training_bytes
 from solvers.split import Family, forward_edges
 
 FloatArray = npt.NDArray[np.float64]
@@ -77,8 +78,10 @@ class Hyperedge:
 class Contraction:
     """Blocks 0 .. n-1 with their node ids, times in ms and memory in bytes; arrays have shape (n,).
 
-    `accelerator_ms` is infinite for a block with a node that runs on CPUs only. `edges` are the forward edges
-    between blocks, without doubles; they are acyclic for the chain family.
+    `memory_bytes` is what a block takes on an accelerator wherever it stands; under a training schedule that is what
+    it takes on the last stage, and it may take more on others. `accelerator_ms` is infinite for a block with a node
+    that runs on CPUs only. `edges` are the forward edges between blocks, without doubles; they are acyclic for the
+    chain family.
     """
 
     members: tuple[tuple[int, ...], ...]
@@ -139,7 +142,7 @@ def contract(graph: DnnGraph, family: Family, deployment: Deployment, *, join_id
             ]
         ),
         cpu_ms=np.array([sum(node.cpu_ms for node in block) for block in nodes]),
-        memory_bytes=np.array([sum(node.memory_bytes for node in block) for block in nodes]),
+        memory_bytes=_least_bytes(graph, deployment, [draft.members[b] for b in order]),
         edges=tuple(sorted((number[a], number[b]) for a, b in quotient.edges)),
         hyperedges=draft.hyperedges(number, keep_writers=deployment.communication is Communication.FULL_DUPLEX),
     )
@@ -268,6 +271,14 @@ class _Draft:
         for e in list(self.nets_of[a]):
             if len(self.net_blocks[e]) == 1:
                 self.nets_of[a].discard(e)
+
+
+def _least_bytes(graph: DnnGraph, deployment: Deployment, blocks: list[list[int]]) -> FloatArray:
+    """Return the bytes each block takes on an accelerator at least: on the last stage, if a schedule tells stages."""
+    memory = deployment.training_memory
+    if memory is not None and is_scheduled(graph, deployment):
+        return np.array([training_bytes(graph, memory, ids).on_stage(memory, stages_after=0) for ids in blocks])
+    return np.array([sum(graph.node_by_id[v].memory_bytes for v in ids) for ids in blocks])
 
 
 def _colocation_blocks(graph: DnnGraph) -> dict[int, int]:

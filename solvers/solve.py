@@ -9,6 +9,10 @@ auto     all                   all                   dp where it applies and fit
 The baselines of `solvers.baselines.methods` are methods too. They prove nothing but the bound from total work; the
 family of such a result is that of its split, whatever was asked. One that ignores memory may end with a rejected plan.
 
+Overlapped and full-duplex transfers are solved by ip for throughput and gpipe, in every family. A training schedule's
+memory is defined for pipelines, so it asks for chain splits; where the graph does not tell it, sizes count once and the
+result says so.
+
 Latency has one family: every split for which it is defined is a candidate, whatever `family` says, and the result says
 free. Its CPUs are as many as needed as soon as there is one; a result's split puts all CPU nodes on the first.
 """
@@ -20,9 +24,10 @@ from solvers.baselines.methods import BASELINES, as_run
 from solvers.bounds import why_infeasible, work_bound
 from solvers.contraction import Contraction, contract
 from solvers.costs import Objective
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph
 from solvers.latency import solve_latency
+from solvers.memory import why_static
 from solvers.result import OnProgress, SolveCancelled, SolveResult
 from solvers.solving import MethodError, Problem, Reporter
 from solvers.split import Family, Split, complete_split, family_of
@@ -57,7 +62,8 @@ def solve(
     if not 0 <= gap < 1:
         raise MethodError(f"A gap of {gap} is not usable; give a share from 0 up to, not including, 1.")
     objective, family = Objective(objective), Family(family)  # callers may write "free" for Family.FREE
-    run = _choose(graph, objective, method, family)
+    deployment, note = _what_matters(graph, deployment)
+    run = _choose(graph, deployment, objective, method, family)
     if method in BASELINES and method != "expert" and start is not None:
         raise MethodError(f"Method {method} makes its own plan and takes none to start from; leave it out.")
     if objective is Objective.LATENCY or method in BASELINES:
@@ -67,7 +73,7 @@ def solve(
     contraction = contract(graph, family, deployment, join_idle=objective is Objective.THROUGHPUT)
     reason = why_infeasible(graph, contraction, deployment)
     if reason is not None:
-        return reporter.result(method, infeasible=reason)
+        return _with_note(reporter.result(method, infeasible=reason), note)
     if objective is not Objective.LATENCY or not deployment.num_cpus:
         # Not with the unlimited CPUs of latency. Without CPUs latency is at least max-load.
         reporter.proved(work_bound(contraction, deployment))
@@ -78,14 +84,26 @@ def solve(
     except SolveCancelled:
         result = reporter.result(method, message="Cancelled; the best plan so far is kept.")
     if method in BASELINES and result.split is not None:
-        return replace(result, family=family_of(graph, result.split))
-    return result
+        result = replace(result, family=family_of(graph, result.split))
+    return _with_note(result, note)
 
 
 Run = Callable[[Problem, Contraction, Reporter], SolveResult]
 
 
-def _choose(graph: DnnGraph, objective: Objective, method: str, family: Family) -> Run:
+def _what_matters(graph: DnnGraph, deployment: Deployment) -> tuple[Deployment, str]:
+    """Return the deployment without what has no effect on this graph, and a sentence on what the caller may miss."""
+    if deployment.replication is not None and deployment.replication.max_replicas == 1:
+        deployment = replace(deployment, replication=None)
+    reason = None if deployment.training_memory is None else why_static(graph, deployment.training_memory)
+    return (deployment, "") if reason is None else (replace(deployment, training_memory=None), reason)
+
+
+def _with_note(result: SolveResult, note: str) -> SolveResult:
+    return replace(result, message=f"{result.message} {note}".strip())
+
+
+def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, method: str, family: Family) -> Run:
     """Return the function that runs a method, or raise MethodError."""
     if method not in METHODS:
         raise MethodError(f"There is no method '{method}'; choose one of {', '.join(METHODS)}.")
@@ -96,8 +114,26 @@ def _choose(graph: DnnGraph, objective: Objective, method: str, family: Family) 
             raise MethodError(
                 "Latency is defined for inference graphs and this graph has backward nodes; choose throughput or gpipe."
             )
+        if deployment.communication is not Communication.SUM:
+            raise MethodError(
+                "A sample alone is received, computed and sent, one after the other; choose communication sum."
+            )
         if method in ("auto", "ip"):
             return solve_latency
+    if method in BASELINES:
+        return METHODS[method]  # judged as what it is, whatever it knows of the devices
+    is_plain = deployment.communication is Communication.SUM and deployment.training_memory is None
+    if deployment.training_memory is not None and family is not Family.CHAIN:
+        raise MethodError(
+            f"A training schedule's memory is defined for pipelines, not for {family} splits; "
+            "choose chain, or leave the schedule out."
+        )
+    if deployment.replication is not None:
+        raise MethodError("No method replicates stages yet; allow one replica only.")
+    if method == "dp" and not is_plain:
+        raise MethodError("Method dp knows neither overlapping transfers nor a schedule's memory; choose ip or auto.")
+    if method == "auto" and not is_plain:
+        return solve_by_ip
     if method == "auto":
         return solve_by_dp_then_ip if objective is Objective.THROUGHPUT and family is Family.CHAIN else solve_by_ip
     if method == "dp" and objective is not Objective.THROUGHPUT:

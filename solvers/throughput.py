@@ -8,6 +8,7 @@ from dataclasses import replace
 from solvers.bounds import why_infeasible
 from solvers.contraction import Contraction, contract
 from solvers.costs import Objective
+from solvers.deployment import Communication
 from solvers.result import SolveResult
 from solvers.solving import NOTHING_IN_TIME, Problem, Reporter, no_split_fits, run_model
 from solvers.split import Family, Split
@@ -107,7 +108,8 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     chain = contract(problem.graph, Family.CHAIN, problem.deployment)
     if why_infeasible(problem.graph, chain, problem.deployment) is None:
         run_dp(chain, problem, reporter, seconds, proves=False)
-    if problem.family is Family.FREE and problem.objective is Objective.THROUGHPUT:
+    is_sum = problem.deployment.communication is Communication.SUM
+    if problem.family is Family.FREE and problem.objective is Objective.THROUGHPUT and is_sum:
         _anneal(contraction, problem, reporter, seconds)
     if reporter.within(problem.gap):
         return reporter.result("ip")

@@ -18,8 +18,17 @@ block is on one of the devices 0 .. i.
                               sum_b m_b x[b, d] <= M                          for each accelerator d
     where cut[e, d] >= x[b, d] - x[b', d] for the ends of hyperedge e.
 
-For GPipe T = T_forward + T_backward, with a row for each pass; a received tensor belongs to the forward pass if a
-forward reader is on the device. All times are divided by a scale near the optimum and memory by M.
+Overlapped transfers split the accelerator's row in two, T >= compute and T >= transfers. Under full duplex a device
+that cuts e receives it (receive[e, d] >= x[r, d] - x[u, d] for writer u and reader r) or sends it (send[e, d] >=
+x[u, d] - x[r, d]), and T >= compute + receive, T >= compute + send. For GPipe T = T_forward + T_backward, with such
+rows for each pass; a received tensor belongs to the forward pass if a forward reader is on the device.
+
+Under a training schedule what a stage holds depends on the stages after it: stage j of J has J - 1 - j after it, and
+its row counts each block with the bytes it takes there. This is exact though stages may be empty. No plan is lost: its
+p stages are also the last p of J, with all empty ones before them, and then each has as many after it as it counts. And
+none is wrong: an empty stage after it only makes a stage count more bytes than it takes.
+
+All times are divided by a scale near the optimum and memory by M.
 """
 
 import math
@@ -32,9 +41,10 @@ import pulp
 
 from solvers.contraction import Contraction
 from solvers.costs import Objective
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment, TrainingMemory
 from solvers.graph import DnnGraph
-from solvers.split import Family, Split, pipeline_order
+from solvers.memory import is_scheduled, training_bytes
+from solvers.split import Family, Split, memory_order
 
 Expression = Any
 """A PuLP variable, an affine expression of some, or a number."""
@@ -99,9 +109,10 @@ class ThroughputModel:
         return Split.from_device_of(self.contraction.device_of(device_of_block), self.deployment)
 
     def _chain_start(self, graph: DnnGraph, split: Split, device: list[int]) -> dict[pulp.LpVariable, float]:
-        order = list(pipeline_order(graph, split) or ())
-        assert order, "a chain model starts from a chain split"
-        order += [d for d in range(self.deployment.num_devices) if d not in order]
+        used = memory_order(graph, split)
+        assert used, "a chain model starts from a chain split"
+        # Empty stages come first, as a schedule's memory asks.
+        order = [*(d for d in range(self.deployment.num_devices) if d not in used), *used]
         stage = {d: j for j, d in enumerate(order)}
         values = {
             a[j]: float(stage[device[b]] < j)
@@ -146,7 +157,7 @@ def throughput_model(
     """
     scale_ms = scale_ms if scale_ms > 0 else 1.0
     most_ms = math.inf if value_ms is None else 2 * value_ms
-    contraction = _capped(contraction, deployment, most_ms)
+    contraction = _capped(contraction, most_ms)
     problem = pulp.LpProblem("placement", pulp.LpMinimize)
     model = ThroughputModel(problem, scale_ms, family, contraction, deployment)
     if family is Family.CHAIN:
@@ -155,7 +166,10 @@ def throughput_model(
         _add_devices(model)
         if family is Family.CONVEX:
             _add_convexity(model, graph)
-    _add_memory(model)
+    if deployment.training_memory is not None and is_scheduled(graph, deployment):
+        _add_scheduled_memory(model, graph, deployment.training_memory)
+    else:
+        _add_memory(model)
     if objective is Objective.GPIPE:
         _add_gpipe_objective(model, graph, lower_bound_ms, most_ms)
     else:
@@ -163,18 +177,16 @@ def throughput_model(
     return model
 
 
-def _capped(contraction: Contraction, deployment: Deployment, most_ms: float) -> Contraction:
-    """Return the contraction with no time above `most_ms` and no size above twice the memory.
+def _capped(contraction: Contraction, most_ms: float) -> Contraction:
+    """Return the contraction with no time above `most_ms`.
 
     A block that runs on CPUs only stays so.
     """
     cpu_only = np.isinf(contraction.accelerator_ms)
-    memory = deployment.memory_bytes
     return replace(
         contraction,
         accelerator_ms=np.where(cpu_only, np.inf, np.minimum(contraction.accelerator_ms, most_ms)),
         cpu_ms=np.minimum(contraction.cpu_ms, most_ms),
-        memory_bytes=contraction.memory_bytes if memory is None else np.minimum(contraction.memory_bytes, 2 * memory),
         hyperedges=tuple(replace(h, weight_ms=min(h.weight_ms, most_ms)) for h in contraction.hyperedges),
     )
 
@@ -280,29 +292,80 @@ def _add_convexity(model: ThroughputModel, graph: DnnGraph) -> None:
 
 def _add_memory(model: ThroughputModel) -> None:
     """The nodes on an accelerator fit in its memory."""
-    memory, size = model.deployment.memory_bytes, model.contraction.memory_bytes
+    for d, x in enumerate(model.accelerator):
+        _require_fit(model, x, model.contraction.memory_bytes, d)
+
+
+def _add_scheduled_memory(model: ThroughputModel, graph: DnnGraph, memory: TrainingMemory) -> None:
+    """The nodes of a stage fit in its accelerator's memory with what the stages after it make it keep."""
+    of_block = [training_bytes(graph, memory, ids) for ids in model.contraction.members]
+    for j, x in enumerate(model.accelerator):
+        stages_after = len(model.accelerator) - 1 - j
+        _require_fit(model, x, np.array([held.on_stage(memory, stages_after) for held in of_block]), j)
+
+
+def _require_fit(model: ThroughputModel, x: list[Expression], size_bytes: np.ndarray, d: int) -> None:
+    """The blocks of a column fit; a size above twice the memory is written as that."""
+    memory = model.deployment.memory_bytes
     if memory is None:
         return
-    for d, x in enumerate(model.accelerator):
-        if memory > 0:
-            used = pulp.lpSum(size[b] / memory * x[b] for b in range(len(x)) if size[b] > 0)
-            model.problem += used <= 1, f"memory_{d}"
-        else:
-            model.problem += pulp.lpSum(x[b] for b in range(len(x)) if size[b] > 0) <= 0, f"memory_{d}"
+    if memory > 0:
+        size = np.minimum(size_bytes / memory, 2.0)
+        model.problem += pulp.lpSum(size[b] * x[b] for b in range(len(x)) if size[b] > 0) <= 1, f"memory_{d}"
+    else:
+        model.problem += pulp.lpSum(x[b] for b in range(len(x)) if size_bytes[b] > 0) <= 0, f"memory_{d}"
+
+
+@dataclass
+class _Terms:
+    """What a device's time in a pass, or in both, is made of: summands in units of the scale.
+
+    Unless devices are full-duplex `received` holds all transfers, for what is cut is either received or sent.
+    """
+
+    compute: list[Expression]
+    received: list[Expression] = field(default_factory=list)
+    sent: list[Expression] = field(default_factory=list)
+
+    def rows(self, communication: Communication) -> list[list[Expression]]:
+        """Return the sums none of which may exceed the time."""
+        if communication is Communication.OVERLAPPED:
+            return [self.compute, self.received]
+        if communication is Communication.FULL_DUPLEX:
+            return [self.compute + self.received, self.compute + self.sent]
+        return [self.compute + self.received]
+
+
+def _require_time(problem: pulp.LpProblem, total: Expression, rows: list[list[Expression]], name: str) -> None:
+    for i, row in enumerate(rows):
+        problem += total >= pulp.lpSum(row), name if len(rows) == 1 else f"{name}_{i}"
 
 
 def _add_max_load_objective(model: ThroughputModel, lower_bound_ms: float) -> None:
     """T is at least the load of every device."""
     contraction, problem, scale = model.contraction, model.problem, model.scale_ms
+    communication = model.deployment.communication
     total = problem.add_variable("T", lower_bound_ms / scale)
     problem += total
     for d, x in enumerate(model.accelerator):
-        load = _compute(contraction.accelerator_ms, x, scale)
+        terms = _Terms(_compute(contraction.accelerator_ms, x, scale))
         for e, hyperedge in enumerate(contraction.hyperedges):
-            cut = problem.add_variable(f"cut_{e}_{d}", 0, 1)
-            _require_if_cut(problem, cut, x, hyperedge.blocks[0], hyperedge.blocks[1:], f"{e}_{d}")
-            load.append(hyperedge.weight_ms / scale * cut)
-        problem += total >= pulp.lpSum(load), f"load_accelerator_{d}"
+            weight, name = hyperedge.weight_ms / scale, f"{e}_{d}"
+            writer = hyperedge.blocks[0] if hyperedge.writer is None else hyperedge.writer
+            readers = tuple(b for b in hyperedge.blocks if b != writer)
+            if communication is Communication.FULL_DUPLEX:
+                received = problem.add_variable(f"receive_{name}", 0, 1)
+                sent = problem.add_variable(f"send_{name}", 0, 1)
+                _require_if_received(problem, received, x, writer, readers, name)
+                _require_if_sent(problem, sent, x, writer, readers, name)
+                terms.received.append(weight * received)
+                terms.sent.append(weight * sent)
+            else:
+                cut = problem.add_variable(f"cut_{name}", 0, 1)
+                _require_if_received(problem, cut, x, writer, readers, name)
+                _require_if_sent(problem, cut, x, writer, readers, name)
+                terms.received.append(weight * cut)
+        _require_time(problem, total, terms.rows(communication), f"load_accelerator_{d}")
     for d, x in enumerate(model.cpu):
         problem += total >= pulp.lpSum(_compute(contraction.cpu_ms, x, scale)), f"load_cpu_{d}"
 
@@ -310,50 +373,47 @@ def _add_max_load_objective(model: ThroughputModel, lower_bound_ms: float) -> No
 def _add_gpipe_objective(model: ThroughputModel, graph: DnnGraph, lower_bound_ms: float, most_ms: float) -> None:
     """T_forward and T_backward are at least every device's time in that pass; their sum is the objective."""
     problem, scale, members = model.problem, model.scale_ms, model.contraction.members
+    communication = model.deployment.communication
     longest = [problem.add_variable(f"T_{name}", 0) for name in ("forward", "backward")]
     problem += longest[0] + longest[1]
     problem += longest[0] + longest[1] >= lower_bound_ms / scale, "lower_bound"
 
-    def per_block(on_accelerator: bool, is_backward: bool) -> np.ndarray:
-        return np.array(
-            [
-                min(
-                    most_ms,
-                    sum(
-                        node.accelerator_ms if on_accelerator else node.cpu_ms
-                        for node in (graph.node_by_id[v] for v in ids)
-                        if node.is_backward == is_backward
-                    ),
-                )
-                for ids in members
-            ]
-        )
+    def compute(x: list[Expression], on_accelerator: bool, is_backward: bool) -> list[Expression]:
+        time_ms = [
+            sum(
+                node.accelerator_ms if on_accelerator else node.cpu_ms
+                for node in (graph.node_by_id[v] for v in ids)
+                if node.is_backward == is_backward
+            )
+            for ids in members
+        ]
+        return _compute(np.minimum(most_ms, time_ms), x, scale)
 
     tensors = _tensors(graph, model.contraction)
-    for kind, columns in (("accelerator", model.accelerator), ("cpu", model.cpu)):
-        for d, x in enumerate(columns):
-            loads = [_compute(per_block(kind == "accelerator", is_backward), x, scale) for is_backward in (False, True)]
-            for e, ((writer, is_backward, forward, backward), weight_ms) in enumerate(tensors):
-                weight = min(weight_ms, most_ms)
-                if kind == "cpu":
+    for d, x in enumerate(model.accelerator):
+        passes = [_Terms(compute(x, True, is_backward)) for is_backward in (False, True)]
+        for e, ((writer, is_backward, forward, backward), weight_ms) in enumerate(tensors):
+            weight, name = min(weight_ms, most_ms) / scale, f"{e}_{d}"
+            sent = problem.add_variable(f"send_{name}", 0, 1)
+            _require_if_sent(problem, sent, x, writer, tuple({*forward, *backward}), name)
+            if communication is Communication.FULL_DUPLEX:
+                passes[is_backward].sent.append(weight * sent)
+            else:
+                passes[is_backward].received.append(weight * sent)
+            for in_backward, readers in ((False, forward), (True, backward)):
+                if not readers:
                     continue
-                own = problem.add_variable(f"own_{e}_{d}", 0, 1)
-                name = f"{e}_{d}"
-                if is_backward:
-                    _require_if_cut(problem, own, x, writer, backward, name)
-                else:
-                    _require_if_cut(problem, own, x, writer, forward, name)
-                    late = problem.add_variable(f"late_{e}_{d}", 0, 1)
-                    for r in backward:
-                        problem += own >= x[writer] - x[r], f"send_for_backward_{name}_{r}"
-                        problem += (
-                            late >= x[r] - x[writer] - pulp.lpSum(x[f] for f in forward),
-                            f"receive_in_backward_{name}_{r}",
-                        )
-                    loads[1].append(weight / scale * late)
-                loads[is_backward].append(weight / scale * own)
-            for name, total, load in zip(("forward", "backward"), longest, loads, strict=True):
-                problem += total >= pulp.lpSum(load), f"{name}_{kind}_{d}"
+                received = sent
+                if communication is Communication.FULL_DUPLEX or in_backward != is_backward:
+                    received = problem.add_variable(f"receive_{name}_{int(in_backward)}", 0, 1)
+                    passes[in_backward].received.append(weight * received)
+                earlier = forward if in_backward else ()
+                _require_if_received(problem, received, x, writer, readers, f"{name}_{int(in_backward)}", earlier)
+        for terms, total, direction in zip(passes, longest, ("forward", "backward"), strict=True):
+            _require_time(problem, total, terms.rows(communication), f"{direction}_accelerator_{d}")
+    for d, x in enumerate(model.cpu):
+        for is_backward, total, direction in zip((False, True), longest, ("forward", "backward"), strict=True):
+            problem += total >= pulp.lpSum(compute(x, False, is_backward)), f"{direction}_cpu_{d}"
 
 
 def _compute(time_ms: Any, x: list[Expression], scale: float) -> list[Expression]:
@@ -361,18 +421,31 @@ def _compute(time_ms: Any, x: list[Expression], scale: float) -> list[Expression
     return [float(time_ms[b]) / scale * x[b] for b in range(len(x)) if np.isfinite(time_ms[b]) and time_ms[b] > 0]
 
 
-def _require_if_cut(
+def _require_if_sent(
     problem: pulp.LpProblem,
-    cut: pulp.LpVariable,
+    sent: pulp.LpVariable,
     x: list[Expression],
     writer: int,
     readers: tuple[int, ...],
     name: str,
 ) -> None:
-    """Cut is 1 when some of the blocks are in column x and some are not."""
+    """Sent is 1 when the writer is in column x and some reader is not."""
     for r in readers:
-        problem += cut >= x[writer] - x[r], f"out_{name}_{r}"
-        problem += cut >= x[r] - x[writer], f"in_{name}_{r}"
+        problem += sent >= x[writer] - x[r], f"out_{name}_{r}"
+
+
+def _require_if_received(
+    problem: pulp.LpProblem,
+    received: pulp.LpVariable,
+    x: list[Expression],
+    writer: int,
+    readers: tuple[int, ...],
+    name: str,
+    earlier: tuple[int, ...] = (),
+) -> None:
+    """Received is 1 when the writer is not in column x and some reader is, but none of the `earlier` readers."""
+    for r in readers:
+        problem += received >= x[r] - x[writer] - pulp.lpSum(x[f] for f in earlier), f"in_{name}_{r}"
 
 
 Tensor = tuple[int, bool, tuple[int, ...], tuple[int, ...]]

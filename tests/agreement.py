@@ -1,0 +1,43 @@
+"""What it takes for a method to be right: its answer is the optimum, proven, and what the evaluator says it is."""
+
+import pytest
+
+from solvers import throughput
+from solvers.bounds import why_infeasible
+from solvers.contraction import contract
+from solvers.costs import Objective, objective_value
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.result import SolveResult, SolveStatus
+from solvers.solving import Problem, Reporter
+from solvers.split import Family, check_split
+
+Instance = tuple[DnnGraph, Deployment]
+
+
+def assert_optimal(result: SolveResult, instance: Instance, best: float | None) -> None:
+    """The result is `best`, proven, and its split is what the evaluator says it is."""
+    graph, deployment = instance
+    if best is None:
+        assert result.status is SolveStatus.INFEASIBLE
+        assert result.split is None
+        assert result.message.endswith(".")
+        return
+    assert result.status is SolveStatus.OPTIMAL, result
+    assert result.value_ms == pytest.approx(best, rel=1e-6, abs=1e-9)
+    assert result.lower_bound_ms == pytest.approx(best, rel=1e-6, abs=1e-9)
+    assert result.split is not None
+    assert not check_split(graph, deployment, result.split, result.family)
+    assert objective_value(graph, deployment, result.split, result.objective) == result.value_ms
+
+
+def solve_by_ip_alone(instance: Instance, family: Family, objective: Objective) -> SolveResult:
+    """Run the integer program without the DP's plan, so that a model that is too tight shows."""
+    graph, deployment = instance
+    problem = Problem(graph, deployment, objective, family, None, 0.0)
+    contraction = contract(graph, family, deployment, join_idle=objective is Objective.THROUGHPUT)
+    reporter = Reporter(problem, None)
+    reason = why_infeasible(graph, contraction, deployment)
+    if reason is not None:
+        return reporter.result("ip", infeasible=reason)
+    return throughput._run_ip(problem, contraction, reporter, "ip")
