@@ -5,7 +5,7 @@ states arithmetic means and maxima over its workloads (Tarnawski et al., NeurIPS
 experts and PipeDream these are the layer graphs. Means here are over the workloads that are there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -77,25 +77,29 @@ def reproduction_text(answers: Sequence[tuple[Cell, Outcome]]) -> str:
         rows = rows_of(answers, Objective.THROUGHPUT, units)
         if rows:
             parts += [f"{title}: time per sample in ms", _values(rows, THROUGHPUT_QUESTIONS)]
-            parts += ["How many times as fast the best plan is", _ratios(rows, THROUGHPUT_QUESTIONS[2:])]
+            parts += [
+                "How many times as fast the best plan is",
+                _ratios(rows, THROUGHPUT_QUESTIONS, PAPER_MEAN_AND_MAX),
+            ]
     rows = rows_of(answers, Objective.LATENCY, PUBLISHED)
     if rows:
         parts += ["Latency of one sample in ms", _values(rows, LATENCY_QUESTIONS)]
-        parts += ["How many times as fast the best plan is", _ratios(rows, LATENCY_QUESTIONS[1:])]
+        parts += ["How many times as fast the best plan is", _ratios(rows, LATENCY_QUESTIONS, {})]
     return "\n\n".join(parts) + "\n"
 
 
 def _values(rows: list[Row], questions: Sequence[Question]) -> str:
+    """Return the values of all methods, the gap behind those of free splits."""
+    behind = 1 + questions.index(FREE)
+    header = [question.label for question in questions]
+    header.insert(behind, "gap")
     notes: list[str] = []
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for row in rows:
         cells = [_value(row, question, notes) for question in questions]
-        free = row.outcomes.get(FREE)
-        lines.append((row.name, *cells[: questions.index(FREE) + 1], share_text(free.gap if free else None),
-                      *cells[questions.index(FREE) + 1 :]))  # fmt: skip
-    labels = [question.label for question in questions]
-    header = ("", *labels[: questions.index(FREE) + 1], "gap", *labels[questions.index(FREE) + 1 :])
-    return "\n".join((text_table(header, lines), *notes))
+        cells.insert(behind, share_text(row.outcomes[FREE].gap if FREE in row.outcomes else None))
+        lines.append((row.name, *cells))
+    return "\n".join((text_table(("", *header), lines), *notes))
 
 
 def _value(row: Row, question: Question, notes: list[str]) -> str:
@@ -117,27 +121,33 @@ def _value(row: Row, question: Question, notes: list[str]) -> str:
     return f"{value} [{texts.index(note) + 1}]"
 
 
-def _ratios(rows: list[Row], questions: Sequence[Question]) -> str:
-    lines = []
-    for row in rows:
-        cells = []
-        for question in questions:
-            ratio = row.ratio(question)
-            text = "-" if ratio is None else f"{ratio:.2f}"
-            cells.append(text if ratio is None or row.counts(question) else f"({text})")
-        lines.append((row.name, *cells))
-    counted = {
-        question: [ratio for row in rows if row.counts(question) and (ratio := row.ratio(question)) is not None]
+def _ratios(rows: list[Row], questions: Sequence[Question], paper: Mapping[str, tuple[float, float]]) -> str:
+    """Return the ratios of all methods but free splits, their mean and maximum, and the `paper`'s where there are."""
+    questions = [question for question in questions if question != FREE]
+    lines = [(row.name, *(_ratio(row, question) for question in questions)) for row in rows]
+    counted = [
+        [ratio for row in rows if row.counts(question) and (ratio := row.ratio(question)) is not None]
         for question in questions
-    }
-    lines.append(("mean", *(f"{fmean(counted[q]):.2f}" if counted[q] else "-" for q in questions)))
-    lines.append(("max", *(f"{max(counted[q]):.2f}" if counted[q] else "-" for q in questions)))
-    lines.append(("workloads", *(str(len(counted[q])) for q in questions)))
-    notes = []
-    if any(q.method in PAPER_MEAN_AND_MAX and THROUGHPUT_QUESTIONS[2:] == tuple(questions) for q in questions):
-        for i, what in enumerate(("paper: mean", "paper: max")):
-            published = [PAPER_MEAN_AND_MAX.get(q.method) for q in questions]
-            lines.append((what, *("-" if pair is None else f"{pair[i]:.2f}" for pair in published)))
-    if any(not row.counts(q) and row.ratio(q) is not None for row in rows for q in questions):
-        notes.append("In brackets: operator graphs, not among the workloads of the paper's mean for this method.")
-    return "\n".join((text_table(("", *(q.label for q in questions)), lines), *notes))
+    ]
+    lines.append(("mean", *(f"{fmean(ratios):.2f}" if ratios else "-" for ratios in counted)))
+    lines.append(("max", *(f"{max(ratios):.2f}" if ratios else "-" for ratios in counted)))
+    lines.append(("workloads", *(str(len(ratios)) for ratios in counted)))
+    if paper:
+        published = [paper.get(question.method) for question in questions]
+        lines.append(("paper: mean", *("-" if pair is None else f"{pair[0]:.2f}" for pair in published)))
+        lines.append(("paper: max", *("-" if pair is None else f"{pair[1]:.2f}" for pair in published)))
+    table = text_table(("", *(question.label for question in questions)), lines)
+    explanations = (
+        ("(", "In brackets: operator graphs, which the paper's mean for this method is not over."),
+        ("!", "!: a plan that breaks a rule, see above."),
+    )
+    cells = "".join(cell for line in lines for cell in line[1:])
+    return "\n".join((table, *(text for mark, text in explanations if mark in cells)))
+
+
+def _ratio(row: Row, question: Question) -> str:
+    ratio = row.ratio(question)
+    if ratio is None:
+        return "-"
+    text = f"{ratio:.2f}{'!' if row.outcomes[question].violations else ''}"
+    return text if row.counts(question) else f"({text})"
