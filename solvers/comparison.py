@@ -130,25 +130,24 @@ def ask(
 ) -> tuple[Outcome, Split | None]:
     """Run one method and return its outcome and its valid split, if any; `start` is also the expert's split.
 
-    A baseline that cannot run here, such as Scotch where it is not installed, is an outcome too; MethodError for an
-    objective that does not fit the graph.
+    Raises MethodError where the method cannot run, which `refused` makes an outcome of.
     """
-    try:
-        result = solve(
-            graph,
-            deployment,
-            objective=objective,
-            method=question.method,
-            family=question.family,
-            time_limit_s=time_limit_s,
-            start=start,
-            on_progress=on_progress,
-        )
-    except MethodError as error:
-        if question.is_exact:
-            raise
-        return Outcome(question.method, question.family, None, None, None, 0.0, None, (), str(error)), None
+    result = solve(
+        graph,
+        deployment,
+        objective=objective,
+        method=question.method,
+        family=question.family,
+        time_limit_s=time_limit_s,
+        start=start,
+        on_progress=on_progress,
+    )
     return _outcome(graph, deployment, question, result), result.split
+
+
+def refused(question: Question, error: MethodError) -> Outcome:
+    """Return the outcome of a method that cannot run here, such as Scotch where it is not installed."""
+    return Outcome(question.method, question.family, None, None, None, 0.0, None, (), str(error))
 
 
 def _outcome(graph: DnnGraph, deployment: Deployment, question: Question, result: SolveResult) -> Outcome:
@@ -188,23 +187,31 @@ def compare(
     """Yield each method's outcome as it is known; an exact method starts from the best plan of the ones before it.
 
     `time_limit_s` is for each method. `on_progress` is called with each question as it begins and returns what watches
-    it. Ends early once `is_interrupted()`; the method that was running then answers with its best so far.
+    it. Ends early once `is_interrupted()`; the method that was running then answers with its best so far. Raises
+    MethodError if already the first method cannot run: then the objective does not fit.
     """
     start: Split | None = None
+    is_first = True
     best = float("inf")
     for question in questions(objective, families, with_expert=expert is not None):
         if is_interrupted():
             return
         watch = None if on_progress is None else on_progress(question)
-        outcome, split = ask(
-            graph,
-            deployment,
-            question,
-            objective=objective,
-            time_limit_s=time_limit_s,
-            start=expert if question.method == "expert" else start if question.is_exact else None,
-            on_progress=watch,
-        )
+        try:
+            outcome, split = ask(
+                graph,
+                deployment,
+                question,
+                objective=objective,
+                time_limit_s=time_limit_s,
+                start=expert if question.method == "expert" else start if question.is_exact else None,
+                on_progress=watch,
+            )
+        except MethodError as error:
+            if is_first:
+                raise
+            outcome, split = refused(question, error), None
+        is_first = False
         if question.is_exact and split is not None and outcome.value_ms is not None and outcome.value_ms < best:
             start, best = split, outcome.value_ms
         yield question, outcome

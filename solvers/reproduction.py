@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from solvers.comparison import EXACT, Outcome, Question, ask
+from solvers.comparison import EXACT, Outcome, Question, ask, refused
 from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.errors import PlacementError
@@ -21,6 +21,7 @@ from solvers.graph import DnnGraph
 from solvers.graph_json import read_graph, read_split
 from solvers.paper_files import Workload, corrected, find_workloads
 from solvers.result import OnProgress, SolveStatus
+from solvers.solving import MethodError
 from solvers.split import Family, Split
 
 VERSION = 1
@@ -155,15 +156,18 @@ def run(
             continue
         if is_interrupted():
             return
-        outcome, _ = ask(
-            cell.graph,
-            cell.deployment,
-            cell.question,
-            objective=cell.workload.objective,
-            time_limit_s=cell.time_limit_s,
-            start=cell.expert if cell.question.method == "expert" else None,
-            on_progress=None if on_progress is None else on_progress(cell),
-        )
+        try:
+            outcome, _ = ask(
+                cell.graph,
+                cell.deployment,
+                cell.question,
+                objective=cell.workload.objective,
+                time_limit_s=cell.time_limit_s,
+                start=cell.expert if cell.question.method == "expert" else None,
+                on_progress=None if on_progress is None else on_progress(cell),
+            )
+        except MethodError as error:
+            outcome = refused(cell.question, error)
         if is_interrupted() and outcome.status is not SolveStatus.OPTIMAL:
             return
         if outcome.status is not None:

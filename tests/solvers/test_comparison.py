@@ -1,6 +1,7 @@
 """A comparison runs each method that applies once, gains are ratios of values, and an interrupt keeps what is done."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from solvers.baselines.scotch import scotch_program
 from solvers.cli_tables import comparison_text
 from solvers.comparison import EXACT, Outcome, Question, best_value_ms, compare, gain, questions
 from solvers.costs import Objective
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, InFlight, TrainingMemory
 from solvers.errors import SplitError
 from solvers.graph import DnnGraph
 from solvers.graph_json import write_graph
@@ -94,6 +95,19 @@ def test_an_objective_that_does_not_fit_is_refused() -> None:
         list(compare(chain((1, 1)), Deployment(2), objective=Objective.GPIPE))
     with pytest.raises(MethodError, match="Latency"):
         list(compare(training_chain((1,), (1,)), Deployment(2), objective=Objective.LATENCY))
+
+
+def test_families_that_a_schedules_memory_does_not_know_are_left_out_by_name() -> None:
+    nodes = tuple(
+        replace(node, memory_bytes=3.0, parameter_bytes=1.0, activation_bytes=1.0)
+        for node in training_chain((1, 2), (1, 2)).nodes
+    )
+    graph = DnnGraph(nodes, training_chain((1, 2), (1, 2)).edges)
+    deployment = Deployment(2, 0, 100.0, training_memory=TrainingMemory(InFlight.ONE_F_ONE_B, 4))
+    outcomes = {question.label: outcome for question, outcome in compare(graph, deployment)}
+    assert outcomes["best chain"].value_ms == 4.0
+    assert outcomes["best free"].status is None
+    assert "choose chain" in outcomes["best free"].message
 
 
 def test_a_plan_that_breaks_a_rule_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
