@@ -17,16 +17,18 @@ from solvers.cli_options import (
     DEFAULT_TIME_LIMIT_S,
     Parser,
     add_device_options,
+    add_model_options,
     fraction,
     micro_batches,
     names_of,
     one_of,
     positive,
     read_problem,
+    with_model,
 )
 from solvers.cli_output import BAD_INPUT, EXIT_CODES, first_interrupt, print_json, print_text, write_text
 from solvers.cli_tables import add_compare, add_reproduce
-from solvers.costs import Objective, SplitCosts, single_sample_latency, split_costs
+from solvers.costs import Objective, single_sample_latency, split_costs
 from solvers.deployment import Deployment
 from solvers.errors import GraphError, PlacementError
 from solvers.graph import DnnGraph
@@ -70,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         help="which splits to choose from (default: chain); latency chooses from all",
     )
     add_device_options(solving)
+    add_model_options(solving)
     solving.add_argument(
         "--time-limit",
         type=positive,
@@ -100,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         help="also check that it is of this family",
     )
     add_device_options(evaluating)
+    add_model_options(evaluating)
     evaluating.set_defaults(run=_evaluate)
 
     simulating = commands.add_parser("simulate", help="run a split over micro-batches")
@@ -122,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _solve(options: argparse.Namespace) -> int:
-    graph, deployment = read_problem(options)
+    graph, deployment = with_model(options, *read_problem(options))
     if options.expert is not None and options.method != "expert":
         raise MethodError("--expert gives the split that --method expert judges; choose that method, or leave it out.")
     expert = None if options.expert is None else read_split(options.expert)
@@ -159,9 +163,10 @@ def _solve(options: argparse.Namespace) -> int:
 
 def solve_document(result: SolveResult, graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
     """Return the JSON object that `placement solve` prints; numbers that do not exist are null."""
-    split = rejected = None
+    split = devices = rejected = None
     if result.split is not None:
         split = _split_json(result, graph, deployment)
+        devices = _device_documents(graph, deployment, result.split)
     if result.rejected is not None:
         rejected = {
             "value_ms": result.rejected.value_ms,
@@ -178,6 +183,7 @@ def solve_document(result: SolveResult, graph: DnnGraph, deployment: Deployment)
         "runtime_s": round(result.runtime_s, 6),
         "message": result.message,
         "split": split,
+        "devices": devices,
         "rejected": rejected,
     }
 
@@ -193,7 +199,7 @@ def _split_json(result: SolveResult, graph: DnnGraph, deployment: Deployment) ->
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    graph, deployment = read_problem(options)
+    graph, deployment = with_model(options, *read_problem(options))
     split = complete_split(graph, read_split(options.split))
     costs = split_costs(graph, deployment, split)
     violations = check_split(graph, deployment, split, options.family)
@@ -202,8 +208,8 @@ def _evaluate(options: argparse.Namespace) -> int:
             "max_load_ms": costs.max_load_ms,
             "gpipe_ms": costs.gpipe_ms if graph.is_training else None,
             "latency_ms": single_sample_latency(graph, deployment, split),
-            "bottleneck": _shape(split, deployment).device_name(costs.bottleneck) if costs.devices else None,
-            "devices": _device_documents(costs, _shape(split, deployment)),
+            "bottleneck": split.on(deployment).device_name(costs.bottleneck) if costs.devices else None,
+            "devices": _device_documents(graph, deployment, split),
             "cut_tensors": [
                 {
                     "source": tensor.source,
@@ -229,6 +235,28 @@ def violation_documents(violations: Sequence[Violation]) -> list[dict[str, Any]]
     ]
 
 
+def _device_documents(graph: DnnGraph, deployment: Deployment, split: Split) -> list[dict[str, Any]]:
+    """Return the JSON objects that describe what each device does and holds."""
+    placed = split.on(deployment)
+    return [
+        {
+            "device": device.device,
+            "name": placed.device_name(device.device),
+            "replicas": device.replicas,
+            "load_ms": device.load_ms,
+            "compute_ms": device.compute_ms,
+            "in_ms": device.receive_ms,
+            "out_ms": device.send_ms,
+            "sync_ms": device.sync_ms,
+            "forward_ms": device.forward_ms,
+            "backward_ms": device.backward_ms,
+            "memory_bytes": device.memory_bytes,
+            "capacity_bytes": None if placed.is_cpu(device.device) else deployment.memory_bytes,
+        }
+        for device in split_costs(graph, deployment, split).devices
+    ]
+
+
 def _shape(split: Split, deployment: Deployment) -> Deployment:
     """Return the deployment, or a larger one if the split lists more devices than there are."""
     return replace(
@@ -236,24 +264,6 @@ def _shape(split: Split, deployment: Deployment) -> Deployment:
         num_accelerators=max(deployment.num_accelerators, len(split.accelerators)),
         num_cpus=max(deployment.num_cpus, len(split.cpus)),
     )
-
-
-def _device_documents(costs: SplitCosts, deployment: Deployment) -> list[dict[str, Any]]:
-    return [
-        {
-            "device": device.device,
-            "name": deployment.device_name(device.device),
-            "load_ms": device.load_ms,
-            "compute_ms": device.compute_ms,
-            "in_ms": device.receive_ms,
-            "out_ms": device.send_ms,
-            "forward_ms": device.forward_ms,
-            "backward_ms": device.backward_ms,
-            "memory_bytes": device.memory_bytes,
-            "capacity_bytes": deployment.capacity_bytes(device.device),
-        }
-        for device in costs.devices
-    ]
 
 
 def _simulate(options: argparse.Namespace) -> int:

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from solvers.cli_output import BAD_INPUT
-from solvers.deployment import MAX_DEVICES, Deployment
+from solvers.deployment import MAX_DEVICES, Communication, Deployment, InFlight, Replication, TrainingMemory
+from solvers.errors import DeploymentError
 from solvers.graph import DnnGraph
 from solvers.graph_json import read_graph
 
@@ -59,6 +60,61 @@ def read_problem(options: argparse.Namespace) -> tuple[DnnGraph, Deployment]:
     return graph, replace(deployment, **changes)
 
 
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `with_model` reads."""
+    group = parser.add_argument_group("model", "how devices communicate, share a stage, and what training keeps")
+    group.add_argument(
+        "--communication",
+        type=one_of(Communication),
+        metavar=names_of(Communication),
+        default=Communication.SUM,
+        help="compute + transfers; the larger of both; or compute + the larger of receiving and sending",
+    )
+    group.add_argument(
+        "--max-replicas", type=replicas, metavar="R", help="accelerators a stage may run on (default: 1)"
+    )
+    group.add_argument(
+        "--sync-bandwidth",
+        type=positive,
+        metavar="GB/S",
+        help="at which replicas exchange gradients (default: that of the links)",
+    )
+    group.add_argument(
+        "--memory-schedule",
+        type=one_of(InFlight),
+        metavar=names_of(InFlight),
+        help="count the activations of all micro-batches in flight, and all versions of the weights",
+    )
+    group.add_argument("--micro-batches", type=micro_batches, metavar="M", help="of that schedule")
+    group.add_argument(
+        "--state-factor",
+        type=positive,
+        metavar="F",
+        help="weights, gradients and optimiser state as a multiple of the weights (default: from the sizes)",
+    )
+
+
+def with_model(options: argparse.Namespace, graph: DnnGraph, deployment: Deployment) -> tuple[DnnGraph, Deployment]:
+    """Return the graph and the deployment with the model options applied; DeploymentError where one lacks another."""
+    for option, value, needed, base in (
+        ("--sync-bandwidth", options.sync_bandwidth, "--max-replicas", options.max_replicas),
+        ("--micro-batches", options.micro_batches, "--memory-schedule", options.memory_schedule),
+        ("--state-factor", options.state_factor, "--memory-schedule", options.memory_schedule),
+        ("--memory-schedule", options.memory_schedule, "--micro-batches", options.micro_batches),
+    ):
+        if value is not None and base is None:
+            raise DeploymentError(f"{option} says nothing without {needed}; give both, or neither.")
+    replication = memory = None
+    if options.max_replicas is not None:
+        speed = None if options.sync_bandwidth is None else options.sync_bandwidth * 1e6
+        replication = Replication(options.max_replicas, speed)
+    if options.memory_schedule is not None:
+        memory = TrainingMemory(options.memory_schedule, options.micro_batches, options.state_factor)
+    return graph, replace(
+        deployment, communication=options.communication, replication=replication, training_memory=memory
+    )
+
+
 def names_of(enum: type[StrEnum]) -> str:
     """Write an enum's values the way argparse shows choices."""
     return "{" + ",".join(enum) + "}"
@@ -106,6 +162,11 @@ def fraction(text: str) -> float:
 def count(text: str) -> int:
     """Read a number of devices."""
     return _whole_number(text, 0, MAX_DEVICES)
+
+
+def replicas(text: str) -> int:
+    """Read a number of accelerators per stage."""
+    return _whole_number(text, 1, MAX_DEVICES)
 
 
 def micro_batches(text: str) -> int:

@@ -81,6 +81,18 @@ class Split:
         """Number of accelerators that take turns as this device; 1 for a CPU."""
         return self.replicas[device] if device < len(self.replicas) else 1
 
+    def is_cpu(self, device: int) -> bool:
+        """Whether a device number of this split belongs to a CPU."""
+        return device >= len(self.accelerators)
+
+    def device_name(self, device: int) -> str:
+        """What a person calls a device of this split: 'Accelerator 1', 'Accelerators 2-4' for replicas, 'CPU 1'."""
+        if self.is_cpu(device):
+            return f"CPU {device - len(self.accelerators) + 1}"
+        first = 1 + sum(self.num_replicas(d) for d in range(device))
+        last = first + self.num_replicas(device) - 1
+        return f"Accelerator {first}" if first == last else f"Accelerators {first}-{last}"
+
     def on(self, deployment: Deployment) -> "Split":
         """Return this split with an entry for each idle device of the deployment: some added, or last ones dropped.
 

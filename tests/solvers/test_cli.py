@@ -677,3 +677,86 @@ def test_ctrl_c_of_a_running_program_prints_the_best_plan(tmp_path: Path) -> Non
     assert process.returncode == 0, err
     assert json.loads(out)["status"] == "FEASIBLE"
     assert "Cancelled" in err
+
+
+# communication, replicas, memory
+
+
+def test_overlap_is_solved_and_evaluated(placement: Run, graph_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "split.json"
+    values = {}
+    for communication in ("sum", "overlapped", "full-duplex"):
+        solved = placement("solve", graph_file, "--communication", communication, "--output", output)
+        assert (solved.code, solved.json["status"]) == (0, "OPTIMAL")
+        evaluated = placement("evaluate", graph_file, output, "--communication", communication).json
+        assert evaluated["max_load_ms"] == values.setdefault(communication, solved.json["value_ms"])
+        assert evaluated["devices"] == solved.json["devices"]
+    # The CPU takes 1, an accelerator {2, 3}: 5 ms of compute, 1 ms received, 2 ms sent; the other one 4.
+    assert values == {"sum": 8, "overlapped": 5, "full-duplex": 7}
+
+
+def test_replicas_are_evaluated_under_the_names_of_their_accelerators(
+    placement: Run, graph_file: Path, tmp_path: Path
+) -> None:
+    split = tmp_path / "split.json"
+    split.write_text('{"fpgas": [{"nodes": [1]}, {"nodes": [2, 3], "replicas": 2}], "cpus": [{"nodes": [4]}]}')
+    answer = placement("evaluate", graph_file, split, "--accelerators", "4", "--max-replicas", "2")
+    assert answer.json["violations"] == []
+    devices = answer.json["devices"]
+    assert [d["name"] for d in devices] == ["Accelerator 1", "Accelerators 2-3", "Accelerator 4", "CPU 1"]
+    assert [d["replicas"] for d in devices] == [1, 2, 1, 1]
+    # 2 and 3 compute 5 ms, receive the output of 1, send those of 2 and 3; nothing to sync in an inference graph
+    assert [d["load_ms"] for d in devices] == [2, 4, 0, 16]
+    assert [d["capacity_bytes"] for d in devices] == [3 * GIB, 3 * GIB, 3 * GIB, None]
+    too_many = placement("evaluate", graph_file, split, "--accelerators", "2", "--max-replicas", "2")
+    assert [violation["rule"] for violation in too_many.json["violations"]] == ["device count"]
+    alone = placement("evaluate", graph_file, split, "--accelerators", "4")
+    assert [violation["rule"] for violation in alone.json["violations"]] == ["replicas"]
+
+
+def test_sync_bandwidth_reaches_the_evaluator(placement: Run, tmp_path: Path) -> None:
+    graph_path, split = tmp_path / "graph.json", tmp_path / "split.json"
+    placement("samples", "unet_operator_training", "--output", graph_path)
+    ids = [node.id for node in read_sample("unet_operator_training")[0].nodes]
+    split.write_text(json.dumps({"fpgas": [{"nodes": ids, "replicas": 2}]}))
+    weights = sum(node.parameter_bytes or 0.0 for node in read_sample("unet_operator_training")[0].nodes)
+    for options, gigabytes_per_s in ((("--sync-bandwidth", "50"), 50.0), ((), 12.6), (("--bandwidth", "2x"), 25.2)):
+        answer = placement("evaluate", graph_path, split, "--max-replicas", "2", *options)
+        assert answer.json["devices"][0]["sync_ms"] == pytest.approx(weights / (gigabytes_per_s * 1e6))
+
+
+def test_a_schedules_memory_is_solved_and_shown(placement: Run, tmp_path: Path) -> None:
+    graph_path, split_path = tmp_path / "graph.json", tmp_path / "split.json"
+    placement("samples", "gpt2_xl_layer_training", "--output", graph_path)
+    schedule = ("--memory-schedule", "1f1b", "--micro-batches", "8")
+    plain = placement("solve", graph_path, "--output", split_path)
+    evaluated = placement("evaluate", graph_path, split_path, *schedule)
+    held = [device["memory_bytes"] for device in evaluated.json["devices"]]
+    sizes = [device["memory_bytes"] for device in plain.json["devices"]]
+    assert all(more >= less for more, less in zip(held, sizes, strict=True))
+    assert sum(held) > sum(sizes)
+    factor = placement("evaluate", graph_path, split_path, *schedule, "--state-factor", "8")
+    assert [device["memory_bytes"] for device in factor.json["devices"]] == pytest.approx(held)
+    inference = tmp_path / "inference.json"
+    placement("samples", "unet_operator_inference", "--output", inference)
+    answer = placement("solve", inference, *schedule)
+    assert answer.json["status"] == "OPTIMAL"
+    assert "no backward nodes" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--sync-bandwidth", "10"), "--sync-bandwidth says nothing without --max-replicas"),
+        (("--micro-batches", "4"), "--micro-batches says nothing without --memory-schedule"),
+        (("--state-factor", "4"), "--state-factor says nothing without --memory-schedule"),
+        (("--memory-schedule", "gpipe"), "--memory-schedule says nothing without --micro-batches"),
+        (("--communication", "telepathy"), '"telepathy" is none of sum, overlapped, full-duplex'),
+        (("--max-replicas", "0"), "out of range"),
+        (("--memory-schedule", "gpipe", "--micro-batches", "4", "--state-factor", "0.5"), "give 1 or more"),
+    ],
+)
+def test_model_options_that_make_no_sense_are_refused(
+    placement: Run, graph_file: Path, options: tuple[str, ...], words: str
+) -> None:
+    assert_refused(placement("solve", graph_file, *options), words)
