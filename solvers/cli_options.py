@@ -9,7 +9,15 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from solvers.cli_output import BAD_INPUT
-from solvers.deployment import MAX_DEVICES, Communication, Deployment, InFlight, Replication, TrainingMemory
+from solvers.deployment import (
+    MAX_DEVICES,
+    MAX_SUBGRAPHS,
+    Communication,
+    Deployment,
+    InFlight,
+    Replication,
+    TrainingMemory,
+)
 from solvers.errors import DeploymentError
 from solvers.graph import DnnGraph
 from solvers.graph_json import read_graph
@@ -37,6 +45,12 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cpus", type=count, metavar="L")
     group.add_argument("--memory", type=positive, metavar="GIB", help="memory of each accelerator in GiB (2^30 bytes)")
     group.add_argument(
+        "--subgraphs",
+        type=subgraphs,
+        metavar="Q",
+        help="for latency: each accelerator runs up to Q subgraphs one after the other (default: 1)",
+    )
+    group.add_argument(
         "--bandwidth",
         type=bandwidth,
         metavar="GB/S",
@@ -54,6 +68,8 @@ def read_problem(options: argparse.Namespace) -> tuple[DnnGraph, Deployment]:
         changes["num_cpus"] = options.cpus
     if options.memory is not None:
         changes["memory_bytes"] = options.memory * 2**30
+    if options.subgraphs is not None:
+        changes["max_subgraphs"] = options.subgraphs
     if options.bandwidth is not None:
         value, is_multiple = options.bandwidth
         graph = graph.with_bandwidth_factor(value) if is_multiple else graph.with_bandwidth(value * 1e6)
@@ -167,6 +183,11 @@ def count(text: str) -> int:
 def replicas(text: str) -> int:
     """Read a number of accelerators per stage."""
     return _whole_number(text, 1, MAX_DEVICES)
+
+
+def subgraphs(text: str) -> int:
+    """Read a number of subgraphs per accelerator."""
+    return _whole_number(text, 1, MAX_SUBGRAPHS)
 
 
 def micro_batches(text: str) -> int:

@@ -200,35 +200,63 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
     return SplitCosts(devices, tuple(sorted(cut_tensors, key=lambda t: (-t.transfer_ms, t.source))))
 
 
-def single_sample_latency(graph: DnnGraph, deployment: Deployment, split: Split) -> float | None:
-    """Return the finish time in ms of one sample when each accelerator runs its nodes as one block (q = 1).
+Task = tuple[str, int, int]
+"""("cpu", v, 0): node v on a CPU; ("block", d, i): the i-th subgraph of accelerator d."""
 
-    A block starts when all its outside inputs exist, takes in-transfers + compute + out-transfers, and then all
-    its outputs exist at once. CPUs are as many as needed: a CPU node starts when its inputs exist. None where it
-    is not defined: a training graph, or blocks that wait for each other in a circle.
+
+def single_sample_latency(graph: DnnGraph, deployment: Deployment, split: Split) -> float | None:
+    """Return the finish time in ms of one sample when each accelerator runs its subgraphs one after the other.
+
+    A subgraph starts when its accelerator is free and all its outside inputs exist, takes in-transfers + compute +
+    out-transfers, and then all its outputs exist at once. Data between two subgraphs goes through host memory, on one
+    accelerator too: the first pays for sending it, the second for receiving it. CPUs are as many as needed: a CPU node
+    starts when its inputs exist. Transfers add to compute whatever the deployment says about communication. None where
+    latency is not defined: a training graph, or subgraphs that wait for each other in a circle.
+
+    (Tarnawski et al., NeurIPS 2020, section 5; the released program `latency-ip` counts the transfers of each subgraph
+    like this. An accelerator without subgraphs listed runs all its nodes as one.)
     """
     if graph.is_training:
         return None
-    device_of = split.device_of()
-    costs = split_costs(graph, deployment, split)
-    num_accelerators = len(split.accelerators)
-
-    def task(v: int) -> tuple[str, int]:
-        d = device_of[v]
-        return ("node", v) if d >= num_accelerators else ("block", d)
-
-    tasks: nx.DiGraph[tuple[str, int]] = nx.DiGraph()
-    tasks.add_nodes_from(task(node.id) for node in graph.nodes)
-    tasks.add_edges_from((task(e.source), task(e.target)) for e in graph.edges if task(e.source) != task(e.target))
+    task_of = _task_of(split)
+    tasks = task_graph(graph, split)
     if not nx.is_directed_acyclic_graph(tasks):
         return None
-    finish: dict[tuple[str, int], float] = {}
-    for kind, i in nx.topological_sort(tasks):
-        start = max((finish[t] for t in tasks.predecessors((kind, i))), default=0.0)
-        block = costs.devices[i] if kind == "block" else None
-        duration = graph.node_by_id[i].cpu_ms if block is None else block.compute_ms + block.receive_ms + block.send_ms
-        finish[kind, i] = start + duration
-    return max(finish.values())
+    duration_ms: dict[Task, float] = dict.fromkeys(tasks, 0.0)
+    for u, node in graph.node_by_id.items():
+        home = task_of[u]
+        duration_ms[home] += node.cpu_ms if home[0] == "cpu" else node.accelerator_ms
+        abroad = {task_of[v] for v in graph.readers[u]} - {home}
+        for task in abroad | {home} if abroad else ():
+            if task[0] == "block":
+                duration_ms[task] += node.transfer_ms
+    finish_ms: dict[Task, float] = {}
+    for task in nx.topological_sort(tasks):
+        start_ms = max((finish_ms[t] for t in tasks.predecessors(task)), default=0.0)
+        finish_ms[task] = start_ms + duration_ms[task]
+    return max(finish_ms.values())
+
+
+def task_graph(graph: DnnGraph, split: Split) -> "nx.DiGraph[Task]":
+    """Return which task of one sample waits for which: for data, or for the subgraph before it on its accelerator."""
+    task_of = _task_of(split)
+    tasks: nx.DiGraph[Task] = nx.DiGraph()
+    tasks.add_nodes_from(task_of[node.id] for node in graph.nodes)
+    for edge in graph.edges:
+        if task_of[edge.source] != task_of[edge.target]:
+            tasks.add_edge(task_of[edge.source], task_of[edge.target])
+    for d in range(len(split.accelerators)):
+        for i in range(1, len(split.subgraphs_of(d))):
+            tasks.add_edge(("block", d, i - 1), ("block", d, i))
+    return tasks
+
+
+def _task_of(split: Split) -> dict[int, Task]:
+    task_of: dict[int, Task] = {v: ("cpu", v, 0) for members in split.cpus for v in members}
+    for d in range(len(split.accelerators)):
+        for i, members in enumerate(split.subgraphs_of(d)):
+            task_of.update(dict.fromkeys(members, ("block", d, i)))
+    return task_of
 
 
 def objective_value(graph: DnnGraph, deployment: Deployment, split: Split, objective: Objective) -> float | None:

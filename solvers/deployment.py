@@ -13,6 +13,9 @@ from solvers.errors import DeploymentError
 MAX_DEVICES = 1024
 """More devices than any graph here has use for; a larger number is a typing error."""
 
+MAX_SUBGRAPHS = 64
+"""More subgraphs per accelerator than any plan has use for: each pays for its transfers."""
+
 MAX_MICRO_BATCHES = 1_000_000
 """Far more than any schedule here runs."""
 
@@ -113,8 +116,10 @@ class Replication:
 class Deployment:
     """Devices are numbered: accelerators 0 .. k-1, then CPUs k .. k+l-1.
 
-    `memory_bytes` is what one accelerator holds; None means no limit. Raises DeploymentError for counts or a
-    memory that make no sense. A deployment without any device is allowed: its placements are infeasible.
+    `memory_bytes` is what one accelerator holds; None means no limit. `max_subgraphs` is how many subgraphs one after
+    the other an accelerator may run for the latency of one sample; other objectives ignore it. Raises DeploymentError
+    for counts or a memory that make no sense. A deployment without any device is allowed: its placements are
+    infeasible.
     """
 
     num_accelerators: int
@@ -123,6 +128,7 @@ class Deployment:
     communication: Communication = Communication.SUM
     training_memory: TrainingMemory | None = None
     replication: Replication | None = None
+    max_subgraphs: int = 1
 
     def __post_init__(self) -> None:
         for what, count in (("accelerators", self.num_accelerators), ("CPUs", self.num_cpus)):
@@ -130,6 +136,11 @@ class Deployment:
                 raise DeploymentError(f"{count} {what}: give a number from 0 to {MAX_DEVICES}.")
         if self.memory_bytes is not None and not (math.isfinite(self.memory_bytes) and self.memory_bytes >= 0):
             raise DeploymentError(f"{self.memory_bytes} bytes of accelerator memory: give a finite number, 0 or more.")
+
+        if not 1 <= self.max_subgraphs <= MAX_SUBGRAPHS:
+            raise DeploymentError(
+                f"{self.max_subgraphs} subgraphs per accelerator: give a number from 1 to {MAX_SUBGRAPHS}."
+            )
 
     @property
     def num_devices(self) -> int:

@@ -76,11 +76,13 @@ def parse_graph(text: str | bytes, name: str = "") -> tuple[DnnGraph, Deployment
 def parse_split(text: str | bytes) -> Split:
     """Return the split in a JSON text; loads in it are ignored, since the evaluator computes them afresh.
 
-    An entry of `fpgas` may say in `replicas` how many accelerators run it; absent means one.
+    An entry of `fpgas` may say in `replicas` how many accelerators run it; absent means one. It may list in
+    `subgraphs` the ids that run one after the other for the latency of one sample; absent means all at once.
     """
     document = _parse_object(text, "split", SplitError)
     devices: list[tuple[frozenset[int], ...]] = []
     replicas: list[int] = []
+    subgraphs: list[tuple[frozenset[int], ...]] = []
     for field in ("fpgas", "cpus"):
         raw_devices = document.get(field, [] if field == "cpus" else None)
         if not isinstance(raw_devices, list):
@@ -102,8 +104,24 @@ def parse_split(text: str | bytes) -> Split:
                 raise SplitError(f"{field}[{i}]: 'replicas' is {_short(count)}; it must be {allowed}.")
             if field == "fpgas":
                 replicas.append(int(count))
+                subgraphs.append(_subgraphs(raw, parsed[-1], f"fpgas[{i}]"))
+            elif "subgraphs" in raw:
+                raise SplitError(f"{field}[{i}]: CPUs run node by node; leave 'subgraphs' out.")
         devices.append(tuple(parsed))
-    return Split(devices[0], devices[1], tuple(replicas))
+    return Split(devices[0], devices[1], tuple(replicas), tuple(subgraphs))
+
+
+def _subgraphs(raw: dict[str, Any], members: frozenset[int], place: str) -> tuple[frozenset[int], ...]:
+    """Return the subgraphs of an entry in the order they run."""
+    lists = raw.get("subgraphs")
+    if lists is None:
+        return (members,)
+    if not isinstance(lists, list) or not all(isinstance(ids, list) and all(map(_is_integer, ids)) for ids in lists):
+        raise SplitError(f"{place}: 'subgraphs' must be lists of node ids, in the order they run.")
+    listed = [int(v) for ids in lists for v in ids]
+    if sorted(listed) != sorted(members):
+        raise SplitError(f"{place}: 'subgraphs' must list each id of 'nodes' once, and no other.")
+    return tuple(frozenset(int(v) for v in ids) for ids in lists)
 
 
 def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
@@ -156,15 +174,16 @@ def split_document(
     split: Split, loads_ms: tuple[float, ...] = (), totals: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
     """Return the JSON object of a split; `loads_ms` per device and `totals` such as maxLoad where they are known."""
+    k = len(split.accelerators)
     entries = [
         {
             "load": loads_ms[d] if d < len(loads_ms) else -1,
             "nodes": sorted(members),
             **({"replicas": split.num_replicas(d)} if split.num_replicas(d) > 1 else {}),
+            **({"subgraphs": list(map(sorted, split.subgraphs_of(d)))} if d < k and split.subgraphs else {}),
         }
         for d, members in enumerate(split.devices)
     ]
-    k = len(split.accelerators)
     return {**(totals or {}), "fpgas": entries[:k], "cpus": entries[k:]}
 
 

@@ -3,7 +3,7 @@
 method   objectives            families              proof
 dp       throughput            chain                 optimal (dynamic programming over ideals)
 ip       throughput, gpipe     chain, convex, free   optimal, or the bound of HiGHS at the time limit
-         latency               free                  optimal, or the better of that and a bound from chains of nodes
+         latency               free                  optimal, or the better of CP-SAT's bound and one from ideals
 auto     all                   all                   dp where it applies and fits in memory, else ip
 
 The baselines of `solvers.baselines.methods` are methods too. They prove nothing but the bound from total work; the

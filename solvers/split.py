@@ -36,13 +36,39 @@ class Split:
     means one each, and is what a tuple of ones becomes, so that equal splits are equal. An entry with nodes that runs
     on r accelerators takes up r of the deployment's, an empty one is a single idle accelerator. Devices are numbered
     by entry: entry i is device i, and the CPUs follow. Raises SplitError for replicas that do not fit the entries.
+
+    `subgraphs` says for each entry of `accelerators` which parts of it run in which order, for the latency of one
+    sample; an empty tuple means all nodes of an entry at once, and is what a tuple without any cut becomes. Raises
+    SplitError for subgraphs that do not hold exactly the nodes of their entries.
     """
 
     accelerators: tuple[frozenset[int], ...]
     cpus: tuple[frozenset[int], ...] = ()
     replicas: tuple[int, ...] = ()
+    subgraphs: tuple[tuple[frozenset[int], ...], ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_replicas()
+        self._check_subgraphs()
+
+    def _check_subgraphs(self) -> None:
+        if not self.subgraphs:
+            return
+        if len(self.subgraphs) != len(self.accelerators):
+            raise SplitError(
+                f"The split has lists of subgraphs for {len(self.subgraphs)} accelerators and lists "
+                f"{len(self.accelerators)}; give one list for each."
+            )
+        for d, (members, parts) in enumerate(zip(self.accelerators, self.subgraphs, strict=True)):
+            if sum(map(len, parts)) != len(members) or frozenset[int]().union(*parts) != members:
+                raise SplitError(
+                    f"The subgraphs of accelerator {d + 1} do not hold exactly its nodes; list each node of it once."
+                )
+        parts_with_nodes = tuple(tuple(filter(None, parts)) for parts in self.subgraphs)
+        is_cut = any(len(parts) > 1 for parts in parts_with_nodes)
+        object.__setattr__(self, "subgraphs", parts_with_nodes if is_cut else ())
+
+    def _check_replicas(self) -> None:
         if not self.replicas:
             return
         if len(self.replicas) != len(self.accelerators):
@@ -66,6 +92,13 @@ class Split:
             members[d].add(v)
         k = deployment.num_accelerators
         return cls(tuple(map(frozenset, members[:k])), tuple(map(frozenset, members[k:])))
+
+    @classmethod
+    def from_subgraphs(
+        cls, subgraphs: tuple[tuple[frozenset[int], ...], ...], cpus: tuple[frozenset[int], ...]
+    ) -> "Split":
+        """Build the split whose accelerators run these subgraphs in this order."""
+        return cls(tuple(frozenset[int]().union(*parts) for parts in subgraphs), cpus, (), subgraphs)
 
     @property
     def devices(self) -> tuple[frozenset[int], ...]:
@@ -93,6 +126,12 @@ class Split:
         last = first + self.num_replicas(device) - 1
         return f"Accelerator {first}" if first == last else f"Accelerators {first}-{last}"
 
+    def subgraphs_of(self, accelerator: int) -> tuple[frozenset[int], ...]:
+        """Return the node sets that an accelerator runs one after the other; none for an idle one."""
+        if self.subgraphs:
+            return self.subgraphs[accelerator]
+        return tuple(filter(None, (self.accelerators[accelerator],)))
+
     def on(self, deployment: Deployment) -> "Split":
         """Return this split with an entry for each idle device of the deployment: some added, or last ones dropped.
 
@@ -102,7 +141,8 @@ class Split:
         extra = self.num_accelerators_used - sum(map(bool, self.accelerators))
         accelerators = _resized(self.accelerators, deployment.num_accelerators - extra)
         replicas = tuple(self.num_replicas(d) if members else 1 for d, members in enumerate(accelerators))
-        return Split(accelerators, _resized(self.cpus, deployment.num_cpus), replicas)
+        subgraphs = tuple(self.subgraphs_of(d) if members else () for d, members in enumerate(accelerators))
+        return Split(accelerators, _resized(self.cpus, deployment.num_cpus), replicas, subgraphs)
 
     def device_of(self) -> dict[int, int]:
         """Device number of each node in this split, its own accelerators first."""
@@ -149,7 +189,21 @@ def complete_split(graph: DnnGraph, split: Split) -> Split:
     for v, d in device_of.items():
         completed[d].add(v)
     k = len(split.accelerators)
-    return Split(tuple(map(frozenset, completed[:k])), tuple(map(frozenset, completed[k:])), split.replicas)
+    accelerators = tuple(map(frozenset, completed[:k]))
+    subgraphs = tuple(_completed_subgraphs(graph, split, d, members) for d, members in enumerate(accelerators))
+    return Split(accelerators, tuple(map(frozenset, completed[k:])), split.replicas, subgraphs)
+
+
+def _completed_subgraphs(
+    graph: DnnGraph, split: Split, device: int, members: frozenset[int]
+) -> tuple[frozenset[int], ...]:
+    """Return an accelerator's subgraphs with new members put where their class comes first."""
+    parts = split.subgraphs_of(device)
+    classes: list[set[int | None]] = [{graph.node_by_id[v].colocation_class for v in part} for part in parts]
+    added: list[set[int]] = [set() for _ in parts]
+    for v in members - split.accelerators[device]:
+        added[next(i for i, part in enumerate(classes) if graph.node_by_id[v].colocation_class in part)].add(v)
+    return tuple(part | extra for part, extra in zip(parts, added, strict=True))
 
 
 def check_split(
@@ -206,6 +260,16 @@ def check_split(
                 Violation(
                     "memory",
                     f"Accelerator {d + 1} is short by {short}: it holds {held}{what}, its capacity is {size}.",
+                    d,
+                )
+            )
+    for d in range(len(split.accelerators)):
+        if len(split.subgraphs_of(d)) > deployment.max_subgraphs:
+            violations.append(
+                Violation(
+                    "subgraphs",
+                    f"Accelerator {d + 1} runs {len(split.subgraphs_of(d))} subgraphs one after the other; "
+                    f"{deployment.max_subgraphs} are allowed.",
                     d,
                 )
             )

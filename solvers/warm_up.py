@@ -1,8 +1,9 @@
 """Compile the solver kernels ahead of the first solve; `make install` runs `python -m solvers.warm_up`."""
 
-from solvers.costs import Objective
+from solvers.contraction import contract
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph, Edge, Node
+from solvers.latency_bound import latency_bound
 from solvers.solve import solve
 from solvers.split import Family
 
@@ -17,9 +18,13 @@ def warm_up() -> None:
 
 def compile_all() -> None:
     """Compile every kernel of every method, so that all are in numba's cache on disk."""
+    from solvers.baselines.greedy_latency import greedy_latency_splits, latency_search  # numba loads here
+
     warm_up()
     solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
-    solve(GRAPH, DEPLOYMENT, objective=Objective.LATENCY)
+    contraction = contract(GRAPH, Family.FREE, DEPLOYMENT, join_idle=False)
+    next(latency_search(GRAPH, DEPLOYMENT, contraction, greedy_latency_splits(GRAPH, DEPLOYMENT)))
+    latency_bound(GRAPH, DEPLOYMENT)
     solve(GRAPH, DEPLOYMENT, method="local_search")
 
 

@@ -51,3 +51,29 @@ def num_ideals(graph: DnnGraph) -> int:
                 ideals.add(larger)
                 waiting.append(larger)
     return len(ideals)
+
+
+def best_latency(graph: DnnGraph, deployment: Deployment) -> float | None:
+    """Return the least latency in ms over all plans, with every order of subgraphs; None when there is none.
+
+    CPUs are as many as needed, so one of them stands for all.
+    """
+    deployment = replace(deployment, num_cpus=min(deployment.num_cpus, 1))
+    k, q = deployment.num_accelerators, deployment.max_subgraphs
+    if q == 1:
+        return best_value(graph, deployment, Family.FREE, Objective.LATENCY)
+    best: float | None = None
+    for slots in itertools.product(range(k * q + deployment.num_cpus), repeat=len(graph.nodes)):
+        members = [
+            frozenset(node.id for node, slot in zip(graph.nodes, slots, strict=True) if slot == s)
+            for s in range(k * q + deployment.num_cpus)
+        ]
+        split = Split.from_subgraphs(
+            tuple(tuple(members[d * q : d * q + q]) for d in range(k)), tuple(members[k * q :])
+        )
+        if check_split(graph, deployment, split):
+            continue
+        value = objective_value(graph, deployment, split, Objective.LATENCY)
+        if value is not None and (best is None or value < best):
+            best = value
+    return best

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOLVERS_MAY_USE = {"numpy", "numba", "networkx", "pulp", "highspy", "solvers"}
+SOLVERS_MAY_USE = {"numpy", "numba", "networkx", "pulp", "highspy", "ortools", "solvers"}
 SAMPLES_MAY_USE = {"networkx", "numpy", "solvers", "sample_graphs"}
 STANDARD_LIBRARY = set(__import__("sys").stdlib_module_names)
 
@@ -57,6 +57,17 @@ def test_solvers_have_no_circle_of_imports() -> None:
 def test_only_one_module_talks_to_highs() -> None:
     users = {path.name for path in modules("solvers") if "highspy" in imported(path)}
     assert users == {"milp.py"}
+
+
+def test_only_one_program_uses_or_tools_and_nobody_imports_it() -> None:
+    """OR-Tools and HiGHS cannot live in one process."""
+    users = {path.stem for path in modules("solvers") if any(name.startswith("ortools") for name in imported(path))}
+    assert users == {"latency_cp_sat"}
+    (program,) = users
+    for package in ("solvers", "explorer", "sample_graphs"):
+        for path in modules(package):
+            assert f"solvers.{program}" not in imported(path), path.name
+    assert not any(name.startswith("solvers") for name in imported(ROOT / "solvers" / f"{program}.py"))
 
 
 def test_jobs_do_not_know_streamlit() -> None:

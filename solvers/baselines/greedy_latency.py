@@ -4,9 +4,10 @@ Greedy is the one the paper compares with (Tarnawski et al., NeurIPS 2020, secti
 one accelerator after the other up to its memory, leave the rest to CPUs. Here it is tried with every number of
 accelerators, none included.
 
-A plan is a device for each block (nodes that must stay together), where device k is the pool of CPUs. Annealing moves
-a block, or a run of blocks that are neighbours in topological order, to another device, and judges the plan anew in
-time O(nodes + edges): loads, then the finish times of the tasks (accelerators and CPU nodes) in the order in which
+A plan is a slot for each block (nodes that must stay together): accelerator d runs the blocks of slots qd .. qd + q - 1
+one slot after the other, and slot kq is the pool of CPUs. Annealing moves
+a block, or a run of blocks that are neighbours in topological order, to another slot, and judges the plan anew in
+time O(nodes + edges): loads, then the finish times of the tasks (slots and CPU nodes) in the order in which
 their inputs arrive. A plan whose accelerators wait for each other is refused; one that exceeds memory is allowed on
 the way, at a price, for full accelerators could not exchange blocks otherwise.
 """
@@ -165,7 +166,8 @@ class _Arrays:
         may_accelerate = np.isfinite(contraction.accelerator_ms) & (share <= 1 + 1e-9)
         pins = [list(e.blocks) for e in contraction.hyperedges]
         self.fields: tuple[Any, ...] = (
-            deployment.num_accelerators,
+            deployment.num_accelerators * deployment.max_subgraphs,
+            deployment.max_subgraphs,
             deployment.num_cpus > 0,
             np.array([block_of_node[node.id] for node in graph.nodes], np.int32),
             np.where(np.isfinite(contraction.accelerator_ms), contraction.accelerator_ms, 0.0),
@@ -182,16 +184,27 @@ class _Arrays:
 
     def split(self, device: IntArray) -> Split:
         """Return the plan as a split; CPU nodes share the first CPU."""
-        return Split.from_device_of(
-            self.contraction.device_of({b: int(d) for b, d in enumerate(device)}), self.deployment
+        deployment = self.deployment
+        q, num_slots = deployment.max_subgraphs, deployment.num_accelerators * deployment.max_subgraphs
+        members: list[set[int]] = [set() for _ in range(num_slots + max(1, deployment.num_cpus))]
+        for b, slot in enumerate(device):
+            members[slot].update(self.contraction.members[b])
+        sets = tuple(map(frozenset, members))
+        return Split.from_subgraphs(
+            tuple(sets[i : i + q] for i in range(0, num_slots, q)), sets[num_slots:] if deployment.num_cpus else ()
         )
 
 
 def _plan_energy(arrays: _Arrays, start: Split) -> tuple[float, IntArray]:
     """Return what annealing minimises, and the device of each block; infinite where devices wait in a circle."""
-    k = arrays.deployment.num_accelerators
-    device_of = start.device_of()
-    device = np.array([min(device_of[members[0]], k) for members in arrays.contraction.members], np.int32)
+    q = arrays.deployment.max_subgraphs
+    cpus = arrays.deployment.num_accelerators * q
+    slot_of = {v: cpus for members in arrays.contraction.members for v in members}
+    for d in range(len(start.accelerators)):
+        for i, members in enumerate(start.subgraphs_of(d)):
+            slot_of.update(dict.fromkeys(members, d * q + i))
+    # A class spread over subgraphs of one accelerator is gathered in one of them.
+    device = np.array([slot_of[members[0]] for members in arrays.contraction.members], np.int32)
     latency, excess = _judge_once(arrays.fields, device)
     return (math.inf if latency < 0 else latency * (1 + 2 * excess)), device
 
@@ -209,8 +222,11 @@ def _judge(
     fields: Any, device: IntArray, task: IntArray, pending: IntArray, queue: IntArray, start: FloatArray,
     load: FloatArray, used: FloatArray, mark: IntArray, first: IntArray, following: IntArray,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return latency and memory in excess, in accelerators; latency -1 if tasks wait for each other in a circle."""
-    k, _, block_of, accelerator_ms, cpu_ms, share, _, reader_start, readers, pin_start, pins, weight = fields
+    """Return latency and memory in excess, in accelerators; latency -1 if tasks wait for each other in a circle.
+
+    Here k counts slots, q to an accelerator.
+    """
+    k, q, _, block_of, accelerator_ms, cpu_ms, share, _, reader_start, readers, pin_start, pins, weight = fields
     n = block_of.size
     load[:] = 0.0
     used[:] = 0.0
@@ -222,7 +238,7 @@ def _judge(
         d = device[b]
         if d < k:
             load[d] += accelerator_ms[b]
-            used[d] += share[b]
+            used[d // q] += share[b]
     for e in range(weight.size):
         home = device[pins[pin_start[e]]]
         is_cut = False
@@ -236,7 +252,7 @@ def _judge(
                 if d < k and mark[d] != e:
                     mark[d] = e
                     load[d] += weight[e]
-    # Tasks: accelerators 0 .. k-1, then CPU nodes at k + v. `first` and `following` list an accelerator's nodes.
+    # Tasks: slots 0 .. k-1, then CPU nodes at k + v. `first` and `following` list a slot's nodes.
     for v in range(n):
         d = device[block_of[v]]
         if d < k:
@@ -251,7 +267,9 @@ def _judge(
                 pending[task[readers[i]]] += 1
     num_ready = 0
     for d in range(k):
-        if first[d] >= 0 and pending[d] == 0:
+        if d % q:
+            pending[d] += 1  # waits for the slot before it
+        if pending[d] == 0:
             queue[num_ready] = d
             num_ready += 1
     for v in range(n):
@@ -266,6 +284,12 @@ def _judge(
         position += 1
         finish = start[t] + (load[t] if t < k else cpu_ms[t - k])
         latency = max(latency, finish)
+        if t < k and (t + 1) % q:
+            start[t + 1] = max(start[t + 1], finish)
+            pending[t + 1] -= 1
+            if pending[t + 1] == 0:
+                queue[num_ready] = t + 1
+                num_ready += 1
         v = first[t] if t < k else t - k
         while v >= 0:
             done += 1
@@ -290,7 +314,7 @@ def _judge(
 @njit(cache=True, nogil=True)
 def _judge_once(fields: Any, device: IntArray) -> tuple[float, float]:
     """Judge one plan."""
-    k, n = fields[0], fields[2].size
+    k, n = fields[0], fields[3].size
     ints, floats = np.int32, np.float64
     return _judge(
         fields, device, np.empty(n, ints), np.empty(k + n, ints), np.empty(k + n, ints), np.empty(k + n, floats),
@@ -307,7 +331,7 @@ def _anneal(
 
     `price` is what memory in excess costs, in ms for one accelerator's worth.
     """
-    k, has_cpu, block_of, _, _, _, may_accelerate, reader_start, readers, _, _, _ = fields
+    k, _, has_cpu, block_of, _, _, _, may_accelerate, reader_start, readers, _, _, _ = fields
     n, num_blocks = block_of.size, device.size
     task, following = np.empty(n, np.int32), np.empty(n, np.int32)
     pending, queue, start = np.empty(k + n, np.int32), np.empty(k + n, np.int32), np.empty(k + n, np.float64)

@@ -5,14 +5,19 @@ breaks one is no answer, but it is kept beside the result with its value and wha
 (Tarnawski et al., NeurIPS 2020, section 6 and appendix F.)
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from solvers.contraction import Contraction
 from solvers.costs import Objective
+from solvers.latency_bound import latency_bound
 from solvers.result import SolveResult
 from solvers.solving import NOTHING_IN_TIME, MethodError, Problem, Reporter
 from solvers.split import Split
+
+BOUND_IDEALS = 2_000
+"""Baselines take the bound on latency that is found within a second."""
 
 PIPELINED = frozenset({Objective.THROUGHPUT})
 SINGLE_SAMPLE = frozenset({Objective.LATENCY})
@@ -40,9 +45,10 @@ def solve_by_baseline(name: str, problem: Problem, reporter: Reporter) -> SolveR
     if problem.deployment.num_accelerators == 0:
         raise MethodError(f"Method {name} places on accelerators and there are none; add one, or choose auto.")
     if problem.objective is Objective.LATENCY:
-        from solvers.latency_ip import latency_bound  # PuLP loads here, when it is needed
-
-        reporter.proved(latency_bound(problem.graph, problem.deployment))
+        # Below any plan: infinite, where there is none, would be no bound to compare with.
+        bound_ms = latency_bound(problem.graph, problem.deployment, BOUND_IDEALS)
+        if bound_ms < math.inf:
+            reporter.proved(bound_ms)
     proposed = False
     for split in baseline.propose(problem, reporter):
         proposed = True

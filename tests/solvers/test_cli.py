@@ -173,6 +173,19 @@ def test_device_options_replace_what_the_file_says(placement: Run, tmp_path: Pat
     assert len(placement("solve", path, "--accelerators", "7", "--cpus", "2").json["split"]["fpgas"]) == 7
 
 
+def test_subgraphs_on_the_command_line(placement: Run, tmp_path: Path) -> None:
+    graph = chain((2, 1, 2), transfer_ms=0.5)
+    nodes = tuple(replace(node, runs_on_accelerator=node.id != 2) for node in graph.nodes)
+    path, output = tmp_path / "graph.json", tmp_path / "split.json"
+    write_graph(path, DnnGraph(nodes, graph.edges), Deployment(1, 1))
+    assert placement("solve", path, "--objective", "latency").json["value_ms"] == 2 + 0.5 + 4 + 8
+    answer = placement("solve", path, "--objective", "latency", "--subgraphs", "2", "--output", output)
+    assert answer.json["value_ms"] == 2 + 0.5 + 4 + 0.5 + 2
+    assert json.loads(output.read_text())["fpgas"][0]["subgraphs"] == [[1], [3]]
+    assert placement("evaluate", path, output, "--subgraphs", "2").json["latency_ms"] == 9.0
+    assert "1 are allowed" in placement("evaluate", path, output).out
+
+
 def test_bandwidth_in_gb_per_second(placement: Run, tmp_path: Path) -> None:
     graph = chain((4, 4), transfer_ms=1)
     edges = tuple(replace(edge, size_bytes=2e6) for edge in graph.edges)  # 2 MB in 1 ms: 2 GB/s
@@ -539,6 +552,7 @@ def test_50_megabytes_of_nonsense_are_refused_soon(placement: Run, tmp_path: Pat
         (("solve", "GRAPH", "--accelerators", "2.5"), "whole number from 0 to 1024"),
         (("solve", "GRAPH", "--accelerators", "9" * 5000), "whole number from 0 to 1024"),
         (("solve", "GRAPH", "--cpus", "1025"), "whole number from 0 to 1024"),
+        (("solve", "GRAPH", "--subgraphs", "0"), "whole number from 1 to 64"),
         (("solve", "GRAPH", "--memory", "0"), "positive number"),
         (("solve", "GRAPH", "--memory", "nan"), "positive number"),
         (("solve", "GRAPH", "--memory", "lots"), "positive number"),

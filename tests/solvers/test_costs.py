@@ -208,6 +208,26 @@ def test_latency_by_hand() -> None:
     )
 
 
+def test_latency_of_subgraphs_by_hand() -> None:
+    """The diamond again, on one accelerator: data between its subgraphs goes through host memory."""
+    graph = diamond()
+
+    def latency(*parts: set[int], cpu: frozenset[int] = frozenset()) -> float | None:
+        split = Split.from_subgraphs((tuple(map(frozenset, parts)),), (cpu,))
+        return single_sample_latency(graph, Deployment(1, 1, max_subgraphs=len(parts)), split)
+
+    # {1}: 1 + send 1; {2, 3, 4}: receive 1 + 9.
+    assert latency({1}, {2, 3, 4}) == 12.0
+    # {1}: 2; {2}: receive 1 + 2 + send 1; {3, 4}: receive 1 and 2's 1, and 7.
+    assert latency({1}, {2}, {3, 4}) == 2 + 4 + 9
+    # 3 on a CPU takes 12 beside {2}: {1} 2, 3 until 14, {4}: receive both and 4.
+    assert latency({1, 2}, {4}, cpu=frozenset({3})) == (3 + 2) + 12 + (2 + 4)
+    # An order against the data is a circle.
+    assert latency({2, 3, 4}, {1}) is None
+    # Independent subgraphs wait for each other all the same: 2 and 3 one after the other.
+    assert latency({1}, {2}, {3}, {4}) == 2 + (1 + 2 + 1) + (1 + 3 + 1) + (2 + 4)
+
+
 LAYER_FILES = (
     "bert24_layer_inference",
     "bert24_layer_training",

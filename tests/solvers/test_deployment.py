@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from solvers.deployment import MAX_DEVICES, Deployment
+from solvers.deployment import MAX_DEVICES, MAX_SUBGRAPHS, Deployment
 from solvers.errors import DeploymentError
 
 
@@ -33,6 +33,12 @@ def test_counts_out_of_range_are_refused(count: int) -> None:
         Deployment(count)
     with pytest.raises(DeploymentError, match=f"{count} CPUs: give"):
         Deployment(1, count)
+
+
+@pytest.mark.parametrize("count", [0, MAX_SUBGRAPHS + 1])
+def test_subgraphs_out_of_range_are_refused(count: int) -> None:
+    with pytest.raises(DeploymentError, match=f"{count} subgraphs per accelerator: give a number from 1 to"):
+        Deployment(1, max_subgraphs=count)
 
 
 @pytest.mark.parametrize("memory_bytes", [-1.0, math.inf, math.nan])

@@ -262,6 +262,16 @@ def test_replicas_are_written_only_where_there_are_several() -> None:
     assert parse_split('{"fpgas": [{"nodes": [1], "replicas": 2.0}]}').replicas == (2,)
 
 
+def test_subgraphs_are_written_only_where_there_are_several() -> None:
+    split = Split.from_subgraphs(((frozenset({3}), frozenset({1, 2})), (frozenset({4}),)), (frozenset({5}),))
+    document = split_document(split)
+    assert [entry.get("subgraphs") for entry in document["fpgas"]] == [[[3], [1, 2]], [[4]]]
+    assert "subgraphs" not in document["cpus"][0]
+    assert parse_split(json.dumps(document)) == split
+    assert all("subgraphs" not in entry for entry in split_document(Split((frozenset({1}),)))["fpgas"])
+    assert parse_split('{"fpgas": [{"nodes": [1, 2], "subgraphs": [[1, 2]]}]}').subgraphs == ()
+
+
 def test_a_split_may_leave_out_loads_and_cpus_but_not_accelerators() -> None:
     assert parse_split('{"fpgas": [{"nodes": [1, 2.0]}]}') == Split((frozenset({1, 2}),))
     assert "no list 'fpgas'" in refusal(parse_split, '{"cpus": []}', SplitError)
@@ -405,6 +415,18 @@ MALFORMED_SPLITS: dict[str, tuple[str | bytes, str]] = {
     "list": ("[]", "The split is a list; it must be an object with named fields."),
     "nested": ("[" * 100_000, "The split is nested too deeply to be a split; give a JSON object."),
     "a graph": (json.dumps(GRAPH), "The split has no list 'fpgas'; give one entry with 'nodes' per device."),
+    "subgraphs of what": (
+        '{"fpgas": [{"nodes": [1], "subgraphs": [1]}]}',
+        "fpgas[0]: 'subgraphs' must be lists of node ids, in the order they run.",
+    ),
+    "subgraphs of other nodes": (
+        '{"fpgas": [{"nodes": [1, 2], "subgraphs": [[1], [3]]}]}',
+        "fpgas[0]: 'subgraphs' must list each id of 'nodes' once, and no other.",
+    ),
+    "subgraphs of a CPU": (
+        '{"fpgas": [], "cpus": [{"nodes": [1], "subgraphs": [[1]]}]}',
+        "cpus[0]: CPUs run node by node; leave 'subgraphs' out.",
+    ),
     "no replicas": (
         '{"fpgas": [{"nodes": [1], "replicas": 0}]}',
         "fpgas[0]: 'replicas' is 0; it must be a whole number",

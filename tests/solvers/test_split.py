@@ -271,3 +271,42 @@ def test_single_replicas_are_as_good_as_none() -> None:
 def test_replicas_that_fit_no_entry_are_refused(replicas: tuple[int, ...], message: str) -> None:
     with pytest.raises(SplitError, match=message):
         Split((frozenset({1}),), (), replicas)
+
+
+class TestSubgraphs:
+    """Accelerators that run several subgraphs one after the other."""
+
+    def test_one_subgraph_each_is_a_split_without_subgraphs(self) -> None:
+        split = Split.from_subgraphs(((frozenset({1, 2}), frozenset()), ()), (frozenset({3}),))
+        assert split == Split((frozenset({1, 2}), frozenset()), (frozenset({3}),))
+        assert split.subgraphs == ()
+        assert split.subgraphs_of(0) == (frozenset({1, 2}),)
+        assert split.subgraphs_of(1) == ()
+
+    @pytest.mark.parametrize(
+        "subgraphs",
+        [((frozenset({1}),),), ((frozenset({1, 2}), frozenset({2})),), ((frozenset({1}), frozenset({3})),)],
+    )
+    def test_they_hold_exactly_the_nodes_of_their_accelerator(
+        self, subgraphs: tuple[tuple[frozenset[int], ...], ...]
+    ) -> None:
+        with pytest.raises(SplitError, match="do not hold exactly its nodes"):
+            Split((frozenset({1, 2}),), (), (), subgraphs)
+        with pytest.raises(SplitError, match="one list for each"):
+            Split((frozenset({1}), frozenset({2})), (), (), ((frozenset({1}),),))
+
+    def test_resizing_and_completing_keep_them(self) -> None:
+        graph = chain((1, 1, 1, 1))
+        nodes = tuple(replace(node, colocation_class=7 if node.id in (2, 4) else None) for node in graph.nodes)
+        graph = DnnGraph(nodes, graph.edges)
+        split = Split.from_subgraphs(((frozenset({1}), frozenset({2})), (), (frozenset({3}),)), ())
+        assert complete_split(graph, split).subgraphs[0] == (frozenset({1}), frozenset({2, 4}))
+        resized = split.on(Deployment(5, max_subgraphs=2))
+        assert resized.subgraphs_of(0) == split.subgraphs_of(0)
+        assert len(resized.subgraphs) == 5
+
+    def test_more_than_allowed_are_a_violation(self) -> None:
+        graph = chain((1, 1, 1))
+        split = Split.from_subgraphs(((frozenset({1}), frozenset({2}), frozenset({3})),), ())
+        assert [v.rule for v in check_split(graph, Deployment(1, max_subgraphs=2), split)] == ["subgraphs"]
+        assert not check_split(graph, Deployment(1, max_subgraphs=3), split)

@@ -1,0 +1,201 @@
+"""Kernels of the latency bound: ideals of a partial order, and the cheapest way to cut it into tasks.
+
+Nodes are 0 .. n-1 in a topological order and sets of them rows of 64-bit words. `above[v]` holds all nodes that must
+precede v. Ideals are enumerated by adding nodes in increasing order only, sub-ideals of an ideal by removing nodes in
+decreasing order only, so each appears exactly once and without a search among those seen; the number of a sub-ideal is
+looked up by a hash that is the XOR of random words of its members. Ideals are finite and enumerated beforehand, so the
+lookup is exact once their hashes are known to differ.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+IntArray = npt.NDArray[np.int64]
+WordArray = npt.NDArray[np.uint64]
+FloatArray = npt.NDArray[np.float64]
+
+FULL = 1 + 1e-8
+"""An accelerator's memory as a share of itself, a little above what the evaluator tolerates: bounds allow no less."""
+
+
+@njit(cache=True, nogil=True)
+def enumerate_ideals(above: WordArray, ideals: WordArray) -> int:
+    """Fill `ideals` with all ideals, the empty one first; return their number, or -1 if they are more than its rows."""
+    n, num_words = above.shape
+    last = np.empty(ideals.shape[0], np.int64)
+    ideals[0] = 0
+    last[0] = -1
+    found = 1
+    at = 0
+    while at < found:
+        for v in range(last[at] + 1, n):
+            allowed = True
+            for w in range(num_words):
+                if above[v, w] & ~ideals[at, w]:
+                    allowed = False
+                    break
+            if not allowed:
+                continue
+            if found == ideals.shape[0]:
+                return -1
+            ideals[found] = ideals[at]
+            ideals[found, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+            last[found] = v
+            found += 1
+        at += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def fill_table(ideals: WordArray, num_ideals: int, keys: WordArray, hashes: WordArray, table: IntArray) -> bool:
+    """Fill the open hash table with the ideals' numbers; return whether all their hashes differ."""
+    mask = np.uint64(table.size - 1)
+    table[:] = -1
+    for i in range(num_ideals):
+        h = np.uint64(0)
+        for v in range(keys.size):
+            if ideals[i, v >> 6] >> np.uint64(v & 63) & np.uint64(1):
+                h ^= keys[v]
+        hashes[i] = h
+        slot = h & mask
+        while table[slot] >= 0:
+            if hashes[table[slot]] == h:
+                return False
+            slot = (slot + np.uint64(1)) & mask
+        table[slot] = i
+    return True
+
+
+@njit(cache=True, nogil=True)
+def cut_ideals(
+    order: Any, costs: Any, nets: Any, lookup: Any, least: FloatArray, first: int, end: int, work: int
+) -> int:  # fmt: skip
+    """Set rows first .. end - 1 of `least`, or fewer when `work` steps are done; return the row to go on with.
+
+    least[i, j] is the least cost of cutting ideal i into tasks of which at most j are on accelerators; with a single
+    column their number is not limited. Rows must be set in order, those of smaller ideals first.
+
+    `order`: ideals, `above`, and the nearest predecessors and successors of each node. `costs`: times, shares of an
+    accelerator's memory, whether on the path, the price of a share, and the largest load looked at. `nets`: which nodes
+    share a tensor of positive weight, or must stay together on an accelerator (weight -1), and how many there are.
+    """
+    ideals, above, before_start, before, after_start, after = order
+    accelerator_ms, cpu_ms, share, on_path, price, most = costs
+    pin_start, pins_of, weight, size = nets
+    keys, hashes, table = lookup
+    mask = np.uint64(table.size - 1)
+    n, num_words = above.shape
+    one = np.uint64(1)
+    limited = least.shape[1] > 1
+    count = np.zeros(weight.size, np.int64)
+    # What stands at each depth of the tree of removals.
+    removed = np.empty(n + 1, np.int64)
+    upto = np.empty(n + 1, np.int64)  # removable nodes from here downwards are still to be tried
+    removable = np.empty((n + 1, num_words), np.uint64)
+    load, used, cut = np.empty(n + 1), np.empty(n + 1), np.empty(n + 1)
+    broken, touching = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    key = np.empty(n + 1, np.uint64)
+    rest = np.empty(num_words, np.uint64)
+    steps = 0
+    for i in range(first, end):
+        if steps >= work:
+            return i
+        rest[:] = ideals[i]
+        # Nodes of the ideal that precede no other of it.
+        removable[0] = rest
+        for v in range(n):
+            if rest[v >> 6] >> np.uint64(v & 63) & one:
+                for w in range(num_words):
+                    removable[0, w] &= ~above[v, w]
+        upto[0], load[0], used[0], cut[0], broken[0], touching[0], key[0] = n, 0.0, 0.0, 0.0, 0, 0, hashes[i]
+        depth = 0
+        while depth >= 0:
+            # The next removable node below `upto`.
+            v = -1
+            w = (upto[depth] - 1) >> 6 if upto[depth] > 0 else -1
+            while w >= 0:
+                bits = removable[depth, w]
+                if w == upto[depth] >> 6:
+                    bits &= (one << np.uint64(upto[depth] & 63)) - one
+                if bits:
+                    v = w << 6
+                    while bits > one:
+                        bits >>= one
+                        v += 1
+                    break
+                w -= 1
+            if v < 0:
+                if depth > 0:
+                    u = removed[depth]
+                    rest[u >> 6] |= one << np.uint64(u & 63)
+                    for a in range(pin_start[u], pin_start[u + 1]):
+                        count[pins_of[a]] -= 1
+                depth -= 1
+                continue
+            upto[depth] = v
+            steps += 1
+            new_key = key[depth] ^ keys[v]
+            if depth == 0:
+                # v alone on a CPU.
+                slot = new_key & mask
+                while hashes[table[slot]] != new_key:
+                    slot = (slot + one) & mask
+                j = table[slot]
+                ms = cpu_ms[v] if on_path[v] or cpu_ms[v] == np.inf else 0.0
+                for d in range(least.shape[1]):
+                    least[i, d] = min(least[i, d], least[j, d] + ms)
+            new_load, new_used = load[depth] + accelerator_ms[v], used[depth] + share[v]
+            new_touching = touching[depth] + on_path[v]
+            if new_used > FULL or new_load == np.inf or (new_touching > 0 and new_load > most):
+                continue
+            new_cut, new_broken = cut[depth], broken[depth]
+            for a in range(pin_start[v], pin_start[v + 1]):
+                e = pins_of[a]
+                count[e] += 1
+                if count[e] == 1:
+                    if weight[e] < 0:
+                        new_broken += 1
+                    else:
+                        new_cut += weight[e]
+                if count[e] == size[e]:
+                    if weight[e] < 0:
+                        new_broken -= 1
+                    else:
+                        new_cut -= weight[e]
+            rest[v >> 6] &= ~(one << np.uint64(v & 63))
+            depth += 1
+            removed[depth], upto[depth], key[depth] = v, v, new_key
+            load[depth], used[depth], cut[depth] = new_load, new_used, new_cut
+            broken[depth], touching[depth] = new_broken, new_touching
+            for w in range(num_words):
+                removable[depth, w] = removable[depth - 1, w]
+            removable[depth, v >> 6] &= ~(one << np.uint64(v & 63))
+            for a in range(before_start[v], before_start[v + 1]):
+                # u precedes v; does it precede another node that is left?
+                u = before[a]
+                free = True
+                for b in range(after_start[u], after_start[u + 1]):
+                    r = after[b]
+                    if rest[r >> 6] >> np.uint64(r & 63) & one:
+                        free = False
+                        break
+                if free:
+                    removable[depth, u >> 6] |= one << np.uint64(u & 63)
+            if new_broken:
+                continue
+            slot = new_key & mask
+            while hashes[table[slot]] != new_key:
+                slot = (slot + one) & mask
+            j = table[slot]
+            ms = price * new_used
+            if new_touching > 0:
+                ms += new_load + max(0.0, new_cut)
+            if limited:
+                for d in range(1, least.shape[1]):
+                    least[i, d] = min(least[i, d], least[j, d - 1] + ms)
+            else:
+                least[i, 0] = min(least[i, 0], least[j, 0] + ms)
+    return end
