@@ -44,7 +44,7 @@ from enum import StrEnum
 
 import networkx as nx
 
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment
 from solvers.errors import PlacementError
 from solvers.graph import DnnGraph
 from solvers.split import Split, complete_split
@@ -106,8 +106,9 @@ def pipeline_stages(
 ) -> tuple[PipelineStage, ...]:
     """Return the stages of a complete split, forward stages first, each pass by depth and place in the graph.
 
-    Raises ScheduleError when `kind` does not fit the graph, when a forward node reads a backward one, or when the
-    split uses more devices than there are; SplitError when it does not place every node once.
+    Raises ScheduleError when `kind` does not fit the graph, when a forward node reads a backward one, when the split
+    uses more devices than there are, or when transfers overlap or stages are replicated: such pipelines keep more
+    micro-batches in flight, in orders of their own. SplitError when the split does not place every node once.
 
     >>> from solvers.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
@@ -116,6 +117,7 @@ def pipeline_stages(
     [('0F', 2.5), ('1F', 3.5)]
     """
     _check_kind(graph, kind)
+    _check_model(deployment, split)
     device_of = _device_of(graph, deployment, split)
     order = _order_of_both_passes(graph, device_of)
     preference = order or tuple(range(deployment.num_devices))
@@ -184,6 +186,16 @@ def _check_kind(graph: DnnGraph, kind: ScheduleKind) -> None:
                 f"edge {edge.source} -> {edge.target}: the forward {v.label} reads the backward {u.label}, so the "
                 "forward pass cannot run first; mark the reader as backward or remove the edge."
             )
+
+
+def _check_model(deployment: Deployment, split: Split) -> None:
+    if deployment.communication is not Communication.SUM:
+        raise ScheduleError(
+            "Schedules run transfers before and after compute; set communication to sum to see one, though the time "
+            "per sample is then larger."
+        )
+    if split.replicas:
+        raise ScheduleError("Schedules run each stage on one device; choose a split without replicas to see one.")
 
 
 def _device_of(graph: DnnGraph, deployment: Deployment, split: Split) -> dict[int, int]:

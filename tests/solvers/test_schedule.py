@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.costs import split_costs
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, InFlight, TrainingMemory
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.schedule import Pass, Schedule, ScheduleError, ScheduleKind, Slot, SlotKind, schedule_text, simulate
 from solvers.split import Split
@@ -323,6 +323,27 @@ def test_memory_of_one_micro_batch_is_what_the_evaluator_counts(case: Case, coun
             assert point.memory_bytes == device.memory_bytes + (point.in_flight - 1) * 2.0 * forward
             assert point.in_flight <= schedule.peak_in_flight[device.device]
         assert schedule.memory[device.device][-1].in_flight == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5),
+    st.integers(1, 7),
+)
+def test_a_pipeline_peaks_at_the_memory_of_its_schedule(stages: list[tuple[int, int, int]], count: int) -> None:
+    """A stage per node of a training chain; times, activations and the rest of the sizes differ."""
+    plain = training_chain([time for time, _, _ in stages], [2 * time for time, _, _ in stages], transfer_ms=1.0)
+    sizes = {v: (held, rest) for v, (_, held, rest) in enumerate(stages, start=1)}
+    nodes = []
+    for node in plain.nodes:
+        held, rest = sizes.get(node.id, (1, 2))
+        nodes.append(replace(node, memory_bytes=float(held + rest), activation_bytes=float(held)))
+    graph = DnnGraph(tuple(nodes), plain.edges)
+    split = one_node_per_device(graph)
+    for kind, in_flight in ((GPIPE, InFlight.GPIPE), (ONE_F_ONE_B, InFlight.ONE_F_ONE_B)):
+        deployment = Deployment(len(stages), training_memory=TrainingMemory(in_flight, count))
+        schedule = simulate(graph, deployment, split, kind, count)
+        peaks = [max(point.memory_bytes for point in points) for points in schedule.memory]
+        assert peaks == [device.memory_bytes for device in split_costs(graph, deployment, split).devices]
 
 
 @pytest.mark.parametrize("activation_bytes", [None, 7.0])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.costs import split_costs
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment, Replication
 from solvers.errors import PlacementError
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.split import Split
@@ -223,3 +223,13 @@ def test_the_split_must_fit_the_graph_and_the_devices() -> None:
     training = with_backward(graph)
     with pytest.raises(ScheduleError, match="complete it first"):
         pipeline_stages(training, Deployment(1), Split((frozenset({1, 2}),)), ScheduleKind.GPIPE)
+
+
+def test_overlapping_transfers_and_replicas_have_no_schedule_here() -> None:
+    graph, split = chain((1, 2)), Split((frozenset({1}), frozenset({2})))
+    for communication in (Communication.OVERLAPPED, Communication.FULL_DUPLEX):
+        with pytest.raises(ScheduleError, match="set communication to sum"):
+            pipeline_stages(graph, Deployment(2, communication=communication), split, ScheduleKind.INFERENCE)
+    replicated = Split(split.accelerators, (), (1, 2))
+    with pytest.raises(ScheduleError, match="choose a split without replicas"):
+        pipeline_stages(graph, Deployment(3, replication=Replication(2)), replicated, ScheduleKind.INFERENCE)
