@@ -1,24 +1,37 @@
-r"""Compiled core of the chain solver: shortest paths over ideals, without ever listing pairs of them.
+r"""Compiled core of the chain solver: the cheapest way to have come to each ideal, found for all stages at once.
 
 A chain is a path of nested ideals {} = I_0 < I_1 < ... < all blocks; the stage I_{i+1} \ I_i runs on an accelerator or
-on a CPU. With value(I, j, c) the smallest possible max-load of the blocks in I on j accelerators and c CPUs,
+on a CPU. The recurrence over pairs of ideals (Tarnawski et al., NeurIPS 2020, section 4),
 
     value(I, j, c) = min over ideals I' < I of  max(value(I', j-1, c), load of I \ I' on an accelerator),
-                                                max(value(I', j, c-1), load of I \ I' on a CPU)
+                                                max(value(I', j, c-1), load of I \ I' on a CPU),
 
-(Tarnawski et al., NeurIPS 2020, section 4.) Here the recurrence is pushed forwards and only values up to a threshold T
-are kept, so that an ideal exists only once a chain within T ends there:
+looks at every pair, or at least at every pair within a threshold T. Most stages that come to I are however no better
+than another one that has come to I, whatever comes next. So ideals are taken in the order of their size, and each
+carries labels: stages under way. A label knows the devices used, the largest load of the stages before it, its cost so
+far (compute time and transfers paid), its memory, and of each tensor that crosses the border of I one of three things:
 
-* Stages that start at I' are grown block by block over a tree in which every stage occurs once: a candidate block is
-  either taken, which makes further blocks candidates, or left out for good. Candidate lists share their tails.
-* Growing a stage changes its compute time, memory and incoming transfers (tensors from inside I') by O(degree), and
-  all three only grow, so a branch ends when one exceeds its limit. Outgoing transfers may fall again; they decide
-  whether the stage may end here.
-* A branch also ends when what it has left out makes the stage too small: with j devices left after it, the rest of
-  the graph must fit into j T. Left out are the blocks refused and all that depend on them.
-* Ideals are found by an incremental key, see `solvers.ideal_table`.
+    inside   its first end is in the stage: it will cost w if the stage ends before the tensor's last end
+    unread   it comes from before the stage, which does not read it: it will cost w as soon as the stage does
+    read     it comes from before the stage, which reads it: it has been paid
 
-Memory is O(ideals x (k+1)(l+1)).
+Taking a further block changes these by O(degree). A label may end its stage at I, which makes a chain that ends in I
+and starts the labels of the next stage there. Label a dominates b if a has used no more devices of either kind, its
+largest load and its memory are no larger, and its cost is no larger even if every tensor whose status differs costs a
+its w and b nothing; a tensor that a has read costs it nothing more. Then every continuation of b is as good for a.
+
+A stage takes blocks in the order of their indices, a topological one, so that it comes to an ideal in one way only: the
+blocks that are ready and `passed` when another is taken are left out for good, with all that depend on them. For
+dominance a must not have passed more of them than b.
+
+Labels, and ideals without labels, end when they cannot lead to a chain within T: the cost exceeds T, or more work is
+left than the devices left can do in T, even when this stage takes all it can; likewise for the work of the blocks left
+out. The CPUs among those devices can at best take the blocks with the best ratio of accelerator to CPU time (a
+fractional knapsack).
+
+Time O(ideals x width x labels^2), with few labels per ideal wherever the graph is narrow. Memory is O(1) for each
+ideal, all else is kept for two neighbouring sizes only. Ideals are told apart by 128-bit keys: two of N share one with
+probability below N^2 / 2^129, less than that of a memory error.
 """
 
 from typing import NamedTuple
@@ -27,7 +40,22 @@ import numpy as np
 from numba import njit
 
 from solvers.contraction import FloatArray, IntArray
-from solvers.ideal_table import FINISHED, FULL, NO_STATE, RELATIVE_SLACK, STOPPED, TOO_MANY, holds, leave_out, row_of
+
+FINISHED, FULL, STOPPED = 0, 1, 2
+"""Outcomes of `grow`: done, some table must grow, the stop flag was set."""
+
+RELATIVE_SLACK = 1e-9
+"""Sums of the same times in another order differ by less; thresholds are widened by it so that no chain is lost."""
+EQUAL = 1e-14
+"""Costs that differ by this share of the threshold count as equal; 20,000 times this is still below RELATIVE_SLACK."""
+
+LABEL_LOOKS = 200
+"""A new label is compared with at most so many others; labels that should have been dropped cost time only."""
+
+_DE_BRUIJN = 0x03F79D71B4CB0A89
+_BIT_OF_PRODUCT = np.zeros(64, np.int64)
+for _i in range(64):
+    _BIT_OF_PRODUCT[(((1 << _i) * _DE_BRUIJN) & (2**64 - 1)) >> 58] = _i
 
 
 class ChainProblem(NamedTuple):
@@ -36,281 +64,570 @@ class ChainProblem(NamedTuple):
     accelerator_ms: FloatArray
     cpu_ms: FloatArray
     memory_bytes: FloatArray
+    work: FloatArray  # accelerator time; 0 for a block that only CPUs run, which keeps bounds valid
+    is_cpu_only: np.ndarray  # int32
     successor_ptr: IntArray
     successor_idx: IntArray
-    num_predecessors: IntArray
+    predecessor_ptr: IntArray
+    predecessor_idx: IntArray
     net_ptr: IntArray  # hyperedges of each block
     net_idx: IntArray
-    net_weight: FloatArray
-    net_size: IntArray
+    pin_ptr: IntArray  # blocks of each hyperedge
+    pin_idx: IntArray
+    slot: IntArray  # place of each hyperedge in a border; hyperedges that can cross the same border have different ones
     descendants: np.ndarray  # uint64 (n, words): bit set of the blocks that depend on each block, itself included
+    work_of_word: FloatArray  # work of each 64 consecutive blocks
     keys: np.ndarray  # uint64 (n, 2): random keys whose exclusive-or names an ideal
     num_accelerators: int
     num_cpus: int
     memory_limit: float
-    speed_ratio: float  # best accelerator time / CPU time of any block
+
+
+class Limits(NamedTuple):
+    """What one search looks for: chains of max-load <= `limit`, a threshold widened by RELATIVE_SLACK."""
+
+    limit: float
+    floor: float  # loads up to this count as this
+    net_weight: FloatArray
+    room: FloatArray  # work that the devices left over after each state can do within the limit
+    slope: FloatArray  # with c CPUs used: by how much a further ms of CPU time adds to that, at most
+    work_slack: float
+    cpu_only_slack: float
+    memory_slack: float
+
+
+class Borders(NamedTuple):
+    """The ideals of two neighbouring sizes: first index 0 or 1, then the row of the ideal."""
+
+    blocks: np.ndarray  # uint64 (2, capacity, words); words before the first kept one are full and not written
+    ready: np.ndarray  # uint64 (2, capacity, words): blocks that may come next
+    net_at: np.ndarray  # int32 (2, capacity, slots): the crossing hyperedge in each slot, or -1
+    key: np.ndarray  # uint64 (2, capacity, 2)
+    work: np.ndarray  # accelerator time outside the ideal
+    cpu_only_ms: np.ndarray  # CPU time of the blocks outside that only CPUs run
+    num_cpu_only: np.ndarray  # counted, since what is left of a sum need not be exactly zero
+    memory: np.ndarray  # bytes outside
+    crossing: np.ndarray  # transfer time of the tensors that cross the border
+    number: np.ndarray  # int32: its index among all ideals
+    first: np.ndarray  # int32: its first label
+    place: np.ndarray  # int32: where in `places` it is
+
+
+class Labels(NamedTuple):
+    """Stages under way: first index as in Borders. The labels of an ideal are a linked list."""
+
+    cost: np.ndarray
+    value: np.ndarray
+    memory: np.ndarray
+    state: np.ndarray  # int32: devices used, that of this stage included
+    on_cpu: np.ndarray  # int32
+    passed: np.ndarray  # int32: blocks that are ready up to this index have been left out
+    origin: np.ndarray  # int32: the chain that the stage goes on from
+    unread: np.ndarray  # uint64 (2, capacity, slot words)
+    read: np.ndarray
+    next: np.ndarray  # int32
+
+
+class Found(NamedTuple):
+    """All ideals there are, with their last block and the ideal without it. Ideal 0 is empty."""
+
+    parent: np.ndarray
+    last_block: np.ndarray
+
+
+class Chains(NamedTuple):
+    """Chains that end in an ideal, using j accelerators and c CPUs: `state` = j (l+1) + c.
+
+    `origin` is the chain without the last stage.
+    """
+
+    ideal: np.ndarray
+    state: np.ndarray
+    origin: np.ndarray
+
+
+SIDE, SIZE, ROW, COUNT, LABEL_COUNT, FIRST_WORD, LAST_WORD = 0, 1, 2, 3, 5, 7, 9
+NUM_IDEALS, NUM_CHAINS, COMPLETE, STEPS = 11, 12, 13, 14
+NEED_ROWS, NEED_LABELS, NEED_IDEALS, NEED_CHAINS = 15, 16, 17, 18
+NUM_COUNTERS = 19
+"""Entries of the counters: COUNT, LABEL_COUNT, FIRST_WORD and LAST_WORD have one for each side."""
 
 
 @njit(cache=True, nogil=True)
-def expand(problem, table, threshold, max_rows):
-    """Grow stages from every ideal of `table`, smallest first, keeping chains of max-load <= `threshold`.
+def assign_slots(order, descendants, pin_ptr, pin_idx, slot, behind):
+    """Give hyperedges slots, in this order, so that no two in one slot cross the border of the same ideal.
 
-    An origin is 2 x the row of I', plus 1 for a stage on a CPU. May be called again after FULL with a larger table: it
-    takes up the ideal it left, whose work is idempotent.
+    Hyperedge f may follow e in its slot if every end of f depends on all ends of e (or is the last of them): as soon as
+    f has an end in an ideal, e lies inside. That holds for all later ones in the slot too. First fit. `behind` is
+    (slots, words) of room; returns the number of slots, -1 if they were too few.
     """
-    n = problem.accelerator_ms.size
+    words = descendants.shape[1]
+    count = 0
+    for e in order:
+        chosen = count
+        for s in range(count):
+            fits = True
+            for i in range(pin_ptr[e], pin_ptr[e + 1]):
+                v = pin_idx[i]
+                if (behind[s, v >> 6] >> np.uint64(v & 63)) & np.uint64(1) == np.uint64(0):
+                    fits = False
+                    break
+            if fits:
+                chosen = s
+                break
+        if chosen == count:
+            if count == behind.shape[0]:
+                return -1
+            count += 1
+        slot[e] = chosen
+        for w in range(words):
+            common = descendants[pin_idx[pin_ptr[e]], w]
+            for i in range(pin_ptr[e] + 1, pin_ptr[e + 1]):
+                common &= descendants[pin_idx[i], w]
+            behind[chosen, w] = common
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _lowest_bit(word):
+    return _BIT_OF_PRODUCT[((word & (~word + np.uint64(1))) * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]
+
+
+@njit(cache=True, nogil=True)
+def _weight_of(bits, w, net_at, side, row, net_weight):
+    """Return the weight of the hyperedges in the slots that are set in word `w`."""
+    total = 0.0
+    while bits != np.uint64(0):
+        total += net_weight[net_at[side, row, (w << 6) + _lowest_bit(bits)]]
+        bits &= bits - np.uint64(1)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _holds(borders, side, row, v, first_word):
+    """Whether an ideal holds block v."""
+    w = v >> 6
+    return w < first_word or (borders.blocks[side, row, w] >> np.uint64(v & 63)) & np.uint64(1) != np.uint64(0)
+
+
+@njit(cache=True, nogil=True)
+def _row_with(problem, limits, borders, places, found, counters, i, v):
+    """Return the row, on the other side, of ideal i and block v; it is made if it is new."""
+    side = counters[SIDE]
+    other = 1 - side
+    first_word = counters[FIRST_WORD + side]
+    key0, key1 = borders.key[side, i, 0] ^ problem.keys[v, 0], borders.key[side, i, 1] ^ problem.keys[v, 1]
+    mask = np.uint64(places.shape[1] - 1)
+    s = key0 & mask
+    while places[other, s] != -1:
+        row = np.int64(places[other, s])
+        if borders.key[other, row, 0] == key0 and borders.key[other, row, 1] == key1:
+            return row
+        s = (s + np.uint64(1)) & mask
+    row = counters[COUNT + other]
+    counters[COUNT + other] += 1
+    places[other, s] = row
+    borders.place[other, row] = s
+    borders.key[other, row, 0], borders.key[other, row, 1] = key0, key1
+    borders.first[other, row] = -1
+    for w in range(first_word, counters[LAST_WORD + side] + 1):
+        borders.blocks[other, row, w] = borders.blocks[side, i, w]
+        borders.ready[other, row, w] = borders.ready[side, i, w]
+    bit = np.uint64(1) << np.uint64(v & 63)
+    borders.blocks[other, row, v >> 6] |= bit
+    borders.ready[other, row, v >> 6] ^= bit
+    for a in range(problem.successor_ptr[v], problem.successor_ptr[v + 1]):
+        u = problem.successor_idx[a]
+        is_ready = True
+        for b in range(problem.predecessor_ptr[u], problem.predecessor_ptr[u + 1]):
+            if not _holds(borders, other, row, problem.predecessor_idx[b], first_word):
+                is_ready = False
+                break
+        if is_ready:
+            borders.ready[other, row, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
+            counters[LAST_WORD + other] = max(counters[LAST_WORD + other], u >> 6)
+    for t in range(borders.net_at.shape[2]):
+        borders.net_at[other, row, t] = borders.net_at[side, i, t]
+    # Hyperedges that end here leave first, for one that begins here may take the slot.
+    crossing = borders.crossing[side, i]
+    for a in range(problem.net_ptr[v], problem.net_ptr[v + 1]):
+        e = problem.net_idx[a]
+        if borders.net_at[side, i, problem.slot[e]] == e:
+            is_inside = True
+            for b in range(problem.pin_ptr[e + 1] - 1, problem.pin_ptr[e] - 1, -1):
+                if not _holds(borders, other, row, problem.pin_idx[b], first_word):
+                    is_inside = False
+                    break
+            if is_inside:
+                borders.net_at[other, row, problem.slot[e]] = -1
+                crossing -= limits.net_weight[e]
+    for a in range(problem.net_ptr[v], problem.net_ptr[v + 1]):
+        e = problem.net_idx[a]
+        if borders.net_at[side, i, problem.slot[e]] != e:
+            borders.net_at[other, row, problem.slot[e]] = e
+            crossing += limits.net_weight[e]
+    borders.crossing[other, row] = crossing
+    borders.work[other, row] = borders.work[side, i] - problem.work[v]
+    borders.cpu_only_ms[other, row] = borders.cpu_only_ms[side, i]
+    if problem.is_cpu_only[v]:
+        borders.cpu_only_ms[other, row] -= problem.cpu_ms[v]
+    borders.num_cpu_only[other, row] = borders.num_cpu_only[side, i] - problem.is_cpu_only[v]
+    borders.memory[other, row] = borders.memory[side, i] - problem.memory_bytes[v]
+    number = counters[NUM_IDEALS]
+    counters[NUM_IDEALS] += 1
+    found.parent[number] = borders.number[side, i]
+    found.last_block[number] = v
+    borders.number[other, row] = number
+    return row
+
+
+@njit(cache=True, nogil=True)
+def _dominates(labels, side, a, b, width, slack, net_at, row, net_weight):
+    """Whether every continuation of label b is as good for a; both belong to the ideal in `row`."""
+    saving = labels.cost[side, b] - labels.cost[side, a] + slack
+    sa, sb = labels.state[side, a], labels.state[side, b]
+    if (
+        saving < 0.0
+        or labels.value[side, a] > labels.value[side, b]
+        or labels.passed[side, a] > labels.passed[side, b]
+        or labels.memory[side, a] > labels.memory[side, b]
+        or sa // width > sb // width
+        or sa % width > sb % width
+    ):
+        return False
+    for w in range(labels.unread.shape[2]):
+        differs = (labels.unread[side, a, w] ^ labels.unread[side, b, w]) | (
+            labels.read[side, a, w] ^ labels.read[side, b, w]
+        )
+        differs &= ~labels.read[side, a, w]
+        if differs != np.uint64(0):
+            saving -= _weight_of(differs, w, net_at, side, row, net_weight)
+            if saving < 0.0:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _insert(labels, counters, new, borders, side, row, limits, width):
+    """Add label `new`, already written behind the last one, to an ideal unless dominated; drop what it dominates."""
+    previous = -1
+    other = borders.first[side, row]
+    looks = 0
+    while other != -1 and looks < LABEL_LOOKS:
+        looks += 1
+        following = labels.next[side, other]
+        if labels.on_cpu[side, other] == labels.on_cpu[side, new]:
+            if _dominates(
+                labels, side, other, new, width, EQUAL * limits.limit, borders.net_at, row, limits.net_weight
+            ):
+                return
+            if _dominates(labels, side, new, other, width, 0.0, borders.net_at, row, limits.net_weight):
+                if previous == -1:
+                    borders.first[side, row] = following
+                else:
+                    labels.next[side, previous] = following
+                other = following
+                continue
+        previous = other
+        other = following
+    labels.next[side, new] = borders.first[side, row]
+    borders.first[side, row] = new
+    counters[LABEL_COUNT + side] += 1
+
+
+@njit(cache=True, nogil=True)
+def _end_stages(problem, limits, borders, labels, counters, i, best, best_origin):
+    """Find the best chain that ends in ideal i for each state: its largest load, and the chain before its last stage.
+
+    Returns the number of labels there.
+    """
+    n = problem.work.size
     k, num_cpus = problem.num_accelerators, problem.num_cpus
     width = num_cpus + 1
-    words = problem.descendants.shape[1]
-    limit = threshold * (1.0 + RELATIVE_SLACK)
+    side, size = counters[SIDE], counters[SIZE]
     memory_limit = problem.memory_limit * (1.0 + RELATIVE_SLACK)
-    num_nets = problem.net_weight.size
-    # A dearer tensor can never cross an accelerator's border; capped, it cannot swamp the sums either.
-    net_weight = np.minimum(problem.net_weight, 2.0 * limit)
-
-    # A block for CPUs only counts as no accelerator work, which keeps the bounds below valid.
-    work = np.where(np.isfinite(problem.accelerator_ms), problem.accelerator_ms, 0.0)
-    is_cpu_only = ~np.isfinite(problem.accelerator_ms)
-    cpu_only = np.where(is_cpu_only, problem.cpu_ms, 0.0)
-    memory_slack = RELATIVE_SLACK * problem.memory_bytes.sum()
-    depending_work = np.zeros(n)
-    for v in range(n):
-        for u in range(n):
-            if holds(problem.descendants, v, u):
-                depending_work[v] += work[u]
-    # room: accelerator work that the devices left over after each state can do within the threshold
-    room = np.empty((k + 1) * width)
-    for j in range(k + 1):
-        for c in range(width):
-            room[j * width + c] = (k - j) * limit
-            if c < num_cpus:
-                # A CPU that does some work in no time can do any amount of it.
-                boundless = np.isinf(problem.speed_ratio)
-                room[j * width + c] += np.inf if boundless else (num_cpus - c) * problem.speed_ratio * limit
-
-    missing = np.empty(n, np.int32)
-    before = np.empty(num_nets, np.int32)  # pins of each hyperedge in the ideal that the stage starts from
-    inside = np.empty(num_nets, np.int32)  # pins in that ideal and the stage
-    cell_node = np.empty(2 * n + 1, np.int32)
-    cell_next = np.empty(2 * n + 1, np.int32)
-    frame_cell = np.empty(n + 1, np.int32)  # next candidate at each depth
-    frame_cells = np.empty(n + 1, np.int32)  # cells in use before this depth
-    frame_node = np.empty(n + 1, np.int32)
-    time_acc = np.zeros(n + 1)
-    time_cpu = np.zeros(n + 1)
-    memory = np.zeros(n + 1)
-    received = np.zeros(n + 1)
-    sent = np.zeros(n + 1)
-    crossing = np.zeros(n + 1)  # tensors with ends in and outside the ideal that the stage ends in
-    rest_work = np.zeros(n + 1)
-    rest_cpu_only = np.zeros(n + 1)
-    num_cpu_only = np.zeros(n + 1, np.int32)  # counted, since what is left of a sum need not be exactly zero
-    rest_memory = np.zeros(n + 1)
-    key = np.zeros((n + 1, 2), np.uint64)
-    dead = np.zeros((n + 1, words), np.uint64)
-    dead_work = np.zeros(n + 1)
-    steps = 0
-
-    for size in range(table.counters[2], n):
-        row = table.first_of_size[size] if table.counters[1] == 0 else np.int32(table.counters[1] - 1)
-        table.counters[2] = size
-        while row != NO_STATE:
-            table.counters[1] = row + 1
-            acc_possible = False
-            cpu_possible = False
-            only_one_left = True
-            room_after = -1.0
-            for j in range(k + 1):
-                for c in range(width):
-                    if table.value[row, j * width + c] > limit:
-                        continue
-                    if j < k:
-                        acc_possible = True
-                        room_after = max(room_after, room[(j + 1) * width + c])
-                    if c < num_cpus:
-                        cpu_possible = True
-                        room_after = max(room_after, room[j * width + c + 1])
-                    if (k - j) + (num_cpus - c) > 1:
-                        only_one_left = False
-            if not acc_possible and not cpu_possible:
-                row = table.next_of_size[row]
-                continue
-
-            # Counters of the ideal the stages start from.
-            rest_work[0] = 0.0
-            rest_cpu_only[0] = 0.0
-            num_cpu_only[0] = 0
-            rest_memory[0] = 0.0
-            inside[:] = 0
-            missing[:] = problem.num_predecessors
-            for v in range(n):
-                if holds(table.blocks, row, v):
-                    for i in range(problem.successor_ptr[v], problem.successor_ptr[v + 1]):
-                        missing[problem.successor_idx[i]] -= 1
-                    for i in range(problem.net_ptr[v], problem.net_ptr[v + 1]):
-                        inside[problem.net_idx[i]] += 1
+    best[:] = np.inf
+    if size == 0:
+        best[0] = limits.floor
+        best_origin[0] = -1
+    num_labels = 0
+    a = borders.first[side, i]
+    while a != -1:
+        num_labels += 1
+        s = labels.state[side, a]
+        load = labels.cost[side, a]
+        if labels.on_cpu[side, a] == 0:
+            load += borders.crossing[side, i]
+            for w in range(labels.unread.shape[2]):
+                outside = labels.unread[side, a, w] | labels.read[side, a, w]
+                if outside != np.uint64(0):
+                    load -= _weight_of(outside, w, borders.net_at, side, i, limits.net_weight)
+        value = max(labels.value[side, a], load)
+        if load <= limits.limit and value < best[s]:
+            fits = True
+            if size < n:
+                accelerators_left, cpus_left = k - s // width, num_cpus - s % width
+                needed = borders.work[side, i]
+                if cpus_left == 0:
+                    needed += borders.crossing[side, i]
+                    fits = (
+                        accelerators_left > 0
+                        and borders.num_cpu_only[side, i] == 0
+                        and borders.memory[side, i] <= accelerators_left * memory_limit + limits.memory_slack
+                    )
                 else:
-                    rest_work[0] += work[v]
-                    rest_cpu_only[0] += cpu_only[v]
-                    num_cpu_only[0] += is_cpu_only[v]
-                    rest_memory[0] += problem.memory_bytes[v]
-            crossing[0] = 0.0
-            for e in range(num_nets):
-                before[e] = inside[e]
-                if 0 < inside[e] < problem.net_size[e]:
-                    crossing[0] += net_weight[e]
-            head = -1
-            num_cells = 0
-            for v in range(n - 1, -1, -1):
-                if missing[v] == 0 and not holds(table.blocks, row, v):
-                    cell_node[num_cells] = v
-                    cell_next[num_cells] = head
-                    head = num_cells
-                    num_cells += 1
-            depth = 0
-            frame_cell[0] = head
-            key[0, 0] = table.key[row, 0]
-            key[0, 1] = table.key[row, 1]
-            dead[0, :] = 0
-            dead_work[0] = 0.0
-            tolerance = RELATIVE_SLACK * rest_work[0]
-            while True:
-                steps += 1
-                if steps & 4095 == 0 and table.stop[0]:
+                    fits = borders.cpu_only_ms[side, i] - limits.cpu_only_slack <= cpus_left * limits.limit
+                fits = fits and needed <= limits.room[s] + RELATIVE_SLACK * needed + limits.work_slack
+            if fits:
+                best[s] = value
+                best_origin[s] = labels.origin[side, a]
+        a = labels.next[side, a]
+    return num_labels
+
+
+@njit(cache=True, nogil=True)
+def _begin_stages(problem, borders, labels, chains, counters, i, best, best_origin):
+    """Keep the undominated chains that end in ideal i and begin their next stages; return how many labels were made."""
+    k, num_cpus = problem.num_accelerators, problem.num_cpus
+    width = num_cpus + 1
+    side = counters[SIDE]
+    made = 0
+    for s in range(best.size):
+        if best[s] == np.inf:
+            continue
+        dominated = False
+        for j in range(s // width + 1):
+            for c in range(s % width + 1):
+                if j * width + c != s and best[j * width + c] <= best[s]:
+                    dominated = True
+        if dominated:
+            continue
+        chain = counters[NUM_CHAINS]
+        counters[NUM_CHAINS] += 1
+        chains.ideal[chain] = borders.number[side, i]
+        chains.state[chain] = s
+        chains.origin[chain] = best_origin[s]
+        for on_cpu in range(2):
+            if s % width == num_cpus if on_cpu else s // width == k:
+                continue
+            a = counters[LABEL_COUNT + side]
+            counters[LABEL_COUNT + side] += 1
+            made += 1
+            labels.cost[side, a] = 0.0
+            labels.value[side, a] = best[s]
+            labels.memory[side, a] = 0.0
+            labels.state[side, a] = s + (1 if on_cpu else width)
+            labels.on_cpu[side, a] = on_cpu
+            labels.passed[side, a] = -1
+            labels.origin[side, a] = chain
+            for w in range(labels.unread.shape[2]):
+                labels.unread[side, a, w] = 0
+                labels.read[side, a, w] = 0
+            if not on_cpu:
+                for t in range(borders.net_at.shape[2]):
+                    if borders.net_at[side, i, t] != -1:
+                        labels.unread[side, a, t >> 6] |= np.uint64(1) << np.uint64(t & 63)
+            labels.next[side, a] = borders.first[side, i]
+            borders.first[side, i] = a
+    return made
+
+
+@njit(cache=True, nogil=True)
+def _leave_out(problem, v, dead):
+    """Add block v and all that depend on it to the bit set `dead`; return the work this adds."""
+    added = 0.0
+    for w in range(v >> 6, dead.size):
+        fresh = problem.descendants[v, w] & ~dead[w]
+        dead[w] |= fresh
+        if fresh == ~np.uint64(0):
+            added += problem.work_of_word[w]
+            continue
+        while fresh != np.uint64(0):
+            added += problem.work[(w << 6) + _lowest_bit(fresh)]
+            fresh &= fresh - np.uint64(1)
+    return added
+
+
+@njit(cache=True, nogil=True)
+def _take(problem, limits, borders, labels, places, found, counters, i, v, dead_work, touched, ending):
+    """Let the labels of ideal i that have not passed block v take it."""
+    width = problem.num_cpus + 1
+    side = counters[SIDE]
+    other = 1 - side
+    memory_limit = problem.memory_limit * (1.0 + RELATIVE_SLACK)
+    row = np.int64(-1)
+    passed = np.int64(-1)
+    rest = borders.work[side, i] - problem.work[v]
+    a = borders.first[side, i]
+    while a != -1:
+        following = labels.next[side, a]
+        s = labels.state[side, a]
+        on_cpu = labels.on_cpu[side, a]
+        cost = labels.cost[side, a] + (problem.cpu_ms[v] if on_cpu else problem.accelerator_ms[v])
+        memory = 0.0 if on_cpu else labels.memory[side, a] + problem.memory_bytes[v]
+        left = limits.limit - cost
+        reach = limits.room[s] + limits.work_slack
+        if (
+            labels.passed[side, a] >= v
+            or left < 0.0
+            or memory > memory_limit
+            or dead_work > reach
+            or rest > reach + (left * limits.slope[s % width] if on_cpu else left)
+        ):
+            a = following
+            continue
+        if row == -1:
+            row = _row_with(problem, limits, borders, places, found, counters, i, v)
+            for w in range(touched.size):
+                touched[w] = 0
+                ending[w] = 0
+            for b in range(problem.net_ptr[v], problem.net_ptr[v + 1]):
+                e = problem.net_idx[b]
+                t = problem.slot[e]
+                if borders.net_at[side, i, t] == e:
+                    touched[t >> 6] |= np.uint64(1) << np.uint64(t & 63)
+                    if borders.net_at[other, row, t] != e:
+                        ending[t >> 6] |= np.uint64(1) << np.uint64(t & 63)
+            # The last ready block before v: if there is none, nothing that matters has been passed.
+            for w in range(counters[FIRST_WORD + side], (v >> 6) + 1):
+                before = borders.ready[other, row, w]
+                if w == v >> 6:
+                    before &= (np.uint64(1) << np.uint64(v & 63)) - np.uint64(1)
+                while before != np.uint64(0):
+                    passed = (w << 6) + _lowest_bit(before)
+                    before &= before - np.uint64(1)
+        new = counters[LABEL_COUNT + other]
+        for w in range(touched.size):
+            paid = labels.unread[side, a, w] & touched[w]
+            if paid != np.uint64(0):
+                cost += _weight_of(paid, w, borders.net_at, side, i, limits.net_weight)
+            labels.unread[other, new, w] = labels.unread[side, a, w] & ~touched[w]
+            labels.read[other, new, w] = (labels.read[side, a, w] | paid) & ~ending[w]
+        left = limits.limit - cost
+        if left >= 0.0 and (on_cpu or rest <= reach + left):
+            labels.cost[other, new] = cost
+            labels.value[other, new] = labels.value[side, a]
+            # Memory that cannot exceed the limit any more is forgotten.
+            labels.memory[other, new] = 0.0 if memory + borders.memory[other, row] <= memory_limit else memory
+            labels.state[other, new] = s
+            labels.on_cpu[other, new] = on_cpu
+            labels.passed[other, new] = passed
+            labels.origin[other, new] = labels.origin[side, a]
+            _insert(labels, counters, new, borders, other, row, limits, width)
+        a = following
+
+
+@njit(cache=True, nogil=True)
+def grow(problem, limits, borders, labels, places, found, chains, counters, best, best_origin, masks, dead, stop):
+    """Go through the ideals by size from where `counters` stand; after FULL call again with larger tables."""
+    n = problem.work.size
+    states = best.size
+    while True:
+        side = counters[SIDE]
+        other = 1 - side
+        while counters[ROW] < counters[COUNT + side]:
+            i = counters[ROW]
+            # Is there room for all that can come of this ideal? So it is never left half done.
+            num_ready = 0
+            max_room = 0.0
+            for w in range(counters[FIRST_WORD + side], counters[LAST_WORD + side] + 1):
+                ready = borders.ready[side, i, w]
+                while ready != np.uint64(0):
+                    num_ready += 1
+                    ready &= ready - np.uint64(1)
+            num_labels = 2 * states
+            a = borders.first[side, i]
+            while a != -1:
+                num_labels += 1
+                max_room = max(max_room, limits.room[labels.state[side, a]])
+                a = labels.next[side, a]
+            counters[STEPS] += num_labels
+            if counters[STEPS] > 4096:
+                counters[STEPS] = 0
+                if stop[0]:
                     return STOPPED
-                cell = frame_cell[depth]
-                if cell == -1 or dead_work[depth] > room_after + tolerance:
-                    if depth == 0:
-                        break
-                    # Put the last block back; from here on it is left out.
-                    v = frame_node[depth]
-                    for i in range(problem.successor_ptr[v], problem.successor_ptr[v + 1]):
-                        missing[problem.successor_idx[i]] += 1
-                    for i in range(problem.net_ptr[v], problem.net_ptr[v + 1]):
-                        inside[problem.net_idx[i]] -= 1
-                    num_cells = frame_cells[depth]
-                    depth -= 1
-                    if frame_cell[depth] != -1:
-                        # With one device left nothing may be left out.
-                        if only_one_left or depending_work[v] > room_after + tolerance:
-                            frame_cell[depth] = -1
-                        else:
-                            leave_out(v, depth, problem.descendants, work, dead, dead_work)
-                    continue
-                v = cell_node[cell]
-                frame_cell[depth] = cell_next[cell]
-                d = depth + 1
-                time_acc[d] = time_acc[depth] + problem.accelerator_ms[v]
-                time_cpu[d] = time_cpu[depth] + problem.cpu_ms[v]
-                memory[d] = memory[depth] + problem.memory_bytes[v]
-                on_acc = acc_possible and time_acc[d] + received[depth] <= limit and memory[d] <= memory_limit
-                on_cpu = cpu_possible and time_cpu[d] <= limit
-                if on_acc or on_cpu:
-                    received[d] = received[depth]
-                    sent[d] = sent[depth]
-                    crossing[d] = crossing[depth]
-                    for i in range(problem.net_ptr[v], problem.net_ptr[v + 1]):
-                        e = problem.net_idx[i]
-                        first_of_stage = inside[e] == before[e]
-                        if inside[e] == 0:
-                            crossing[d] += net_weight[e]
-                        inside[e] += 1
-                        if inside[e] == problem.net_size[e]:
-                            crossing[d] -= net_weight[e]
-                        if before[e] > 0:
-                            if first_of_stage:
-                                received[d] += net_weight[e]
-                        elif first_of_stage:
-                            sent[d] += net_weight[e]
-                        elif inside[e] == problem.net_size[e]:
-                            sent[d] -= net_weight[e]
-                    on_acc = on_acc and time_acc[d] + received[d] <= limit
-                    if not (on_acc or on_cpu):
-                        for i in range(problem.net_ptr[v], problem.net_ptr[v + 1]):
-                            inside[problem.net_idx[i]] -= 1
-                if not (on_acc or on_cpu):
-                    if only_one_left or depending_work[v] > room_after + tolerance:
-                        frame_cell[depth] = -1
-                    else:
-                        leave_out(v, depth, problem.descendants, work, dead, dead_work)
-                    continue
+            counters[NEED_ROWS] = counters[COUNT + other] + num_ready
+            counters[NEED_IDEALS] = counters[NUM_IDEALS] + num_ready
+            counters[NEED_CHAINS] = counters[NUM_CHAINS] + states
+            counters[NEED_LABELS] = 1 + max(
+                counters[LABEL_COUNT + side] + 2 * states, counters[LABEL_COUNT + other] + num_labels * num_ready
+            )
+            if (
+                counters[NEED_ROWS] > borders.number.shape[1]
+                or counters[NEED_IDEALS] > found.parent.size
+                or counters[NEED_CHAINS] > chains.ideal.size
+                or counters[NEED_LABELS] > labels.cost.shape[1]
+            ):
+                return FULL
+            counters[ROW] += 1
 
-                # Take v: its readers may become candidates, ahead of the candidates after v.
-                frame_node[d] = v
-                frame_cells[d] = num_cells
-                head = frame_cell[depth]
-                for i in range(problem.successor_ptr[v], problem.successor_ptr[v + 1]):
-                    u = problem.successor_idx[i]
-                    missing[u] -= 1
-                    if missing[u] == 0:
-                        cell_node[num_cells] = u
-                        cell_next[num_cells] = head
-                        head = num_cells
-                        num_cells += 1
-                frame_cell[d] = head
-                for w in range(words):
-                    dead[d, w] = dead[depth, w]
-                dead_work[d] = dead_work[depth]
-                key[d, 0] = key[depth, 0] ^ problem.keys[v, 0]
-                key[d, 1] = key[depth, 1] ^ problem.keys[v, 1]
-                rest_work[d] = rest_work[depth] - work[v]
-                rest_cpu_only[d] = rest_cpu_only[depth] - cpu_only[v]
-                num_cpu_only[d] = num_cpu_only[depth] - is_cpu_only[v]
-                rest_memory[d] = rest_memory[depth] - problem.memory_bytes[v]
-                depth = d
-                complete = size + d == n
+            num_labels = _end_stages(problem, limits, borders, labels, counters, i, best, best_origin)
+            if counters[SIZE] == n:
+                s = np.argmin(best)
+                if best[s] < np.inf:
+                    chains.ideal[counters[NUM_CHAINS]] = borders.number[side, i]
+                    chains.state[counters[NUM_CHAINS]] = s
+                    chains.origin[counters[NUM_CHAINS]] = best_origin[s]
+                    counters[NUM_CHAINS] += 1
+                    counters[COMPLETE] = 1
+                return FINISHED
+            num_labels += _begin_stages(problem, borders, labels, chains, counters, i, best, best_origin)
+            if num_labels == 0:
+                continue
+            if counters[SIZE] == 0:
+                max_room = np.inf
+            for s in range(states):
+                if best[s] < np.inf:
+                    max_room = max(max_room, limits.room[s])
+            # In the order of their indices: whoever takes a block leaves out the ready ones before it, for good.
+            dead[:] = 0
+            dead_work = 0.0
+            for w in range(counters[FIRST_WORD + side], counters[LAST_WORD + side] + 1):
+                ready = borders.ready[side, i, w]
+                while ready != np.uint64(0):
+                    v = (w << 6) + _lowest_bit(ready)
+                    ready &= ready - np.uint64(1)
+                    if dead_work <= max_room + limits.work_slack:
+                        _take(
+                            problem, limits, borders, labels, places, found, counters, i, v, dead_work,
+                            masks[0], masks[1],
+                        )  # fmt: skip
+                        if num_ready > 1:
+                            dead_work += _leave_out(problem, v, dead)
+        if counters[COUNT + other] == 0:
+            return FINISHED
+        # The next size. Its rows share full words at their beginning, which are no longer kept.
+        for i in range(counters[COUNT + side]):
+            places[side, borders.place[side, i]] = -1
+            for w in range(counters[FIRST_WORD + side], counters[LAST_WORD + side] + 1):
+                borders.blocks[side, i, w] = 0
+                borders.ready[side, i, w] = 0
+        counters[COUNT + side] = 0
+        counters[LABEL_COUNT + side] = 0
+        counters[SIDE] = other
+        counters[SIZE] += 1
+        counters[ROW] = 0
+        first_word = counters[FIRST_WORD + side]
+        is_full = True
+        while first_word < counters[LAST_WORD + other]:
+            for i in range(counters[COUNT + other]):
+                if borders.blocks[other, i, first_word] != ~np.uint64(0):
+                    is_full = False
+                    break
+            if not is_full:
+                break
+            first_word += 1
+        counters[FIRST_WORD + other] = first_word
+        counters[LAST_WORD + side] = counters[LAST_WORD + other]
 
-                # May a stage end here?
-                load = time_acc[d] + received[d] + sent[d]
-                on_acc = on_acc and load <= limit
-                if not (on_acc or on_cpu) or (rest_work[d] > room_after + tolerance and not complete):
-                    continue
-                target = np.int32(NO_STATE)
-                for j in range(k + 1):
-                    for c in range(width):
-                        so_far = table.value[row, j * width + c]
-                        if so_far > limit:
-                            continue
-                        for stage_on_cpu in range(2):
-                            if stage_on_cpu == 0:
-                                if not on_acc or j == k:
-                                    continue
-                                s = (j + 1) * width + c
-                                value = max(so_far, load)
-                            else:
-                                if not on_cpu or c == num_cpus:
-                                    continue
-                                s = j * width + c + 1
-                                value = max(so_far, time_cpu[d])
-                            if not complete:
-                                accs_left = k - s // width
-                                cpus_left = num_cpus - s % width
-                                needed = rest_work[d]
-                                if cpus_left == 0:
-                                    if num_cpu_only[d] > 0:
-                                        continue
-                                    if rest_memory[d] > accs_left * memory_limit + memory_slack:
-                                        continue
-                                    needed += crossing[d]
-                                elif rest_cpu_only[d] - RELATIVE_SLACK * rest_cpu_only[0] > cpus_left * limit:
-                                    continue
-                                if needed > room[s] + RELATIVE_SLACK * (needed + rest_work[0]):
-                                    continue
-                                if accs_left + cpus_left == 0:
-                                    continue
-                            if target == NO_STATE:
-                                target = row_of(table, key[d, 0], key[d, 1], size + d, max_rows)
-                                if target < 0:
-                                    return FULL if target == -1 else TOO_MANY
-                                if table.value[target].min() == np.inf:
-                                    for w in range(words):
-                                        table.blocks[target, w] = table.blocks[row, w]
-                                    for i in range(1, d + 1):
-                                        u = frame_node[i]
-                                        table.blocks[target, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
-                            if value < table.value[target, s]:
-                                table.value[target, s] = value
-                                table.origin[target, s] = 2 * row + stage_on_cpu
-            row = table.next_of_size[row]
-        table.counters[1] = 0
-    return FINISHED
+
+@njit(cache=True, nogil=True)
+def rehash(places, key, place, side, rows):
+    """Enter the rows of one side into its empty hash table."""
+    mask = np.uint64(places.shape[1] - 1)
+    for row in range(rows):
+        s = key[side, row, 0] & mask
+        while places[side, s] != -1:
+            s = (s + np.uint64(1)) & mask
+        places[side, s] = row
+        place[side, row] = s

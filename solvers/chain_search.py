@@ -1,0 +1,258 @@
+"""One search for a chain within a threshold: the tables of `solvers.chain_kernel`, made, enlarged and read."""
+
+import numpy as np
+
+from solvers.chain_kernel import (
+    COMPLETE,
+    COUNT,
+    FULL,
+    LAST_WORD,
+    NEED_CHAINS,
+    NEED_IDEALS,
+    NEED_LABELS,
+    NEED_ROWS,
+    NUM_CHAINS,
+    NUM_COUNTERS,
+    NUM_IDEALS,
+    RELATIVE_SLACK,
+    Borders,
+    ChainProblem,
+    Chains,
+    Found,
+    Labels,
+    Limits,
+    assign_slots,
+    grow,
+    rehash,
+)
+from solvers.contraction import Contraction, FloatArray, compressed_rows
+from solvers.deployment import Deployment
+from solvers.ideal_table import words_for
+
+FIRST_ROWS = 256
+"""Entries a new table has room for; it doubles when it is full."""
+
+
+def chain_problem(contraction: Contraction, deployment: Deployment, edges: tuple[tuple[int, int], ...]) -> ChainProblem:
+    """Flatten a contraction, with `edges` in place of its own, for the kernel."""
+    n = contraction.num_blocks
+    successors: list[list[int]] = [[] for _ in range(n)]
+    predecessors: list[list[int]] = [[] for _ in range(n)]
+    nets: list[list[int]] = [[] for _ in range(n)]
+    for a, b in edges:
+        successors[a].append(b)
+        predecessors[b].append(a)
+    for e, hyperedge in enumerate(contraction.hyperedges):
+        for b in hyperedge.blocks:
+            nets[b].append(e)
+    words = words_for(n)
+    descendants = np.zeros((n, words), np.uint64)
+    for b in range(n - 1, -1, -1):  # blocks are numbered in topological order
+        descendants[b, b >> 6] |= np.uint64(1 << (b & 63))
+        for successor in successors[b]:
+            descendants[b] |= descendants[successor]
+    successor_ptr, successor_idx = compressed_rows(successors)
+    predecessor_ptr, predecessor_idx = compressed_rows(predecessors)
+    net_ptr, net_idx = compressed_rows(nets)
+    pin_ptr, pin_idx = compressed_rows([list(h.blocks) for h in contraction.hyperedges])
+    slot = np.zeros(len(contraction.hyperedges), np.int32)
+    by_first_end = np.argsort([h.blocks[0] for h in contraction.hyperedges], kind="stable").astype(np.int32)
+    num_slots = 64
+    while assign_slots(by_first_end, descendants, pin_ptr, pin_idx, slot, np.empty((num_slots, words), np.uint64)) < 0:
+        num_slots *= 2
+    memory = deployment.memory_bytes
+    work = np.where(np.isfinite(contraction.accelerator_ms), contraction.accelerator_ms, 0.0)
+    return ChainProblem(
+        accelerator_ms=contraction.accelerator_ms,
+        cpu_ms=contraction.cpu_ms,
+        memory_bytes=contraction.memory_bytes,
+        work=work,
+        is_cpu_only=np.isinf(contraction.accelerator_ms).astype(np.int32),
+        successor_ptr=successor_ptr,
+        successor_idx=successor_idx,
+        predecessor_ptr=predecessor_ptr,
+        predecessor_idx=predecessor_idx,
+        net_ptr=net_ptr,
+        net_idx=net_idx,
+        pin_ptr=pin_ptr,
+        pin_idx=pin_idx,
+        slot=slot,
+        descendants=descendants,
+        work_of_word=np.add.reduceat(work, np.arange(0, n, 64)),
+        keys=np.random.default_rng(0).integers(0, 2**64, (n, 2), np.uint64, endpoint=False),
+        num_accelerators=deployment.num_accelerators,
+        num_cpus=deployment.num_cpus,
+        memory_limit=np.inf if memory is None else memory,
+    )
+
+
+class ThresholdSearch:
+    """One search for a chain within a threshold; `run` does the work."""
+
+    def __init__(
+        self, problem: ChainProblem, net_weight: FloatArray, threshold: float, floor: float, stop: np.ndarray
+    ) -> None:
+        """Prepare the tables. Setting `stop[0]` from another thread ends the search."""
+        words = problem.descendants.shape[1]
+        slots = int(problem.slot.max(initial=0)) + 1
+        states = (problem.num_accelerators + 1) * (problem.num_cpus + 1)
+        self._problem, self._stop = problem, stop
+        self._limits = _limits(problem, net_weight, threshold, floor)
+        self._borders = Borders(
+            blocks=np.zeros((2, FIRST_ROWS, words), np.uint64),
+            ready=np.zeros((2, FIRST_ROWS, words), np.uint64),
+            net_at=np.full((2, FIRST_ROWS, slots), -1, np.int32),
+            key=np.zeros((2, FIRST_ROWS, 2), np.uint64),
+            work=np.zeros((2, FIRST_ROWS)),
+            cpu_only_ms=np.zeros((2, FIRST_ROWS)),
+            num_cpu_only=np.zeros((2, FIRST_ROWS), np.int32),
+            memory=np.zeros((2, FIRST_ROWS)),
+            crossing=np.zeros((2, FIRST_ROWS)),
+            number=np.zeros((2, FIRST_ROWS), np.int32),
+            first=np.full((2, FIRST_ROWS), -1, np.int32),
+            place=np.zeros((2, FIRST_ROWS), np.int32),
+        )
+        slot_words = (slots + 63) // 64
+        self._labels = Labels(
+            cost=np.zeros((2, FIRST_ROWS)),
+            value=np.zeros((2, FIRST_ROWS)),
+            memory=np.zeros((2, FIRST_ROWS)),
+            state=np.zeros((2, FIRST_ROWS), np.int32),
+            on_cpu=np.zeros((2, FIRST_ROWS), np.int32),
+            passed=np.zeros((2, FIRST_ROWS), np.int32),
+            origin=np.zeros((2, FIRST_ROWS), np.int32),
+            unread=np.zeros((2, FIRST_ROWS, slot_words), np.uint64),
+            read=np.zeros((2, FIRST_ROWS, slot_words), np.uint64),
+            next=np.zeros((2, FIRST_ROWS), np.int32),
+        )
+        self._places = np.full((2, 2 * FIRST_ROWS), -1, np.int32)
+        self._found = Found(np.full(FIRST_ROWS, -1, np.int32), np.full(FIRST_ROWS, -1, np.int32))
+        self._chains = Chains(*(np.zeros(FIRST_ROWS, np.int32) for _ in Chains._fields))
+        self._counters = np.zeros(NUM_COUNTERS, np.int64)
+        self._best = np.zeros(states)
+        self._best_origin = np.zeros(states, np.int32)
+        self._masks = np.zeros((2, slot_words), np.uint64)
+        self._dead = np.zeros(words, np.uint64)
+
+        self._places[0, 0] = 0
+        self._counters[COUNT] = self._counters[NUM_IDEALS] = 1
+        self._counters[LAST_WORD : LAST_WORD + 2] = words - 1
+        for v in np.flatnonzero(np.diff(problem.predecessor_ptr) == 0).tolist():
+            self._borders.ready[0, 0, v >> 6] |= np.uint64(1 << (v & 63))
+        self._borders.work[0, 0] = problem.work.sum()
+        self._borders.cpu_only_ms[0, 0] = problem.cpu_ms[problem.is_cpu_only == 1].sum()
+        self._borders.num_cpu_only[0, 0] = problem.is_cpu_only.sum()
+        self._borders.memory[0, 0] = problem.memory_bytes.sum()
+
+    def run(self, max_bytes: int) -> int:
+        """Search; return FINISHED, STOPPED, or FULL if more than `max_bytes` would be needed."""
+        while True:
+            outcome = grow(
+                self._problem, self._limits, self._borders, self._labels, self._places, self._found, self._chains,
+                self._counters, self._best, self._best_origin, self._masks, self._dead, self._stop,
+            )  # fmt: skip
+            if outcome != FULL or not self._make_room(max_bytes):
+                return int(outcome)
+
+    @property
+    def num_ideals(self) -> int:
+        """Ideals come to so far."""
+        return int(self._counters[NUM_IDEALS])
+
+    def stages(self) -> list[tuple[bool, list[int]]] | None:
+        """Return the complete chain found: for each stage whether it runs on a CPU, and its blocks; None without."""
+        if not self._counters[COMPLETE]:
+            return None
+        width = self._problem.num_cpus + 1
+        chain = int(self._counters[NUM_CHAINS]) - 1
+        stages: list[tuple[bool, list[int]]] = []
+        while self._chains.origin[chain] != -1:
+            before = int(self._chains.origin[chain])
+            on_cpu = int(self._chains.state[chain] - self._chains.state[before]) != width
+            stages.append((on_cpu, sorted(self._ideal(chain) - self._ideal(before))))
+            chain = before
+        return stages[::-1]
+
+    def _ideal(self, chain: int) -> set[int]:
+        blocks: set[int] = set()
+        ideal = int(self._chains.ideal[chain])
+        while ideal:
+            blocks.add(int(self._found.last_block[ideal]))
+            ideal = int(self._found.parent[ideal])
+        return blocks
+
+    def _make_room(self, max_bytes: int) -> bool:
+        """Enlarge the tables that are too small; say whether that is within `max_bytes`."""
+        need = self._counters
+        sizes = []
+        for tables, axis, needed in (
+            (self._borders, 1, need[NEED_ROWS]),
+            (self._labels, 1, need[NEED_LABELS]),
+            (self._found, 0, need[NEED_IDEALS]),
+            (self._chains, 0, need[NEED_CHAINS]),
+        ):
+            size = tables[0].shape[axis]
+            sizes.append(size if needed <= size else max(2 * size, int(needed)))
+        total = sum(
+            size * (array.nbytes // array.shape[axis])
+            for tables, axis, size in zip(
+                (self._borders, self._labels, self._found, self._chains), (1, 1, 0, 0), sizes, strict=True
+            )
+            for array in tables
+        )
+        if total > max_bytes:
+            return False
+        rows = self._borders.number.shape[1]
+        self._borders = Borders(*(_resized(array, 1, sizes[0]) for array in self._borders))
+        self._labels = Labels(*(_resized(array, 1, sizes[1]) for array in self._labels))
+        self._found = Found(*(_resized(array, 0, sizes[2]) for array in self._found))
+        self._chains = Chains(*(_resized(array, 0, sizes[3]) for array in self._chains))
+        if sizes[0] > rows:
+            self._places = np.full((2, 1 << (2 * sizes[0] - 1).bit_length()), -1, np.int32)
+            for side in (0, 1):
+                rehash(self._places, self._borders.key, self._borders.place, side, int(need[COUNT + side]))
+        return True
+
+
+def _resized(array: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """Return the array with zeros behind it along an axis."""
+    if array.shape[axis] == size:
+        return array
+    shape = list(array.shape)
+    shape[axis] = size
+    result = np.zeros(shape, array.dtype)
+    result[tuple(slice(extent) for extent in array.shape)] = array
+    return result
+
+
+def _limits(problem: ChainProblem, net_weight: FloatArray, threshold: float, floor: float) -> Limits:
+    """Return what follows from a threshold."""
+    limit = threshold * (1 + RELATIVE_SLACK)
+    k, num_cpus = problem.num_accelerators, problem.num_cpus
+    # The CPUs' work is a fractional knapsack: the blocks with the best ratios first.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(problem.work > 0, problem.work / problem.cpu_ms, 0.0)
+    best_first = np.argsort(-ratio, kind="stable")
+    spent = np.concatenate([[0.0], np.cumsum(problem.cpu_ms[best_first])])
+    done = np.concatenate([[0.0], np.cumsum(problem.work[best_first])])
+    room = np.zeros((k + 1, num_cpus + 1))
+    slope = np.zeros(num_cpus + 1)
+    for c in range(num_cpus + 1):
+        cpu_ms = (num_cpus - c) * limit
+        i = int(np.searchsorted(spent, cpu_ms, side="right"))
+        by_cpus = float(done[-1])
+        if i < spent.size:
+            slope[c] = (done[i] - done[i - 1]) / (spent[i] - spent[i - 1])
+            by_cpus = float(done[i - 1] + slope[c] * (cpu_ms - spent[i - 1]))
+        room[:, c] = (k - np.arange(k + 1)) * limit + by_cpus
+    return Limits(
+        limit=limit,
+        floor=float(floor),
+        # A dearer tensor can never cross an accelerator's border; capped, it cannot swamp the sums either.
+        net_weight=np.minimum(net_weight, 2.0 * limit),
+        room=room.ravel(),
+        slope=slope,
+        work_slack=RELATIVE_SLACK * float(problem.work.sum()),
+        cpu_only_slack=RELATIVE_SLACK * float(problem.cpu_ms[problem.is_cpu_only == 1].sum()),
+        memory_slack=RELATIVE_SLACK * float(problem.memory_bytes.sum()),
+    )
