@@ -1,7 +1,7 @@
 """One entry to all solvers: `solve` picks the method, watches it, and has its answer judged by the evaluator.
 
 method   objectives            families              proof
-dp       throughput            chain                 optimal (dynamic programming over ideals)
+dp       throughput, gpipe     chain                 optimal (dynamic programming over ideals)
 ip       throughput, gpipe     chain, convex, free   optimal, or the bound of HiGHS at the time limit
          latency               free                  optimal, or the better of CP-SAT's bound and one from ideals
 auto     all                   all                   dp where it applies and fits in memory, else ip
@@ -9,9 +9,9 @@ auto     all                   all                   dp where it applies and fit
 The baselines of `solvers.baselines.methods` are methods too. They prove nothing but the bound from total work; the
 family of such a result is that of its split, whatever was asked. One that ignores memory may end with a rejected plan.
 
-Overlapped and full-duplex transfers are solved by ip for throughput and gpipe, in every family. A training schedule's
-memory is defined for pipelines, so it asks for chain splits; where the graph does not tell it, sizes count once and the
-result says so.
+Overlapped and full-duplex transfers are solved for throughput and gpipe by dp and, in every family, by ip. A training
+schedule's memory is defined for pipelines, so it asks for chain splits; where the graph does not tell it, sizes count
+once and the result says so. Only dp replicates stages, and not together with a schedule's memory, which counts stages.
 
 Latency has one family: every split for which it is defined is a candidate, whatever `family` says, and the result says
 free. Its CPUs are as many as needed as soon as there is one; a result's split puts all CPU nodes on the first.
@@ -122,21 +122,20 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
             return solve_latency
     if method in BASELINES:
         return METHODS[method]  # judged as what it is, whatever it knows of the devices
-    is_plain = deployment.communication is Communication.SUM and deployment.training_memory is None
     if deployment.training_memory is not None and family is not Family.CHAIN:
         raise MethodError(
             f"A training schedule's memory is defined for pipelines, not for {family} splits; "
             "choose chain, or leave the schedule out."
         )
     if deployment.replication is not None:
-        raise MethodError("No method replicates stages yet; allow one replica only.")
-    if method == "dp" and not is_plain:
-        raise MethodError("Method dp knows neither overlapping transfers nor a schedule's memory; choose ip or auto.")
-    if method == "auto" and not is_plain:
-        return solve_by_ip
+        if family is not Family.CHAIN or method == "ip":
+            raise MethodError("Only method dp replicates stages, in chain splits; choose these, or one replica only.")
+        if deployment.training_memory is not None:
+            raise MethodError("No method replicates stages under a schedule's memory; leave one of the two out.")
+        return solve_by_dp
     if method == "auto":
-        return solve_by_dp_then_ip if objective is Objective.THROUGHPUT and family is Family.CHAIN else solve_by_ip
-    if method == "dp" and objective is not Objective.THROUGHPUT:
+        return solve_by_dp_then_ip if family is Family.CHAIN else solve_by_ip
+    if method == "dp" and objective is Objective.LATENCY:
         raise MethodError(f"Method dp does not solve objective {objective}; choose ip or auto.")
     if method == "dp" and family is not Family.CHAIN:
         raise MethodError(f"Method dp finds chain splits, not {family} ones; choose ip or auto.")

@@ -3,7 +3,9 @@
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from solvers.bounds import why_infeasible
 from solvers.contraction import Contraction, contract
@@ -38,10 +40,8 @@ def run_dp(
 
     Returns whether it proved that there is no chain split.
     """
-    from solvers.throughput_dp import ChainSearch  # numba loads here, when it is needed
-
-    search = ChainSearch(contraction, problem.deployment)
-    known: dict[int, int] | None = None
+    search, plan_of, split_of = _chain_search(contraction, problem)
+    known: object = None
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -54,10 +54,11 @@ def run_dp(
         nonlocal known
         if proves and search.lower_bound_ms < math.inf:
             reporter.proved(search.lower_bound_ms)
-        if search.device_of_block is None or search.device_of_block is known:
+        plan = plan_of(search)
+        if plan is None or plan is known:
             return False
-        known = search.device_of_block
-        return reporter.found(Split.from_device_of(contraction.device_of(known), problem.deployment))
+        known = plan
+        return reporter.found(split_of(plan))
 
     thread = threading.Thread(target=run, name="chain search", daemon=True)
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -77,7 +78,28 @@ def run_dp(
         raise failures[0]
     if take_over():
         reporter.report(search.phase, new_split=True)
-    return search.lower_bound_ms == math.inf
+    return bool(search.lower_bound_ms == math.inf)
+
+
+def _chain_search(
+    contraction: Contraction, problem: Problem
+) -> tuple[Any, Callable[[Any], Any], Callable[[Any], Split]]:
+    """Return the search for the plain model or for its variants, what reads its plan, and makes that a split."""
+    deployment = problem.deployment
+    is_plain = deployment.communication is Communication.SUM and not (
+        deployment.replication or deployment.training_memory
+    )
+    if problem.objective is Objective.THROUGHPUT and is_plain:
+        from solvers.throughput_dp import ChainSearch  # numba loads here, when it is needed
+
+        def split_of(device_of_block: dict[int, int]) -> Split:
+            return Split.from_device_of(contraction.device_of(device_of_block), deployment)
+
+        return ChainSearch(contraction, deployment), lambda search: search.device_of_block, split_of
+    from solvers.variant_dp import VariantSearch
+
+    general = VariantSearch(problem.graph, contraction, deployment, problem.objective)
+    return general, lambda search: search.stages, general.split_of
 
 
 def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
@@ -87,7 +109,8 @@ def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) 
     result = reporter.result("dp")
     if reporter.within(problem.gap):
         return result
-    return replace(result, message="Stopped before the optimum was proven; method ip may get further.")
+    further = "" if problem.deployment.replication else "; method ip may get further"
+    return replace(result, message=f"Stopped before the optimum was proven{further}.")
 
 
 def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
@@ -105,7 +128,8 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     """Start the integer program from the DP's chain, which is a split of every family, improved where it may be."""
     left = reporter.seconds_left
     seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
-    chain = contract(problem.graph, Family.CHAIN, problem.deployment)
+    join_idle = problem.objective is Objective.THROUGHPUT
+    chain = contract(problem.graph, Family.CHAIN, problem.deployment, join_idle=join_idle)
     if why_infeasible(problem.graph, chain, problem.deployment) is None:
         run_dp(chain, problem, reporter, seconds, proves=False)
     is_sum = problem.deployment.communication is Communication.SUM

@@ -32,7 +32,6 @@ All times are divided by a scale near the optimum and memory by M.
 """
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,6 +43,7 @@ from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment, TrainingMemory
 from solvers.graph import DnnGraph
 from solvers.memory import is_scheduled, training_bytes
+from solvers.passes import pass_ms, pass_tensors
 from solvers.split import Family, Split, memory_order
 
 Expression = Any
@@ -372,27 +372,24 @@ def _add_max_load_objective(model: ThroughputModel, lower_bound_ms: float) -> No
 
 def _add_gpipe_objective(model: ThroughputModel, graph: DnnGraph, lower_bound_ms: float, most_ms: float) -> None:
     """T_forward and T_backward are at least every device's time in that pass; their sum is the objective."""
-    problem, scale, members = model.problem, model.scale_ms, model.contraction.members
+    problem, scale = model.problem, model.scale_ms
     communication = model.deployment.communication
     longest = [problem.add_variable(f"T_{name}", 0) for name in ("forward", "backward")]
     problem += longest[0] + longest[1]
     problem += longest[0] + longest[1] >= lower_bound_ms / scale, "lower_bound"
+    times = {
+        kind: np.minimum(most_ms, pass_ms(graph, model.contraction, on_accelerator=kind)) for kind in (True, False)
+    }
 
     def compute(x: list[Expression], on_accelerator: bool, is_backward: bool) -> list[Expression]:
-        time_ms = [
-            sum(
-                node.accelerator_ms if on_accelerator else node.cpu_ms
-                for node in (graph.node_by_id[v] for v in ids)
-                if node.is_backward == is_backward
-            )
-            for ids in members
-        ]
-        return _compute(np.minimum(most_ms, time_ms), x, scale)
+        return _compute(times[on_accelerator][:, int(is_backward)], x, scale)
 
-    tensors = _tensors(graph, model.contraction)
+    tensors = pass_tensors(graph, model.contraction)
     for d, x in enumerate(model.accelerator):
         passes = [_Terms(compute(x, True, is_backward)) for is_backward in (False, True)]
-        for e, ((writer, is_backward, forward, backward), weight_ms) in enumerate(tensors):
+        for e, (tensor, weight_ms) in enumerate(tensors.items()):
+            writer, is_backward = tensor.writer, tensor.is_backward
+            forward, backward = tensor.forward_readers, tensor.backward_readers
             weight, name = min(weight_ms, most_ms) / scale, f"{e}_{d}"
             sent = problem.add_variable(f"send_{name}", 0, 1)
             _require_if_sent(problem, sent, x, writer, tuple({*forward, *backward}), name)
@@ -446,21 +443,3 @@ def _require_if_received(
     """Received is 1 when the writer is not in column x and some reader is, but none of the `earlier` readers."""
     for r in readers:
         problem += received >= x[r] - x[writer] - pulp.lpSum(x[f] for f in earlier), f"in_{name}_{r}"
-
-
-Tensor = tuple[int, bool, tuple[int, ...], tuple[int, ...]]
-"""Block of the writer, whether it is a backward node, blocks of other forward readers, of other backward readers."""
-
-
-def _tensors(graph: DnnGraph, contraction: Contraction) -> list[tuple[Tensor, float]]:
-    """Tensors read outside their block, equal ones merged, with their transfer time in ms."""
-    block_of = {v: b for b, members in enumerate(contraction.members) for v in members}
-    weights: dict[Tensor, float] = defaultdict(float)
-    for node in graph.nodes:
-        home = block_of[node.id]
-        forward = {block_of[v] for v in graph.readers[node.id] if not graph.node_by_id[v].is_backward} - {home}
-        backward = {block_of[v] for v in graph.readers[node.id] if graph.node_by_id[v].is_backward} - {home}
-        if (forward or backward) and node.transfer_ms > 0:
-            key = (home, node.is_backward, tuple(sorted(forward)), tuple(sorted(backward)))
-            weights[key] += node.transfer_ms
-    return list(weights.items())
