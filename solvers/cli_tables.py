@@ -9,10 +9,12 @@ from typing import Any
 from solvers.cli_options import (
     DEFAULT_TIME_LIMIT_S,
     add_device_options,
+    add_model_options,
     names_of,
     one_of,
     positive,
     read_problem,
+    with_model,
 )
 from solvers.cli_output import EXIT_CODES, first_interrupt, print_json, print_text
 from solvers.comparison import Outcome, Question, best_value_ms, compare, gain
@@ -43,6 +45,7 @@ def add_compare(commands: Any) -> None:
     )
     parser.add_argument("--expert", type=Path, metavar="SPLIT.json", help="a split made by hand, to compare with")
     add_device_options(parser)
+    add_model_options(parser)
     parser.add_argument(
         "--time-limit",
         type=positive,
@@ -55,7 +58,7 @@ def add_compare(commands: Any) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    graph, deployment = read_problem(options)
+    graph, deployment = with_model(options, *read_problem(options))
     expert = None if options.expert is None else read_split(options.expert)
     answers: list[tuple[Question, Outcome]] = []
     with first_interrupt() as is_interrupted:

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.contraction import Contraction, Hyperedge, contract
+from solvers.costs import Objective
 from solvers.graph import DnnGraph
 from solvers.solving import Problem, Reporter
 from solvers.split import Family, Split
@@ -26,7 +27,8 @@ from solvers.throughput import run_dp
 def linearised_splits(graph: DnnGraph, problem: Problem, reporter: Reporter) -> Iterator[Split]:
     """Yield the best chain along each order; `graph` is the problem's, or one with more nodes tied together."""
     deployment = problem.deployment
-    chain = contract(graph, Family.CHAIN, deployment)
+    # Joining idle blocks is exact for max-load alone.
+    chain = contract(graph, Family.CHAIN, deployment, join_idle=problem.objective is Objective.THROUGHPUT)
     for order in (tuple(range(chain.num_blocks)), _depth_first(chain)):
         line_problem = replace(
             problem, graph=graph, family=Family.CHAIN, start=None, time_limit_s=reporter.seconds_left

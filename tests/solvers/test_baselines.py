@@ -17,7 +17,7 @@ from solvers.baselines.methods import BASELINES
 from solvers.baselines.pipedream import with_components_tied
 from solvers.contraction import contract
 from solvers.costs import Objective, objective_value, split_costs
-from solvers.deployment import Communication, Deployment
+from solvers.deployment import Communication, Deployment, Replication
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph, read_split
 from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
@@ -104,11 +104,18 @@ def test_family_of_is_the_narrowest() -> None:
     assert family_of(graph, Split((frozenset({1, 3}), frozenset({2})))) is Family.FREE
 
 
-@pytest.mark.parametrize("name", ["local_search", "pipedream", "linearised"])
-@pytest.mark.parametrize("objective", [Objective.GPIPE, Objective.LATENCY])
-def test_plans_for_max_load_are_made_for_throughput_only(name: str, objective: Objective) -> None:
+@pytest.mark.parametrize(
+    ("name", "objective", "fitting"),
+    [
+        ("local_search", Objective.GPIPE, "throughput"),
+        ("local_search", Objective.LATENCY, "throughput"),
+        ("pipedream", Objective.LATENCY, "gpipe or throughput"),
+        ("linearised", Objective.LATENCY, "gpipe or throughput"),
+    ],
+)
+def test_objectives_that_do_not_fit_are_refused(name: str, objective: Objective, fitting: str) -> None:
     graph = training_chain((1, 1), (2, 2)) if objective is Objective.GPIPE else chain((1, 1))
-    with pytest.raises(MethodError, match=f"{name} does not make plans for objective {objective}; choose throughput"):
+    with pytest.raises(MethodError, match=f"{name} does not make plans for objective {objective}; choose {fitting}"):
         solve(graph, Deployment(2), objective=objective, method=name)
 
 
@@ -262,6 +269,29 @@ def test_linearised_is_the_best_cut_of_a_line(instance: Instance) -> None:
     if values:
         assert result.value_ms is not None
         assert result.value_ms <= min(values) * (1 + 1e-9)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=4),
+    st.sampled_from(Communication),
+    st.integers(1, 3),
+    st.sampled_from((Objective.THROUGHPUT, Objective.GPIPE)),
+)
+@settings(max_examples=40)
+def test_on_a_line_they_are_optimal_in_every_variant_of_the_model(
+    times: list[tuple[int, int]], communication: Communication, replicas: int, objective: Objective
+) -> None:
+    """PipeDream replicates stages exactly where the deployment lets every method do so."""
+    graph = training_chain([float(f) for f, _ in times], [float(b) for _, b in times], 0.5)
+    replication = Replication(replicas) if replicas > 1 and objective is Objective.THROUGHPUT else None
+    deployment = Deployment(3, 0, communication=communication, replication=replication)
+    best = solve(graph, deployment, objective=objective, method="dp")
+    assert best.status is SolveStatus.OPTIMAL
+    for name in ("pipedream", "linearised"):
+        result = solve(graph, deployment, objective=objective, method=name)
+        assert result.value_ms == pytest.approx(best.value_ms, rel=1e-9)
+        assert result.split is not None
+        assert replication is not None or not result.split.replicas
 
 
 def test_the_better_of_two_orders_counts() -> None:

@@ -66,7 +66,13 @@ def test_what_applies_to_which_objective() -> None:
         "scotch",
         "linearised",
     ]
-    assert labels(Objective.GPIPE, Family.CONVEX, with_expert=False) == ["best convex", "single", "scotch"]
+    assert labels(Objective.GPIPE, Family.CONVEX, with_expert=False) == [
+        "best convex",
+        "single",
+        "pipedream",
+        "scotch",
+        "linearised",
+    ]
     assert labels(Objective.LATENCY, Family.CHAIN, with_expert=False) == [
         "best free",
         "single",
