@@ -56,6 +56,19 @@ def test_counts_and_limits_are_those_of_the_code() -> None:
     assert "seventeen graphs" in README
 
 
+def test_reproduced_ratios_are_those_of_the_full_tables() -> None:
+    tables = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8").split("How many times as fast")[1:3]
+    columns = {"human expert": 3, "local search": 4, "PipeDream": 5, "Scotch": 6}  # of: best chain, single, ...
+    for label, column in columns.items():
+        cells = [cell.strip() for cell in re.findall(rf"^\| {label} \|(.*)\|$", README, re.MULTILINE)[0].split("|")]
+        lines = [{line.split("  ")[0]: line.split() for line in table.splitlines()} for table in tables]
+        for cell, rows in zip(cells[1:], lines, strict=True):
+            mean, largest, count = (rows[name][column] for name in ("mean", "max", "workloads"))
+            assert cell == f"{mean} / {largest} ({count})", label
+        paper = [lines[0][f"paper: {what}"][column + 1] for what in ("mean", "max")]
+        assert cells[0] == " / ".join(paper)
+
+
 def test_every_field_a_sample_uses_is_documented() -> None:
     documents = [graph_document(*read_sample(name)) for name in sample_names()]
     fields = {key for document in documents for key in document}

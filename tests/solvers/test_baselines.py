@@ -283,7 +283,7 @@ def test_on_a_line_they_are_optimal_in_every_variant_of_the_model(
 ) -> None:
     """PipeDream replicates stages exactly where the deployment lets every method do so."""
     graph = training_chain([float(f) for f, _ in times], [float(b) for _, b in times], 0.5)
-    replication = Replication(replicas) if replicas > 1 and objective is Objective.THROUGHPUT else None
+    replication = Replication(replicas, 1.0) if replicas > 1 and objective is Objective.THROUGHPUT else None
     deployment = Deployment(3, 0, communication=communication, replication=replication)
     best = solve(graph, deployment, objective=objective, method="dp")
     assert best.status is SolveStatus.OPTIMAL
