@@ -11,6 +11,11 @@ where a set S of at most M bytes costs its load on an accelerator if it meets P,
 q_v instead if it is on P, else nothing, and at most k q sets are on accelerators (q subgraphs on each of k). Shortest
 paths over ideals find the minimum: what memory forces onto CPUs, or apart, is in it, for nodes off P as well.
 
+The same holds for the average over several paths, where a set costs its duration times the share of paths it meets: the
+cheapest way to cut may make any one path short, but hardly all of them. The paths are chosen like the moves of a game
+(fictitious play; Robinson, Annals of Mathematics 54, 1951): the longest path of the cheapest cut found last is added to
+them, and every average on the way gives a bound.
+
 Where the ideals are too many, nodes are left out. Tasks restricted to a set W of nodes are differences of ideals of
 the order restricted to W, and cost no more, counting the tensors between nodes of W only. So every W gives a bound, and
 larger ones better bounds: W grows by memory, time and transfers as long as its ideals stay few enough. Graphs whose
@@ -25,8 +30,7 @@ the longest by time, memory and transfers. Sums are in floating point; bounds ar
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +55,12 @@ MAX_COLUMNS = 64
 
 STEPS_PER_ROUND = 2_000_000
 """Pairs of ideals between two yields, about 0.2 s."""
+
+NUM_AVERAGES = 40
+"""Averages over paths that are tried in each part; path i of them counts i times, for the early ones guess."""
+
+SADDLE = 1e-9
+"""Paths are not added where the longest one is no longer than the bound, relatively."""
 
 NUM_PRICES = 10
 """Multipliers tried for memory, for q > 1."""
@@ -92,19 +102,33 @@ def latency_bounds(
     done: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
     paths = list(_long_paths(graph, times))
     for limit in (limit for limit in IDEAL_LIMITS if limit <= most_ideals):
+        best: _Part | None = None
         for path in paths:
             importance = _importance(graph, deployment, times, bound)
             kept = yield from order.part(path, importance, limit, bound)
             if not kept or (tuple(kept), path) in done:
                 continue
             done.add((tuple(kept), path))
-            value = known_ms()
-            upper = np.inf if value is None else value
-            for better in _Part(order, deployment, times, kept, path).bounds(limit, bound, upper):
+            part = _Part(order, deployment, times, kept, path, limit)
+            upper = _or_infinite(known_ms())
+            for better in part.bounds(upper):
                 bound = max(bound, min(better, upper))
                 yield bound
             if bound >= upper:
                 return
+            if best is None or part.bound_ms > best.bound_ms:
+                best = part
+        if best is not None:
+            upper = _or_infinite(known_ms())
+            for better in best.averages(upper):
+                bound = max(bound, min(better, upper))
+                yield bound
+            if bound >= upper:
+                return
+
+
+def _or_infinite(value: float | None) -> float:
+    return np.inf if value is None else value
 
 
 def node_times(graph: DnnGraph, deployment: Deployment) -> Times:
@@ -232,65 +256,140 @@ class _Order:
         return bool(enumerate_ideals(above, np.empty((limit, above.shape[1]), np.uint64)) >= 0)
 
 
-@dataclass
 class _Part:
-    """A part W of the graph and a path, as the kernels see them."""
+    """A part W of the graph as the kernels see it, and the cheapest ways to cut it into tasks."""
 
-    order: _Order
-    deployment: Deployment
-    times: Times
-    kept: list[int]
-    path: Sequence[int]
+    def __init__(
+        self,
+        order: _Order,
+        deployment: Deployment,
+        times: Times,
+        kept: list[int],
+        path: Sequence[int],
+        limit: int,
+    ) -> None:
+        self.graph, self.deployment, self.times, self.kept = order.graph, deployment, times, kept
+        self.above = order.above(kept)
+        self.ideals, self.lookup = _ideals_and_lookup(self.above, limit)
+        self.nearest = _nearest(self.above)
+        self._find_costs_and_nets()
+        self.row = {v: i for i, v in enumerate(kept)}
+        self.paths = {tuple(self.row[v] for v in path if v in self.row): 1}
+        self.price = 0.0
+        self.bound_ms = -np.inf
+        self.tasks: list[tuple[int, bool]] = []
 
-    def bounds(self, limit: int, least_ms: float, upper_ms: float) -> Iterator[float]:
-        """Yield bounds in ms that this part gives, or no more than `least_ms` while it is at work."""
-        best = at_price = -np.inf
-        for value in self._bounds_at(0.0, limit, upper_ms):
-            at_price = value
-            best = max(least_ms, value)
-            yield best
+    def bounds(self, upper_ms: float) -> Iterator[float]:
+        """Yield bounds in ms from one path, minus infinity while at work; finds the best price of memory."""
+        yield from self._cut(0.0, upper_ms)
+        best = at_price = self.bound_ms
         if self.deployment.max_subgraphs == 1 or not self.deployment.memory_bytes or best >= upper_ms:
             return
         # The bound is a concave function of the price: climb in growing steps, then in shrinking ones.
         price, step, factor = 0.0, best / 8, 2.0
         for _ in range(NUM_PRICES):
             value = -np.inf
-            for value in self._bounds_at(price + step, limit, upper_ms):
-                yield max(best, value)
-            best = max(best, value)
+            for value in self._cut(price + step, upper_ms):
+                yield value
             if value > at_price:
                 price, at_price = price + step, value
             else:
                 factor = 0.5
             step *= factor
+        self.price = price
 
-    def _bounds_at(self, price: float, limit: int, upper_ms: float) -> Iterator[float]:
+    def averages(self, upper_ms: float) -> Iterator[float]:
+        """Yield bounds in ms from averages over more and more paths, minus infinity while at work."""
+        yield from self._cut(self.price, upper_ms)
+        for count in range(2, NUM_AVERAGES + 2):
+            path, length_ms = self._longest_path()
+            if self.bound_ms >= min(upper_ms, length_ms * (1 - SADDLE)):
+                return
+            self.paths[path] = self.paths.get(path, 0) + count
+            yield from self._cut(self.price, upper_ms)
+
+    def _cut(self, price: float, upper_ms: float) -> Iterator[float]:
         """Yield minus infinity while at work, then the bound at a price in ms for an accelerator's worth of memory."""
         from solvers.latency_lattice import FULL, cut_ideals
 
         deployment = self.deployment
-        above = self.order.above(self.kept)
-        ideals, lookup = _ideals_and_lookup(above, limit)
         num_subgraphs = deployment.num_accelerators * deployment.max_subgraphs
         columns = num_subgraphs + 1 if num_subgraphs < min(MAX_COLUMNS, len(self.kept)) else 1
-        least = np.full((len(ideals), columns), np.inf)
+        least = np.full((len(self.ideals), columns), np.inf)
         least[0] = 0.0
-        costs, nets, total_ms = self._costs_and_nets(price, upper_ms)
-        order = (ideals, above, *_nearest(above))
+        choice = np.zeros(least.shape, np.int64)
+        order = (self.ideals, self.above, *self.nearest)
+        costs = (self.accelerator_ms, self.cpu_ms, self.share, price, upper_ms * (1 + 1e-9))
+        flow = self._flow()
         at = 1
-        while at < len(ideals):
-            at = cut_ideals(order, costs, nets, lookup, least, at, len(ideals), STEPS_PER_ROUND)
+        while at < len(self.ideals):
+            at = cut_ideals(
+                order, costs, flow, self.nets, self.lookup, least, choice, at, len(self.ideals), STEPS_PER_ROUND
+            )
             yield -np.inf
         value = float(least[-1, -1])
-        if value < np.inf:
+        if value == np.inf:
+            # No plan fits, or none is better than the known one.
+            self.bound_ms = upper_ms
+        else:
             available = deployment.num_accelerators * FULL
-            terms = 2 * (len(self.kept) + nets[1].size)
-            value -= price * available + 4 * EPSILON * terms * (value + total_ms + price * available)
-        yield value
+            terms = 2 * (len(self.kept) + self.nets[1].size)
+            rounding = 4 * EPSILON * terms * (value + self.transfers_ms + price * available)
+            self.bound_ms = max(self.bound_ms, value - price * available - rounding)
+            self.tasks = list(_tasks(choice))
+        yield self.bound_ms
 
-    def _costs_and_nets(self, price: float, upper_ms: float) -> tuple[Any, Any, float]:
-        """Return what nodes and tensors cost, for the kernel, and the transfer times in total."""
-        graph, deployment = self.order.graph, self.deployment
+    def _flow(self) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
+        """Return how many of the paths pass each node, and from it to which others."""
+        passing = np.zeros(len(self.kept), np.int64)
+        steps: list[dict[int, int]] = [{} for _ in self.kept]
+        for path, count in self.paths.items():
+            passing[list(path)] += count
+            for u, v in pairwise(path):
+                steps[u][v] = steps[u].get(v, 0) + count
+        start, to = _flat([list(targets) for targets in steps])
+        _, amount = _flat([list(targets.values()) for targets in steps])
+        return passing, start, to, amount, sum(self.paths.values())
+
+    def _longest_path(self) -> tuple[tuple[int, ...], float]:
+        """Return the path of the longest way through the tasks of the cut found last, and its length in ms."""
+        task_of = [0] * len(self.kept)
+        duration_ms = []
+        pin_start, nets_of, weight, _ = self.nets
+        before = 0
+        for number, (ideal, on_accelerator) in enumerate(self.tasks):
+            after = int.from_bytes(self.ideals[ideal].tobytes(), "little")
+            members = [v for v in range(len(self.kept)) if (after & ~before) >> v & 1]
+            before = after
+            for v in members:
+                task_of[v] = number
+            if on_accelerator:
+                pins = np.bincount(
+                    np.concatenate([nets_of[pin_start[v] : pin_start[v + 1]] for v in members]), minlength=weight.size
+                )
+                is_cut = (pins > 0) & (pins < self.nets[3])
+                duration_ms.append(float(self.accelerator_ms[members].sum() + weight[is_cut].sum()))
+            else:
+                duration_ms.append(float(self.cpu_ms[members[0]]))
+        length: list[float] = []
+        step: list[int] = []
+        before_start, nearest = self.nearest[:2]
+        for v, task in enumerate(task_of):
+            best, via = 0.0, -1
+            for u in nearest[before_start[v] : before_start[v + 1]]:
+                ms = length[u] - (duration_ms[task] if task_of[u] == task else 0.0)
+                if via < 0 or ms > best:
+                    best, via = ms, int(u)
+            length.append(best + duration_ms[task])
+            step.append(via)
+        path = [int(np.argmax(length))]
+        while step[path[-1]] >= 0:
+            path.append(step[path[-1]])
+        return tuple(reversed(path)), max(length)
+
+    def _find_costs_and_nets(self) -> None:
+        """Find what nodes cost and which share a tensor, as arrays for the kernel."""
+        graph, deployment = self.graph, self.deployment
         row = {v: i for i, v in enumerate(self.kept)}
         # For q = 1 a node that is left out stands where the first kept node of its class stands.
         stands_at = dict(row)
@@ -321,12 +420,23 @@ class _Part:
         for e, (rows_of_net, _) in enumerate(nets):
             for i in rows_of_net:
                 nets_of[i].append(e)
-        on_path = np.array([v in set(self.path) for v in self.kept], np.int64)
-        cpu_ms = np.array([self.times[v][1] for v in self.kept])
+        self.accelerator_ms, self.share = accelerator_ms, share
+        self.cpu_ms = np.array([self.times[v][1] for v in self.kept])
         weight = np.array([ms for _, ms in nets], np.float64)
         size = np.array([len(rows) for rows, _ in nets], np.int64)
-        costs = (accelerator_ms, cpu_ms, share, on_path, price, upper_ms * (1 + 1e-9))
-        return costs, (*_flat(nets_of), weight, size), sum(ms for _, ms in tensors)
+        self.nets = (*_flat(nets_of), weight, size)
+        self.transfers_ms = sum(ms for _, ms in tensors)
+
+
+def _tasks(choice: IntArray) -> Iterator[tuple[int, bool]]:
+    """Yield the tasks of the cheapest cut from first to last: the ideal each completes, and if on an accelerator."""
+    i, d = choice.shape[0] - 1, choice.shape[1] - 1
+    tasks = []
+    while i > 0:
+        before, on_accelerator = divmod(int(choice[i, d]), 2)
+        tasks.append((i, bool(on_accelerator)))
+        i, d = before, d - on_accelerator if choice.shape[1] > 1 else d
+    yield from reversed(tasks)
 
 
 def _ideals_and_lookup(above: WordArray, limit: int) -> tuple[WordArray, tuple[WordArray, WordArray, IntArray]]:

@@ -71,19 +71,23 @@ def fill_table(ideals: WordArray, num_ideals: int, keys: WordArray, hashes: Word
 
 @njit(cache=True, nogil=True)
 def cut_ideals(
-    order: Any, costs: Any, nets: Any, lookup: Any, least: FloatArray, first: int, end: int, work: int
+    order: Any, costs: Any, flow: Any, nets: Any, lookup: Any,
+    least: FloatArray, choice: IntArray, first: int, end: int, work: int,
 ) -> int:  # fmt: skip
     """Set rows first .. end - 1 of `least`, or fewer when `work` steps are done; return the row to go on with.
 
     least[i, j] is the least cost of cutting ideal i into tasks of which at most j are on accelerators; with a single
-    column their number is not limited. Rows must be set in order, those of smaller ideals first.
+    column their number is not limited. choice[i, j] tells the ideal without the last task, doubled, and one more where
+    that task is on an accelerator. Rows must be set in order, those of smaller ideals first.
 
     `order`: ideals, `above`, and the nearest predecessors and successors of each node. `costs`: times, shares of an
-    accelerator's memory, whether on the path, the price of a share, and the largest load looked at. `nets`: which nodes
-    share a tensor of positive weight, or must stay together on an accelerator (weight -1), and how many there are.
+    accelerator's memory, the price of a share, and the longest task looked at. `flow`: how many paths pass each node,
+    how many pass from it to which others, and how many there are. `nets`: which nodes share a tensor of positive
+    weight, or must stay together on an accelerator (weight -1), and how many there are.
     """
     ideals, above, before_start, before, after_start, after = order
-    accelerator_ms, cpu_ms, share, on_path, price, most = costs
+    accelerator_ms, cpu_ms, share, price, most = costs
+    passing, flow_start, flow_to, flow_amount, num_paths = flow
     pin_start, pins_of, weight, size = nets
     keys, hashes, table = lookup
     mask = np.uint64(table.size - 1)
@@ -96,7 +100,7 @@ def cut_ideals(
     upto = np.empty(n + 1, np.int64)  # removable nodes from here downwards are still to be tried
     removable = np.empty((n + 1, num_words), np.uint64)
     load, used, cut = np.empty(n + 1), np.empty(n + 1), np.empty(n + 1)
-    broken, touching = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    broken, meeting = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
     key = np.empty(n + 1, np.uint64)
     rest = np.empty(num_words, np.uint64)
     steps = 0
@@ -110,7 +114,7 @@ def cut_ideals(
             if rest[v >> 6] >> np.uint64(v & 63) & one:
                 for w in range(num_words):
                     removable[0, w] &= ~above[v, w]
-        upto[0], load[0], used[0], cut[0], broken[0], touching[0], key[0] = n, 0.0, 0.0, 0.0, 0, 0, hashes[i]
+        upto[0], load[0], used[0], cut[0], broken[0], meeting[0], key[0] = n, 0.0, 0.0, 0.0, 0, 0, hashes[i]
         depth = 0
         while depth >= 0:
             # The next removable node below `upto`.
@@ -144,13 +148,19 @@ def cut_ideals(
                 while hashes[table[slot]] != new_key:
                     slot = (slot + one) & mask
                 j = table[slot]
-                ms = cpu_ms[v] if on_path[v] or cpu_ms[v] == np.inf else 0.0
-                for d in range(least.shape[1]):
-                    least[i, d] = min(least[i, d], least[j, d] + ms)
+                if cpu_ms[v] < np.inf and cpu_ms[v] <= most:
+                    ms = cpu_ms[v] * passing[v] / num_paths
+                    for d in range(least.shape[1]):
+                        if least[j, d] + ms < least[i, d]:
+                            least[i, d], choice[i, d] = least[j, d] + ms, 2 * j
             new_load, new_used = load[depth] + accelerator_ms[v], used[depth] + share[v]
-            new_touching = touching[depth] + on_path[v]
-            if new_used > FULL or new_load == np.inf or (new_touching > 0 and new_load > most):
+            if new_used > FULL or new_load == np.inf or new_load > most:
                 continue
+            # A path that meets the nodes removed enters them once: count those that enter at v, not at its successors.
+            new_meeting = meeting[depth] + passing[v]
+            for a in range(flow_start[v], flow_start[v + 1]):
+                if ideals[i, flow_to[a] >> 6] >> np.uint64(flow_to[a] & 63) & one:
+                    new_meeting -= flow_amount[a]
             new_cut, new_broken = cut[depth], broken[depth]
             for a in range(pin_start[v], pin_start[v + 1]):
                 e = pins_of[a]
@@ -169,7 +179,7 @@ def cut_ideals(
             depth += 1
             removed[depth], upto[depth], key[depth] = v, v, new_key
             load[depth], used[depth], cut[depth] = new_load, new_used, new_cut
-            broken[depth], touching[depth] = new_broken, new_touching
+            broken[depth], meeting[depth] = new_broken, new_meeting
             for w in range(num_words):
                 removable[depth, w] = removable[depth - 1, w]
             removable[depth, v >> 6] &= ~(one << np.uint64(v & 63))
@@ -184,18 +194,16 @@ def cut_ideals(
                         break
                 if free:
                     removable[depth, u >> 6] |= one << np.uint64(u & 63)
-            if new_broken:
+            ms = new_load + max(0.0, new_cut)
+            if new_broken or ms > most:
                 continue
             slot = new_key & mask
             while hashes[table[slot]] != new_key:
                 slot = (slot + one) & mask
             j = table[slot]
-            ms = price * new_used
-            if new_touching > 0:
-                ms += new_load + max(0.0, new_cut)
-            if limited:
-                for d in range(1, least.shape[1]):
-                    least[i, d] = min(least[i, d], least[j, d - 1] + ms)
-            else:
-                least[i, 0] = min(least[i, 0], least[j, 0] + ms)
+            ms = ms * new_meeting / num_paths + price * new_used
+            for d in range(1 if limited else 0, least.shape[1]):
+                before_ms = least[j, d - 1 if limited else 0]
+                if before_ms + ms < least[i, d]:
+                    least[i, d], choice[i, d] = before_ms + ms, 2 * j + 1
     return end

@@ -147,6 +147,15 @@ def test_bound_counts_memory_off_the_path() -> None:
     assert latency_bound(graph, Deployment(1, 1, 6.0)) == pytest.approx(6.0, rel=1e-12)
 
 
+def test_bound_averages_over_paths() -> None:
+    # Two branches of two nodes, and an accelerator for half of them: either path alone could be all on it, in 2 ms.
+    graph = dag((1, 1, 1, 1, 0), ((1, 2), (3, 4), (2, 5), (4, 5)), transfer_ms=0, memory_bytes=(1, 1, 1, 1, 0))
+    deployment = Deployment(1, 1, 2.0)
+    # But then the other path takes 8 ms, 5 on average; with half of each path on the accelerator both take 6.
+    assert best_latency(graph, deployment) == 6.0
+    assert latency_bound(graph, deployment) == pytest.approx(5.0, rel=0.02)
+
+
 def test_bound_shares_memory_among_the_subgraphs_of_an_accelerator() -> None:
     # Three nodes of 2 bytes: two subgraphs of up to 4 bytes would hold them, an accelerator of 4 does not.
     graph = dag((3, 3, 3), ((1, 2), (2, 3)), transfer_ms=0, memory_bytes=2)
