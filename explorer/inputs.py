@@ -10,10 +10,13 @@ from typing import Literal
 import streamlit as st
 
 from explorer import session
+from explorer.assumptions import Assumptions, edit_assumptions
 from explorer.jobs import Question
 from explorer.launch import MAX_UPLOAD_MB
 from explorer.session import LoadedGraph
 from explorer.wording import plain
+from solvers.baselines.methods import BASELINES
+from solvers.baselines.scotch import scotch_program
 from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.errors import GraphError
@@ -45,7 +48,19 @@ FAMILIES = {
     Family.CONVEX: "Convex: no path leaves and returns",
     Family.FREE: "Free: any assignment",
 }
-METHODS = {"auto": "Automatic", "dp": "Dynamic programming (DP)", "ip": "Integer programming (IP)"}
+METHODS = {
+    "auto": "Automatic",
+    "dp": "Dynamic programming (DP)",
+    "ip": "Integer programming (IP)",
+    "single": "One accelerator",
+    "local_search": "Local search",
+    "pipedream": "PipeDream's planner",
+    "scotch": "Scotch",
+    "linearised": "DP on one order (DPL)",
+    "greedy_latency": "Greedy",
+    "max_load_latency": "Least max-load",
+}
+"""What the methods are called here; an expert's split is a file and no solver."""
 SCHEDULES = {
     ScheduleKind.INFERENCE: "Pipelined",
     ScheduleKind.ONE_F_ONE_B: "1F1B",
@@ -90,15 +105,19 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
                 key=f"family_{digest}",
                 persist_state="session",
             )
-        methods = list(METHODS) if (objective, family) == (Objective.THROUGHPUT, Family.CHAIN) else ["auto", "ip"]
+        assumptions = edit_assumptions(graph, deployment, objective, family, digest)
+        methods = _methods(objective, family, assumptions)
         left, right = st.columns([3, 2])
         method = left.selectbox(
-            "Solver", methods, format_func=METHODS.__getitem__, key=f"method_{digest}_{len(methods)}"
+            "Solver",
+            methods,
+            format_func=METHODS.__getitem__,
+            key=f"method_{digest}_{'_'.join(methods)}",
+            help="Automatic proves its plan optimal, or says how far it may be. The others from One accelerator on are "
+            "the baselines of the paper: a plan, and a bound that holds for every plan.",
         )
         time_limit_s = right.number_input("Limit (s)", 1, 3600, 60, key="time_limit", help="Time limit of a solve.")
-        question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
-        weight: Literal["primary", "secondary"] = "secondary" if feels_live(question) else "primary"
-        asks_to_solve = st.button("Solve", type=weight, width="stretch", key="solve", shortcut="Ctrl+Enter")
+        button = st.container()
         st.markdown("#### Timeline")
         kinds = [ScheduleKind.ONE_F_ONE_B, ScheduleKind.GPIPE] if graph.is_training else [ScheduleKind.INFERENCE]
         left, right = st.columns([3, 2])
@@ -111,7 +130,24 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         num_micro_batches = right.number_input(
             "Micro-batches", 1, MAX_MICRO_BATCHES, usual, key=f"micro_batches_{digest}", persist_state="session"
         )
+        deployment = assumptions.on(deployment, schedule, int(num_micro_batches))
+        question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
+        weight: Literal["primary", "secondary"] = "secondary" if feels_live(question) else "primary"
+        asks_to_solve = button.button("Solve", type=weight, width="stretch", key="solve", shortcut="Ctrl+Enter")
     return Choice(loaded, graph, deployment, question, schedule, int(num_micro_batches), asks_to_solve)
+
+
+def _methods(objective: Objective, family: Family, assumptions: Assumptions) -> list[str]:
+    """Return the methods that fit; baselines make plans for the model as the paper has it."""
+    exact = ["auto"]
+    if objective is not Objective.LATENCY and family is Family.CHAIN:
+        exact.append("dp")
+    if assumptions.max_replicas == 1:
+        exact.append("ip")
+    fitting = [name for name, baseline in BASELINES.items() if objective in baseline.objectives and name in METHODS]
+    if assumptions != Assumptions():
+        fitting = []
+    return exact + [name for name in fitting if name != "scotch" or scotch_program()]
 
 
 def _pick_graph() -> LoadedGraph:

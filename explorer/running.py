@@ -9,6 +9,7 @@ from explorer.palette import ACCELERATOR_COLOURS, THEMES
 from explorer.session import Notice, Plan, Run
 from explorer.solver_pool import solver_pool
 from explorer.wording import device_counts, milliseconds, share
+from solvers.baselines.methods import BASELINES
 from solvers.costs import Objective
 from solvers.result import SolveStatus
 from solvers.split import Family
@@ -38,7 +39,10 @@ CONVERGENCE = {
 
 def feels_live(question: Question) -> bool:
     """Whether the plan should follow the inputs by itself: the DP applies, and was quick on this graph last time."""
-    if (question.objective, question.family) != (Objective.THROUGHPUT, Family.CHAIN) or question.method == "ip":
+    if (question.objective, question.family) != (Objective.THROUGHPUT, Family.CHAIN) or question.method not in (
+        "auto",
+        "dp",
+    ):
         return False
     loaded = session.loaded_graph()
     seconds = None if loaded is None else session.dp_seconds(loaded.graph.digest)
@@ -59,7 +63,8 @@ def follow(choice: Choice) -> None:
     if run is not None:
         run.job.cancel()
     session.remember_notice(None)
-    known = plan.split if plan is not None and plan.answers_for(choice.loaded) else None
+    takes_start = choice.question.method not in BASELINES
+    known = plan.split if takes_start and plan is not None and plan.answers_for(choice.loaded) else None
     job = solver_pool().start(session.session_id(), choice.question, choice.graph, known)
     session.remember_run(Run(job, choice.loaded, choice.graph, is_live=is_due and not choice.asks_to_solve))
     job.wait(LIVE_WAIT_S)

@@ -1,5 +1,7 @@
 """How numbers are written wherever the app shows them: always with a unit, four digits, ms for every time."""
 
+import re
+
 from explorer.jobs import Question
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -8,7 +10,8 @@ from solvers.result import SolveResult, SolveStatus
 MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
 """Characters that can begin Markdown, a link, an image, a formula, a colour or an emoji."""
 
-METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic"}
+METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic", "pipedream": "PipeDream", "scotch": "Scotch"}
+"""What methods are called inside a sentence; others by their own names."""
 
 
 def milliseconds(value: float | None) -> str:
@@ -65,13 +68,28 @@ def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) 
             "memory": memory(question),
             "objective": str(question.objective),
             "splits": str(question.family),
-            "solver": METHOD_NAMES[question.method],
+            "solver": METHOD_NAMES.get(question.method, question.method.replace("_", " ")),
+            "transfers": str(question.deployment.communication),
+            "replicas": _replicas(question.deployment),
+            "memory of": _counted(question.deployment),
             "time limit": f"{question.time_limit_s:g} s" if question.time_limit_s is not None else "none",
         }
 
     before, after = facts(old[0]), facts(new[0])
     changed = [f"{name} {before[name]} → {after[name]}" for name in before if before[name] != after[name]]
     return changed + (["link bandwidth"] if old[1].digest != new[1].digest else [])
+
+
+def _replicas(deployment: Deployment) -> str:
+    replication = deployment.replication
+    return "none" if replication is None else f"up to {replication.max_replicas}"
+
+
+def _counted(deployment: Deployment) -> str:
+    memory = deployment.training_memory
+    if memory is None:
+        return "one micro-batch"
+    return f"{memory.num_micro_batches} micro-batches under {memory.schedule}"
 
 
 def share(fraction: float | None) -> str:
@@ -94,7 +112,5 @@ def proof(result: SolveResult) -> str:
 
 def how_found(result: SolveResult) -> str:
     """Say which method found a result, among which splits, and how long it took."""
-    method = result.method
-    for short, name in METHOD_NAMES.items():
-        method = method.replace(short, name)
+    method = re.sub(r"\w+", lambda word: METHOD_NAMES.get(word[0], word[0].replace("_", " ")), result.method)
     return f"{method} · {result.family} splits · {result.runtime_s:.2f} s"

@@ -16,7 +16,7 @@ from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.schedule import Schedule, ScheduleError, ScheduleKind, simulate
-from solvers.split import Split
+from solvers.split import Family, Split
 
 
 def show() -> None:
@@ -136,9 +136,17 @@ def _warn_of_memory(plan: Plan, schedule: Schedule | None) -> None:
         st.warning(
             f"This schedule would run out of memory: {plan.deployment.device_name(d)} needs up to {binary_size(peak)} "
             f"with {schedule.peak_in_flight[d]} micro-batches in flight and is short by {binary_size(short)}. "
-            "The plan counts one micro-batch; smaller micro-batches or more memory would help.",
+            f"{_remedy(plan)} Smaller micro-batches or more memory would help.",
             icon=":material/memory:",
         )
+
+
+def _remedy(plan: Plan) -> str:
+    if plan.deployment.training_memory is not None:
+        return "The plan counts another number of micro-batches."
+    if plan.result.family is Family.CHAIN:
+        return "The plan counts one micro-batch; under Assumptions it can count all that are in flight."
+    return "The plan counts one micro-batch."
 
 
 def _backward_reads_forward(graph: DnnGraph) -> bool:

@@ -1,0 +1,79 @@
+"""What the model assumes beyond counts and sizes: how transfers overlap, replicas, what counts as memory."""
+
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from solvers.costs import Objective
+from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
+from solvers.graph import DnnGraph
+from solvers.memory import why_static
+from solvers.schedule import ScheduleKind
+from solvers.split import Family
+
+TRANSFERS = {
+    Communication.SUM: "One after the other",
+    Communication.OVERLAPPED: "Beside the compute",
+    Communication.FULL_DUPLEX: "In and out at once",
+}
+IN_FLIGHT = {ScheduleKind.GPIPE: InFlight.GPIPE, ScheduleKind.ONE_F_ONE_B: InFlight.ONE_F_ONE_B}
+"""The schedules of the timeline as far as memory goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """The choices of the form; `on` makes them part of a deployment."""
+
+    communication: Communication = Communication.SUM
+    max_replicas: int = 1
+    counts_in_flight: bool = False
+
+    def on(self, deployment: Deployment, schedule: ScheduleKind, num_micro_batches: int) -> Deployment:
+        """Return the deployment under these assumptions, with memory for the schedule of the timeline if asked for."""
+        memory = None
+        if self.counts_in_flight:
+            memory = TrainingMemory(IN_FLIGHT[schedule], num_micro_batches)
+        replication = Replication(self.max_replicas) if self.max_replicas > 1 else None
+        return replace(deployment, communication=self.communication, training_memory=memory, replication=replication)
+
+
+def edit_assumptions(
+    graph: DnnGraph, deployment: Deployment, objective: Objective, family: Family, digest: str
+) -> Assumptions:
+    """Draw what applies to an objective and family of splits, folded away, and return what is chosen."""
+    if objective is Objective.LATENCY:
+        return Assumptions()
+    with st.expander("Assumptions"):
+        communication = st.selectbox(
+            "Transfers",
+            list(TRANSFERS),
+            format_func=TRANSFERS.__getitem__,
+            key=f"transfers_{digest}",
+            persist_state="session",
+            help="Load of a device: compute + in + out; or the larger of compute and in + out, where transfers run "
+            "beside the compute; or compute + the larger of in and out, where links are full duplex.",
+        )
+        if family is not Family.CHAIN:
+            return Assumptions(communication)
+        counts_in_flight = False
+        if graph.is_training and why_static(graph, TrainingMemory(InFlight.ONE_F_ONE_B, 1)) is None:
+            counts_in_flight = st.toggle(
+                "Memory of all micro-batches in flight",
+                key=f"in_flight_{digest}",
+                persist_state="session",
+                help="Plan for the memory that the timeline's schedule takes: the activations of every micro-batch "
+                "that a stage keeps. Otherwise memory counts one micro-batch.",
+            )
+        if objective is not Objective.THROUGHPUT or counts_in_flight or deployment.num_accelerators < 2:
+            return Assumptions(communication, 1, counts_in_flight)
+        max_replicas = st.number_input(
+            "Replicas of a stage, up to",
+            1,
+            deployment.num_accelerators,
+            1,
+            key=f"replicas_{digest}",
+            persist_state="session",
+            help="A stage on r accelerators takes turns at the samples: 1/r of its time each, and in training the "
+            "all-reduce of its gradients besides. It takes up r of the accelerators.",
+        )
+    return Assumptions(communication, int(max_replicas), counts_in_flight)
