@@ -224,7 +224,7 @@ def _devices(
     return tuple(
         DeviceView(
             device=d,
-            name=deployment.device_name(d),
+            name=deployment.device_name(d) + _times(costs, d),
             num_nodes=counts[d],
             load_ms=None if costs is None else float(costs.devices[d].load_ms),
             memory_bytes=None if costs is None else float(costs.devices[d].memory_bytes),
@@ -233,6 +233,12 @@ def _devices(
         )
         for d in range(deployment.num_devices)
     )
+
+
+def _times(costs: SplitCosts | None, d: int) -> str:
+    """Say how many accelerators a device stands for, where it is several."""
+    replicas = 1 if costs is None else costs.devices[d].replicas
+    return f" ×{replicas}" if replicas > 1 else ""
 
 
 def _level(

@@ -78,6 +78,7 @@ def device_rows(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> lis
         rows.append(
             {
                 "Device": plan.deployment.device_name(d),
+                **({"Replicas": device.replicas} if plan.split.replicas else {}),
                 "Nodes": len(members),
                 "Compute (ms)": device.compute_ms,
                 "Receive (ms)": device.receive_ms,

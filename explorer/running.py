@@ -1,5 +1,7 @@
 """A solve that runs beside the page: start it, watch it live, take note of its end."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from explorer import session
@@ -11,8 +13,9 @@ from explorer.solver_pool import solver_pool
 from explorer.wording import device_counts, milliseconds, share
 from solvers.baselines.methods import BASELINES
 from solvers.costs import Objective
+from solvers.deployment import Deployment
 from solvers.result import SolveStatus
-from solvers.split import Family
+from solvers.split import Family, Split
 
 POLL_SECONDS = 0.3
 LIVE_WAIT_S = 1.2
@@ -89,13 +92,23 @@ def _take_note() -> None:
     if result.method == "dp":
         session.remember_dp_seconds(run.loaded.graph.digest, result.runtime_s)
     if result.split is not None:
-        session.remember_plan(Plan(question, run.loaded, run.graph, question.deployment, result, result.split))
+        split, deployment = _by_entry(result.split, question.deployment)
+        session.remember_plan(Plan(question, run.loaded, run.graph, deployment, result, split))
         session.remember_notice(Notice(question, result.message) if result.message else None)
         return
     message = result.message or "No plan was found in time; allow more time."
     if result.status is SolveStatus.INFEASIBLE:
         message = f"No plan exists. {message}"
     session.remember_notice(Notice(question, message))
+
+
+def _by_entry(split: Split, deployment: Deployment) -> tuple[Split, Deployment]:
+    """Return the split, and as many accelerators as it has entries: one that is replicated is shown as one device."""
+    if not split.replicas:
+        return split, deployment
+    used = sum(map(bool, split.accelerators))
+    entries = Split(split.accelerators[:used], split.cpus, split.replicas[:used])
+    return entries, replace(deployment, num_accelerators=used)
 
 
 def show_run() -> None:

@@ -154,3 +154,44 @@ def test_numbers_out_of_reach_are_refused_by_their_boxes() -> None:
     assert number(app, "Memory (GiB)").max <= 1e6
     solved(number(app, "Link (GB/s)").set_value(1e-6).run())
     assert not app.exception
+
+
+@pytest.mark.parametrize(("transfers", "best"), [("overlapped", "7 ms"), ("full-duplex", "7.5 ms")])
+def test_transfers_that_overlap_make_the_chain_faster(transfers: str, best: str) -> None:
+    app = opened("teaching_chain")
+    box = next(box for box in app.selectbox if box.label == "Transfers")
+    solved(box.set_value(transfers).run())
+    app.button(key="solve").click().run()
+    values = metrics(solved(app))
+    assert (values["Time per sample"], values["Proven lower bound"]) == (best, best)
+
+
+def test_replicas_share_the_samples() -> None:
+    app = opened("teaching_convex_beats_chain")
+    next(box for box in app.number_input if box.label == "Replicas of a stage, up to").set_value(2).run()
+    # Both accelerators run the whole graph, each for every other sample: 8 ms / 2.
+    assert metrics(solved(app))["Time per sample"] == "4 ms"
+    devices = app.dataframe[0].value
+    assert list(devices["Replicas"]) == [2]
+    assert any("replica" in info.value for info in app.info)  # why there is no timeline
+
+
+def test_memory_of_the_micro_batches_in_flight_changes_the_plan_or_says_why_there_is_none() -> None:
+    app = opened("gpt2_xl_layer_training")
+    before = float(metrics(app)["Time per sample"].removesuffix(" ms"))
+    next(toggle for toggle in app.toggle if toggle.label.startswith("Memory of all")).set_value(True).run()
+    solved(app)
+    if any("No plan exists" in error.value for error in app.error):
+        return
+    assert float(metrics(app)["Time per sample"].removesuffix(" ms")) >= before
+    assert not any("run out of memory" in warning.value for warning in app.warning)
+
+
+def test_a_baseline_gives_a_plan_and_a_bound() -> None:
+    app = opened("teaching_chain")
+    box = next(box for box in app.selectbox if box.label == "Solver")
+    box.set_value("pipedream").run()
+    app.button(key="solve").click().run()
+    values = metrics(solved(app))
+    assert values["Time per sample"] == "8 ms"
+    assert any("PipeDream" in caption.value for caption in app.caption)
