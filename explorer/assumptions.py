@@ -11,6 +11,7 @@ from solvers.memory import why_static
 from solvers.schedule import ScheduleKind
 from solvers.split import Family
 
+MAX_SUBGRAPHS = 16
 TRANSFERS = {
     Communication.SUM: "One after the other",
     Communication.OVERLAPPED: "Beside the compute",
@@ -27,6 +28,7 @@ class Assumptions:
     communication: Communication = Communication.SUM
     max_replicas: int = 1
     counts_in_flight: bool = False
+    max_subgraphs: int = 1
 
     def on(self, deployment: Deployment, schedule: ScheduleKind, num_micro_batches: int) -> Deployment:
         """Return the deployment under these assumptions, with memory for the schedule of the timeline if asked for."""
@@ -41,9 +43,19 @@ def edit_assumptions(
     graph: DnnGraph, deployment: Deployment, objective: Objective, family: Family, digest: str
 ) -> Assumptions:
     """Draw what applies to an objective and family of splits, folded away, and return what is chosen."""
-    if objective is Objective.LATENCY:
-        return Assumptions()
     with st.expander("Assumptions"):
+        if objective is Objective.LATENCY:
+            max_subgraphs = st.number_input(
+                "Subgraphs of an accelerator, up to",
+                1,
+                MAX_SUBGRAPHS,
+                1,
+                key=f"subgraphs_{digest}",
+                persist_state="session",
+                help="An accelerator runs so many sets of nodes one after the other, and may wait for others between "
+                "them. With 1 it runs all its nodes in one go.",
+            )
+            return Assumptions(max_subgraphs=int(max_subgraphs))
         communication = st.selectbox(
             "Transfers",
             list(TRANSFERS),

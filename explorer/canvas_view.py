@@ -163,6 +163,7 @@ def _devices(deployment: Deployment, view: DagInfo | None) -> list[dict[str, Any
                 "loadMs": known.load_ms if known else None,
                 "memoryBytes": known.memory_bytes if known else None,
                 "capacityBytes": deployment.capacity_bytes(d),
+                "replicas": known.replicas if known else 1,
                 "isBottleneck": known.is_bottleneck if known else False,
             }
         )

@@ -91,7 +91,10 @@ class LevelView:
 
 @dataclass(frozen=True, slots=True)
 class DeviceView:
-    """One device; load and memory are None while nothing is placed, capacity is None where there is no limit."""
+    """One device, or several alike that take turns; load and memory are None while nothing is placed.
+
+    Capacity is None where there is no limit.
+    """
 
     device: int
     name: str
@@ -100,6 +103,7 @@ class DeviceView:
     memory_bytes: float | None
     capacity_bytes: float | None
     is_bottleneck: bool
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,21 +228,16 @@ def _devices(
     return tuple(
         DeviceView(
             device=d,
-            name=deployment.device_name(d) + _times(costs, d),
+            name=deployment.device_name(d),
             num_nodes=counts[d],
             load_ms=None if costs is None else float(costs.devices[d].load_ms),
             memory_bytes=None if costs is None else float(costs.devices[d].memory_bytes),
             capacity_bytes=deployment.capacity_bytes(d),
             is_bottleneck=costs is not None and d == costs.bottleneck,
+            replicas=1 if costs is None else costs.devices[d].replicas,
         )
         for d in range(deployment.num_devices)
     )
-
-
-def _times(costs: SplitCosts | None, d: int) -> str:
-    """Say how many accelerators a device stands for, where it is several."""
-    replicas = 1 if costs is None else costs.devices[d].replicas
-    return f" ×{replicas}" if replicas > 1 else ""
 
 
 def _level(

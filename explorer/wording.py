@@ -72,6 +72,7 @@ def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) 
             "transfers": str(question.deployment.communication),
             "replicas": _replicas(question.deployment),
             "memory of": _counted(question.deployment),
+            "subgraphs": str(question.deployment.max_subgraphs),
             "time limit": f"{question.time_limit_s:g} s" if question.time_limit_s is not None else "none",
         }
 

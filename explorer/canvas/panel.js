@@ -113,6 +113,7 @@ export class Legend {
 
   entry(device, placed) {
     const facts = [];
+    if (device.replicas > 1) facts.push(`${device.replicas} replicas`);
     if (placed && device.loadMs !== null) facts.push(formatMs(device.loadMs));
     if (placed && device.memoryBytes !== null && device.memoryBytes > 0) facts.push(formatBytes(device.memoryBytes));
     const isFull = device.capacityBytes !== null && device.memoryBytes > device.capacityBytes * (1 + 1e-9);

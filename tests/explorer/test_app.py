@@ -195,3 +195,12 @@ def test_a_baseline_gives_a_plan_and_a_bound() -> None:
     values = metrics(solved(app))
     assert values["Time per sample"] == "8 ms"
     assert any("PipeDream" in caption.value for caption in app.caption)
+
+
+def test_latency_may_run_an_accelerator_in_several_subgraphs() -> None:
+    app = opened("teaching_convex_beats_chain")
+    next(box for box in app.selectbox if box.label == "Minimise time for").set_value("latency").run()
+    next(box for box in app.number_input if box.label.startswith("Subgraphs")).set_value(2).run()
+    app.button(key="solve").click().run()
+    # Two paths side by side, 2 + 3 and 1 + 2 ms: the longer one is the latency, whatever the subgraphs.
+    assert metrics(solved(app))["Latency of one sample"] == "5 ms"

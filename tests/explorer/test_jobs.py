@@ -411,13 +411,13 @@ def test_one_run_serves_all_who_ask_and_ends_with_the_last(pool: WorkerPool) -> 
 
 
 def test_the_real_solver_answers() -> None:
-    """Times 2 and 3 on two accelerators, with 0.5 ms to send in between: 3 ms and 0.5 ms."""
-    pytest.importorskip("solvers.solve", reason="the solvers are not there yet")
+    """Times 2 and 3 on two accelerators: 3 ms and 0.5 ms to send in between, or, in turns, both of them in half 5 ms."""
     with WorkerPool(spare=0) as pool:
-        snapshot = ask(pool, "auto").wait(LIMIT_S)
-    assert snapshot.state is JobState.DONE, snapshot
-    assert snapshot.result is not None
-    assert (snapshot.result.status, snapshot.result.value_ms) == (SolveStatus.OPTIMAL, 3.5)
+        for deployment, best in ((Deployment(2), 3.5), (DEPLOYMENT, 2.5)):
+            snapshot = pool.start("me", replace(question("auto"), deployment=deployment), GRAPH).wait(LIMIT_S)
+            assert snapshot.state is JobState.DONE, snapshot
+            assert snapshot.result is not None
+            assert (snapshot.result.status, snapshot.result.value_ms) == (SolveStatus.OPTIMAL, best)
 
 
 # Sessions and ends
