@@ -411,7 +411,7 @@ def test_one_run_serves_all_who_ask_and_ends_with_the_last(pool: WorkerPool) -> 
 
 
 def test_the_real_solver_answers() -> None:
-    """Times 2 and 3 on two accelerators: 3 ms and 0.5 ms to send in between, or, in turns, both of them in half 5 ms."""
+    """Times 2 and 3 ms on two accelerators, 0.5 ms to send; or both on each, which take turns: half of 5 ms."""
     with WorkerPool(spare=0) as pool:
         for deployment, best in ((Deployment(2), 3.5), (DEPLOYMENT, 2.5)):
             snapshot = pool.start("me", replace(question("auto"), deployment=deployment), GRAPH).wait(LIMIT_S)
