@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def _compare(options: argparse.Namespace) -> int:
     return EXIT_CODES[SolveStatus.INFEASIBLE if is_infeasible else SolveStatus.UNKNOWN]
 
 
-def watcher(is_interrupted: Any) -> OnProgress:
+def watcher(is_interrupted: Callable[[], bool]) -> OnProgress:
     """Return a callback that says now and then how a solve stands, and ends it once interrupted."""
     reported = time.monotonic()
 

@@ -6,14 +6,14 @@ value in the comparison, marked with what it breaks; it can be below v*.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from solvers.baselines.methods import BASELINES
 from solvers.costs import Objective, split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
-from solvers.result import OnProgress, SolveResult, SolveStatus, relative_gap
+from solvers.result import PROOF_TOLERANCE, OnProgress, SolveResult, SolveStatus, relative_gap
 from solvers.solve import solve
 from solvers.solving import MethodError
 from solvers.split import Family, Split
@@ -186,12 +186,15 @@ def compare(
 ) -> Iterator[tuple[Question, Outcome]]:
     """Yield each method's outcome as it is known; an exact method starts from the best plan of the ones before it.
 
+    The bound that was proven for free splits, or for latency, is one for the plans of baselines too.
+
     `time_limit_s` is for each method. `on_progress` is called with each question as it begins and returns what watches
     it. Ends early once `is_interrupted()`; the method that was running then answers with its best so far. Raises
     MethodError if already the first method cannot run: then the objective does not fit.
     """
     start: Split | None = None
     is_first = True
+    free_bound_ms: float | None = None
     best = float("inf")
     for question in questions(objective, families, with_expert=expert is not None):
         if is_interrupted():
@@ -212,9 +215,23 @@ def compare(
                 raise
             outcome, split = refused(question, error), None
         is_first = False
+        if question.is_exact and question.family is Family.FREE:
+            free_bound_ms = outcome.lower_bound_ms
+        elif not question.is_exact and free_bound_ms is not None:
+            outcome = _with_bound(outcome, free_bound_ms)
         if question.is_exact and split is not None and outcome.value_ms is not None and outcome.value_ms < best:
             start, best = split, outcome.value_ms
         yield question, outcome
+
+
+def _with_bound(outcome: Outcome, lower_bound_ms: float) -> Outcome:
+    """Return the outcome of a valid plan with a bound on every split, where that is better than its own."""
+    if not outcome.is_valid or outcome.value_ms is None or lower_bound_ms <= (outcome.lower_bound_ms or 0.0):
+        return outcome
+    bound = min(lower_bound_ms, outcome.value_ms)  # above it by rounding at most
+    gap = relative_gap(outcome.value_ms, bound)
+    is_proven = gap is not None and gap <= PROOF_TOLERANCE
+    return replace(outcome, lower_bound_ms=bound, status=SolveStatus.OPTIMAL if is_proven else outcome.status)
 
 
 def best_value_ms(answers: Sequence[tuple[Question, Outcome]]) -> float | None:

@@ -87,6 +87,16 @@ def test_families_of_the_witness() -> None:
     assert (values["best chain"], values["best convex"], values["best free"]) == (5.0, 4.0, 4.0)
 
 
+def test_the_bound_of_free_splits_is_one_for_baselines() -> None:
+    outcomes = {question.label: outcome for question, outcome in compare(chain((2, 2, 3)), Deployment(2))}
+    assert outcomes["best free"].value_ms == 5.0
+    assert outcomes["linearised"].status is SolveStatus.OPTIMAL  # 5 ms too, and no split is better
+    assert outcomes["linearised"].lower_bound_ms == pytest.approx(5.0)
+    assert (outcomes["single"].status, outcomes["single"].gap) == (SolveStatus.FEASIBLE, pytest.approx(2 / 7))
+    alone = dict(compare(chain((2, 2, 3)), Deployment(2), families=(Family.CHAIN,)))
+    assert alone[Question("linearised", Family.FREE)].status is SolveStatus.FEASIBLE
+
+
 def test_the_expert_is_judged_and_never_a_start() -> None:
     bad = Split((frozenset({1, 3}), frozenset({2})))
     answers = dict(compare(chain((1, 1, 1)), Deployment(2), expert=bad, families=(Family.CHAIN,)))
