@@ -136,9 +136,9 @@ class ThresholdSearch:
 
         self._places[0, 0] = 0
         self._counters[COUNT] = self._counters[NUM_IDEALS] = 1
-        self._counters[LAST_WORD : LAST_WORD + 2] = words - 1
         for v in np.flatnonzero(np.diff(problem.predecessor_ptr) == 0).tolist():
             self._borders.ready[0, 0, v >> 6] |= np.uint64(1 << (v & 63))
+            self._counters[LAST_WORD : LAST_WORD + 2] = v >> 6
         self._borders.work[0, 0] = problem.work.sum()
         self._borders.cpu_only_ms[0, 0] = problem.cpu_ms[problem.is_cpu_only == 1].sum()
         self._borders.num_cpu_only[0, 0] = problem.is_cpu_only.sum()

@@ -27,7 +27,7 @@ from solvers.deployment import Deployment
 FIRST_STEP = 0.002
 """Relative step of the first threshold above the lower bound."""
 
-EXACT_WINDOW = 0.01
+EXACT_WINDOW = 0.004
 """Relative distance of threshold and lower bound up to which a search finds the best chain, not just some chain."""
 
 SAME_VALUE = 4e-9
