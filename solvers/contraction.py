@@ -46,7 +46,8 @@ Chain blocks are numbered in a topological order of the forward graph.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import networkx as nx
 import numpy as np
@@ -298,6 +299,28 @@ def _fuse_cycles(block_of: dict[int, int], edges: list[tuple[int, int]]) -> dict
     quotient.add_edges_from((block_of[u], block_of[v]) for u, v in edges)
     fused = {b: min(component) for component in nx.strongly_connected_components(quotient) for b in component}
     return {v: fused[b] for v, b in block_of.items()}
+
+
+def renumbered(contraction: Contraction, order: Sequence[int]) -> Contraction:
+    """Return the contraction with its blocks numbered in `order`."""
+    number = {b: i for i, b in enumerate(order)}
+    rows = np.array(order)
+    return replace(
+        contraction,
+        members=tuple(contraction.members[b] for b in order),
+        accelerator_ms=contraction.accelerator_ms[rows],
+        cpu_ms=contraction.cpu_ms[rows],
+        memory_bytes=contraction.memory_bytes[rows],
+        edges=tuple(sorted((number[a], number[b]) for a, b in contraction.edges)),
+        hyperedges=tuple(
+            Hyperedge(
+                tuple(sorted(number[b] for b in hyperedge.blocks)),
+                hyperedge.weight_ms,
+                None if hyperedge.writer is None else number[hyperedge.writer],
+            )
+            for hyperedge in contraction.hyperedges
+        ),
+    )
 
 
 def compressed_rows(rows: list[list[int]]) -> tuple[IntArray, IntArray]:

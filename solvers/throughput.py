@@ -25,6 +25,9 @@ START_SHARE = 0.2
 Annealing of that plan may then take as long again.
 """
 
+IMPROVEMENT_SHARE = 0.2
+"""An integer program waits this share of the time left for a better chain to start from."""
+
 SECONDS_PER_ROW = 1.5e-4
 """About what PuLP takes to build a row and hand it to HiGHS."""
 BUILD_SHARE = 0.5
@@ -41,6 +44,21 @@ def run_dp(
     Returns whether it proved that there is no chain split.
     """
     search, plan_of, split_of = _chain_search(contraction, problem)
+    _watch(search, plan_of, split_of, problem, reporter, seconds, proves=proves)
+    return bool(search.lower_bound_ms == math.inf)
+
+
+def _watch(
+    search: Any,
+    plan_of: Callable[[Any], Any],
+    split_of: Callable[[Any], Split],
+    problem: Problem,
+    reporter: Reporter,
+    seconds: float | None,
+    *,
+    proves: bool,
+) -> None:
+    """Run a search in a thread for at most `seconds`; what it finds, and if it `proves` its bounds, are reported."""
     known: object = None
     failures: list[BaseException] = []
 
@@ -67,7 +85,7 @@ def run_dp(
         while thread.is_alive():
             thread.join(POLL_SECONDS)
             reporter.report(search.phase, take_over())
-            if proves and reporter.within(problem.gap):
+            if reporter.within(problem.gap):
                 search.stop()
             if deadline is not None and time.monotonic() > deadline:
                 search.stop()
@@ -78,7 +96,6 @@ def run_dp(
         raise failures[0]
     if take_over():
         reporter.report(search.phase, new_split=True)
-    return bool(search.lower_bound_ms == math.inf)
 
 
 def _chain_search(
@@ -86,10 +103,7 @@ def _chain_search(
 ) -> tuple[Any, Callable[[Any], Any], Callable[[Any], Split]]:
     """Return the search for the plain model or for its variants, what reads its plan, and makes that a split."""
     deployment = problem.deployment
-    is_plain = deployment.communication is Communication.SUM and not (
-        deployment.replication or deployment.training_memory
-    )
-    if problem.objective is Objective.THROUGHPUT and is_plain:
+    if _is_plain(problem):
         from solvers.throughput_dp import ChainSearch  # numba loads here, when it is needed
 
         def split_of(device_of_block: dict[int, int]) -> Split:
@@ -100,6 +114,31 @@ def _chain_search(
 
     general = VariantSearch(problem.graph, contraction, deployment, problem.objective)
     return general, lambda search: search.stages, general.split_of
+
+
+def _is_plain(problem: Problem) -> bool:
+    """Whether max-load is asked for in the plain model, without any of its variants."""
+    deployment = problem.deployment
+    is_variant = deployment.communication is not Communication.SUM
+    is_variant = is_variant or bool(deployment.replication or deployment.training_memory)
+    return problem.objective is Objective.THROUGHPUT and not is_variant
+
+
+def _improve(contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None) -> None:
+    """Improve the chain known so far for at most `seconds`, or until that becomes futile."""
+    if reporter.split is None or not _is_plain(problem):
+        return
+    from solvers.chain_improvement import ChainImprovement
+
+    device_of = reporter.split.device_of()
+    search = ChainImprovement(
+        contraction, problem.deployment, {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)}
+    )
+
+    def split_of(device_of_block: dict[int, int]) -> Split:
+        return Split.from_device_of(contraction.device_of(device_of_block), problem.deployment)
+
+    _watch(search, lambda search: search.device_of_block, split_of, problem, reporter, seconds, proves=False)
 
 
 def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
@@ -118,9 +157,12 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
     left = reporter.seconds_left
     if run_dp(contraction, problem, reporter, None if left is None else left / 2, proves=True):
         return reporter.result("dp", infeasible=no_split_fits(problem))
-    result = reporter.result("dp")
-    if reporter.within(problem.gap) or reporter.seconds_left == 0:
-        return result
+    left = reporter.seconds_left
+    if reporter.within(problem.gap) or left == 0:
+        return reporter.result("dp")
+    # A program that cannot be built leaves its time to the improvement of the plan.
+    share = IMPROVEMENT_SHARE if _is_buildable(problem, contraction, reporter) else 1.0
+    _improve(contraction, problem, reporter, None if left is None else share * left)
     return _run_ip(problem, contraction, reporter, "dp, then ip")
 
 
@@ -161,11 +203,20 @@ def _anneal(contraction: Contraction, problem: Problem, reporter: Reporter, seco
         reporter.report("annealing", found)
 
 
-def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:
-    from solvers.throughput_ip import estimated_rows, throughput_model  # PuLP loads here, when it is needed
+def _is_buildable(problem: Problem, contraction: Contraction, reporter: Reporter) -> bool:
+    """Whether the integer program can be built in a share of the time left."""
+    from solvers.throughput_ip import estimated_rows
 
     seconds = SECONDS_PER_ROW * estimated_rows(contraction, problem.deployment, problem.family)
-    if reporter.seconds_left is not None and seconds > BUILD_SHARE * reporter.seconds_left:
+    return reporter.seconds_left is None or seconds <= BUILD_SHARE * reporter.seconds_left
+
+
+def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:
+    from solvers.throughput_ip import throughput_model  # PuLP loads here, when it is needed
+
+    if reporter.within(problem.gap):
+        return reporter.result(method)
+    if not _is_buildable(problem, contraction, reporter):
         message = "The integer program is too large to be built in the time that is left."
         missing = f"{NOTHING_IN_TIME} " if reporter.split is None else ""
         return reporter.result(method, message=missing + message)

@@ -33,6 +33,9 @@ EXACT_WINDOW = 0.004
 SAME_VALUE = 4e-9
 """A chain that is better by a smaller share is not looked for; above RELATIVE_SLACK, far below PROOF_TOLERANCE."""
 
+LINE_GAP = 0.002
+"""The best chain along one line is not sought more closely than this."""
+
 MAX_TABLE_BYTES = 400 * 2**20
 """Largest tables of ideals and labels; while they grow, half as much again is in use."""
 
@@ -81,25 +84,25 @@ class ChainSearch:
     def run(self) -> ChainAnswer:
         """Search until the optimum is proven, the tables become too large, or `stop` is called."""
         if self.lower_bound_ms < math.inf:
-            line = tuple((b, b + 1) for b in range(self._contraction.num_blocks - 1))
-            for _ in self._searches(chain_problem(self._contraction, self._deployment, line), "linearised DP"):
-                pass  # a bound on the chains along one line says nothing of the others
-            edges = self._contraction.edges
-            for lower_bound_ms in self._searches(
-                chain_problem(self._contraction, self._deployment, edges), "DP over ideals"
-            ):
+            contraction, deployment = self._contraction, self._deployment
+            line = tuple((b, b + 1) for b in range(contraction.num_blocks - 1))
+            if line != contraction.edges:
+                for _ in self._searches(chain_problem(contraction, deployment, line), "linearised DP", LINE_GAP):
+                    pass  # a bound on the chains along one line says nothing of the others
+            problem = chain_problem(contraction, deployment, contraction.edges)
+            for lower_bound_ms in self._searches(problem, "DP over ideals", SAME_VALUE):
                 self.lower_bound_ms = lower_bound_ms
         return ChainAnswer(self.device_of_block, self.value_ms, self.lower_bound_ms, self._num_ideals)
 
-    def _searches(self, problem: ChainProblem, phase: str) -> Iterator[float]:
+    def _searches(self, problem: ChainProblem, phase: str, gap: float) -> Iterator[float]:
         """Search with one threshold after the other; yield each better lower bound on the chains of `problem`.
 
-        Unless the search was ended early the last bound is within SAME_VALUE of the value, or infinite without a chain.
+        Unless the search was ended early the last bound is within `gap` of the value, or infinite without a chain.
         """
         ceiling = self._threshold_that_allows_all()
         lower, step = self.lower_bound_ms, FIRST_STEP
-        while lower < self.value_ms * (1 - SAME_VALUE):
-            threshold = min(max(lower, ceiling * 1e-6) * (1 + step), self.value_ms * (1 - SAME_VALUE), ceiling)
+        while lower < self.value_ms * (1 - gap):
+            threshold = min(max(lower, ceiling * 1e-6) * (1 + step), self.value_ms * (1 - gap), ceiling)
             is_exact = lower == 0 or threshold <= lower * (1 + EXACT_WINDOW)
             self.phase = f"{phase}, max-load up to {threshold:.4g} ms"
             search = ThresholdSearch(problem, self._net_weight, threshold, lower if is_exact else threshold, self._stop)
@@ -121,28 +124,10 @@ class ChainSearch:
 
     def _keep(self, stages: list[tuple[bool, list[int]]]) -> None:
         """Take over a chain if it is better than the one known."""
-        device_of_block: dict[int, int] = {}
-        next_device = {False: 0, True: self._first_cpu}
-        for on_cpu, blocks in stages:
-            device_of_block.update(dict.fromkeys(blocks, next_device[on_cpu]))
-            next_device[on_cpu] += 1
-        value_ms = max(self._loads(device_of_block).values())
+        device_of_block = as_devices(stages, self._first_cpu)
+        value_ms = chain_value_ms(self._contraction, device_of_block, self._first_cpu)
         if value_ms < self.value_ms:
             self.value_ms, self.device_of_block = value_ms, device_of_block
-
-    def _loads(self, device_of_block: dict[int, int]) -> dict[int, float]:
-        """Return the load in ms of each device that has blocks."""
-        contraction = self._contraction
-        loads = dict.fromkeys(device_of_block.values(), 0.0)
-        for b, d in device_of_block.items():
-            loads[d] += float(contraction.cpu_ms[b] if d >= self._first_cpu else contraction.accelerator_ms[b])
-        for hyperedge in contraction.hyperedges:
-            devices = {device_of_block[b] for b in hyperedge.blocks}
-            if len(devices) > 1:
-                for d in devices:
-                    if d < self._first_cpu:
-                        loads[d] += hyperedge.weight_ms
-        return loads
 
     def _threshold_that_allows_all(self) -> float:
         """Return a max-load in ms that no split exceeds."""
@@ -150,3 +135,27 @@ class ChainSearch:
         finite = contraction.accelerator_ms[np.isfinite(contraction.accelerator_ms)]
         on_one_accelerator = float(finite.sum() + self._net_weight.sum())
         return max(on_one_accelerator, float(contraction.cpu_ms.sum()), 1e-9)
+
+
+def as_devices(stages: list[tuple[bool, list[int]]], first_cpu: int) -> dict[int, int]:
+    """Return the device of each block: stages take accelerators from 0 and CPUs from `first_cpu` as they come."""
+    device_of_block: dict[int, int] = {}
+    next_device = {False: 0, True: first_cpu}
+    for on_cpu, blocks in stages:
+        device_of_block.update(dict.fromkeys(blocks, next_device[on_cpu]))
+        next_device[on_cpu] += 1
+    return device_of_block
+
+
+def chain_value_ms(contraction: Contraction, device_of_block: dict[int, int], first_cpu: int) -> float:
+    """Return the max-load in ms of blocks on devices, of which those from `first_cpu` are CPUs."""
+    loads = dict.fromkeys(device_of_block.values(), 0.0)
+    for b, d in device_of_block.items():
+        loads[d] += float(contraction.cpu_ms[b] if d >= first_cpu else contraction.accelerator_ms[b])
+    for hyperedge in contraction.hyperedges:
+        devices = {device_of_block[b] for b in hyperedge.blocks}
+        if len(devices) > 1:
+            for d in devices:
+                if d < first_cpu:
+                    loads[d] += hyperedge.weight_ms
+    return max(loads.values())

@@ -14,9 +14,7 @@ first) and a depth-first one (the block made ready last), which keeps a branch t
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
-from solvers.contraction import Contraction, Hyperedge, contract
+from solvers.contraction import Contraction, contract, renumbered
 from solvers.costs import Objective
 from solvers.graph import DnnGraph
 from solvers.solving import Problem, Reporter
@@ -34,7 +32,9 @@ def linearised_splits(graph: DnnGraph, problem: Problem, reporter: Reporter) -> 
             problem, graph=graph, family=Family.CHAIN, start=None, time_limit_s=reporter.seconds_left
         )
         best_of_line = Reporter(line_problem, lambda progress: reporter.report(progress.phase))
-        run_dp(_along(chain, order), line_problem, best_of_line, reporter.seconds_left, proves=False)
+        path = tuple((i, i + 1) for i in range(chain.num_blocks - 1))
+        line = replace(renumbered(chain, order), edges=path)
+        run_dp(line, line_problem, best_of_line, reporter.seconds_left, proves=False)
         if best_of_line.split is not None:
             yield best_of_line.split
 
@@ -56,25 +56,3 @@ def _depth_first(chain: Contraction) -> tuple[int, ...]:
             if missing[b] == 0:
                 ready.append(b)
     return tuple(order)
-
-
-def _along(chain: Contraction, order: tuple[int, ...]) -> Contraction:
-    """Return the contraction with its blocks numbered in `order` and the path along them as its only edges."""
-    number = {b: i for i, b in enumerate(order)}
-    rows = np.array(order)
-    return replace(
-        chain,
-        members=tuple(chain.members[b] for b in order),
-        accelerator_ms=chain.accelerator_ms[rows],
-        cpu_ms=chain.cpu_ms[rows],
-        memory_bytes=chain.memory_bytes[rows],
-        edges=tuple((i, i + 1) for i in range(len(order) - 1)),
-        hyperedges=tuple(
-            Hyperedge(
-                tuple(sorted(number[b] for b in hyperedge.blocks)),
-                hyperedge.weight_ms,
-                None if hyperedge.writer is None else number[hyperedge.writer],
-            )
-            for hyperedge in chain.hyperedges
-        ),
-    )
