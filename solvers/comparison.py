@@ -16,7 +16,7 @@ from solvers.graph import DnnGraph
 from solvers.result import PROOF_TOLERANCE, OnProgress, SolveResult, SolveStatus, relative_gap
 from solvers.solve import solve
 from solvers.solving import MethodError
-from solvers.split import Family, Split
+from solvers.split import Family, Split, complete_split
 
 EXACT = "auto"
 """The method that stands for all that prove their plans."""
@@ -190,8 +190,11 @@ def compare(
 
     `time_limit_s` is for each method. `on_progress` is called with each question as it begins and returns what watches
     it. Ends early once `is_interrupted()`; the method that was running then answers with its best so far. Raises
-    MethodError if already the first method cannot run: then the objective does not fit.
+    SplitError for an expert split of another graph, and MethodError if already the first method cannot run: then the
+    objective does not fit.
     """
+    if expert is not None:
+        expert = complete_split(graph, expert)  # tells at once what cannot be judged later
     start: Split | None = None
     is_first = True
     free_bound_ms: float | None = None

@@ -16,13 +16,13 @@ from typing import Any
 from solvers.comparison import EXACT, Outcome, Question, ask, refused
 from solvers.costs import Objective
 from solvers.deployment import Deployment
-from solvers.errors import PlacementError
+from solvers.errors import PlacementError, SplitError
 from solvers.graph import DnnGraph
 from solvers.graph_json import read_graph, read_split
 from solvers.paper_files import Workload, corrected, find_workloads
 from solvers.result import OnProgress, SolveStatus
 from solvers.solving import MethodError
-from solvers.split import Family, Split
+from solvers.split import Family, Split, complete_split
 
 VERSION = 1
 PUBLISHED, CORRECTED = "as published", "corrected"
@@ -78,7 +78,7 @@ def plan(folder: Path, time_limit_s: float) -> tuple[Cell, ...]:
     latency: list[Cell] = []
     for workload in find_workloads(folder):
         graph, deployment = read_graph(workload.graph)
-        expert = None if workload.expert is None else read_split(workload.expert)
+        expert = None if workload.expert is None else _read_expert(workload.expert, graph)
         is_latency = workload.objective is Objective.LATENCY
         for units, table, in_units in (
             (PUBLISHED, latency if is_latency else published, graph),
@@ -88,6 +88,13 @@ def plan(folder: Path, time_limit_s: float) -> tuple[Cell, ...]:
                 if in_units is not None and (expert is not None or question.method != "expert"):
                     table.append(Cell(workload, units, question, in_units, deployment, expert, time_limit_s))
     return (*published, *in_ms, *latency)
+
+
+def _read_expert(path: Path, graph: DnnGraph) -> Split:
+    try:
+        return complete_split(graph, read_split(path))
+    except SplitError as error:
+        raise SplitError(f'"{path}": {error}') from None
 
 
 class ResultFile:

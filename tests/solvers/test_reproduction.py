@@ -12,7 +12,7 @@ from solvers.cli import main
 from solvers.comparison import EXACT, Outcome, Question
 from solvers.costs import Objective
 from solvers.deployment import Deployment
-from solvers.errors import GraphError, PlacementError
+from solvers.errors import GraphError, PlacementError, SplitError
 from solvers.graph import DnnGraph, Edge
 from solvers.graph_json import write_graph
 from solvers.paper_files import corrected, find_workloads, implied_bandwidth
@@ -101,6 +101,13 @@ def test_a_folder_without_workloads_is_told(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "missing"):
         with pytest.raises(GraphError, match="holds none of the paper's workloads"):
             find_workloads(folder)
+
+
+def test_an_expert_split_of_another_graph_is_told_before_anything_runs(release: Path) -> None:
+    path = release / "human-experts" / "toy_inference_expert.json"
+    path.write_text('{"fpgas": [{"nodes": [1, 2, 3, 99]}], "cpus": []}', encoding="utf-8")
+    with pytest.raises(SplitError, match=r"toy_inference_expert\.json.*node 99"):
+        plan(release, SECONDS)
 
 
 def test_units_are_corrected_where_the_implied_bandwidth_says_so() -> None:
