@@ -758,6 +758,19 @@ def test_a_schedules_memory_is_solved_and_shown(placement: Run, tmp_path: Path) 
     assert "no backward nodes" in answer.err
 
 
+def test_replicated_stages_are_found_written_and_compared(placement: Run, graph_file: Path, tmp_path: Path) -> None:
+    options = ("--accelerators", "4", "--cpus", "0", "--memory", "8", "--max-replicas", "2")
+    output = tmp_path / "split.json"
+    solved = placement("solve", graph_file, *options, "--output", output).json
+    assert solved["status"] == "OPTIMAL"
+    assert max(device["replicas"] for device in solved["devices"]) == 2
+    assert read_split(output).replicas == tuple(d["replicas"] for d in solved["devices"])
+    assert placement("evaluate", graph_file, output, *options).json["max_load_ms"] == solved["value_ms"]
+    compared = placement("compare", graph_file, *options, "--family", "chain", "--json").json
+    assert compared["best_ms"] == solved["value_ms"]
+    assert placement("solve", graph_file, *options[:-2]).json["value_ms"] > solved["value_ms"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -1,5 +1,7 @@
 """Numbers far apart, tight limits and large machines: where a proof is easily lost to rounding, time or memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from solvers import chain_kernel, chain_search
 from solvers.bounds import why_infeasible, work_bound
 from solvers.contraction import contract
 from solvers.costs import Objective
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment, Replication
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.milp import MilpRefusedError, run_highs
 from solvers.result import SolveStatus
@@ -41,7 +43,8 @@ def uneven_graphs(draw: st.DrawFn) -> tuple[DnnGraph, Deployment]:
     edges = tuple(Edge(u, v) for v in range(n) for u in range(v) if draw(st.booleans()))
     memory = draw(st.sampled_from((None, 0.0, 0.3, 0.6, 1e9)))
     k = draw(st.integers(0, 2))
-    return DnnGraph(nodes, edges), Deployment(k, draw(st.integers(0 if k else 1, 2)), memory)
+    communication = draw(st.sampled_from(Communication))
+    return DnnGraph(nodes, edges), Deployment(k, draw(st.integers(0 if k else 1, 2)), memory, communication)
 
 
 @given(uneven_graphs())
@@ -71,10 +74,13 @@ def test_ip_never_claims_what_is_not_so(instance: tuple[DnnGraph, Deployment], f
         assert result.lower_bound_ms <= best * (1 + 1e-6) + 1e-9
 
 
-@given(uneven_graphs() | small_graphs(max_nodes=4), st.sampled_from(Family))
+@given(uneven_graphs() | small_graphs(max_nodes=4), st.sampled_from(Family), st.integers(1, 3))
 @settings(max_examples=150)
-def test_work_bound_holds_for_every_split(instance: tuple[DnnGraph, Deployment], family: Family) -> None:
+def test_work_bound_holds_for_every_split(
+    instance: tuple[DnnGraph, Deployment], family: Family, max_replicas: int
+) -> None:
     graph, deployment = instance
+    deployment = replace(deployment, replication=Replication(max_replicas, 10.0))
     contraction = contract(graph, family, deployment)
     best = best_value(graph, deployment, family, Objective.THROUGHPUT)
     if why_infeasible(graph, contraction, deployment) is not None:
