@@ -99,8 +99,8 @@ def test_solve_prints_the_fields_of_the_contract(placement: Run, graph_file: Pat
     assert document["status"] == "OPTIMAL"
     assert document["method"] == "dp"
     assert document["objective"] == "throughput"
-    assert document["value_ms"] == document["lower_bound_ms"]
-    assert document["gap"] == 0
+    assert document["lower_bound_ms"] == pytest.approx(document["value_ms"], rel=1e-6)
+    assert 0 <= document["gap"] <= 1e-6
     assert 0 <= document["runtime_s"] < 60
     assert [len(document["split"][kind]) for kind in ("fpgas", "cpus")] == [2, 1]
     placed = [v for kind in ("fpgas", "cpus") for device in document["split"][kind] for v in device["nodes"]]
