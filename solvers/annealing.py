@@ -1,9 +1,15 @@
-"""Better free splits by simulated annealing: move one block at a time, or swap two, from the best plan known.
+"""Better free and convex splits by simulated annealing: move one block, or swap two, from the best plan known.
 
-Load is a cut of hyperedges without direction, so moving block b from device s to device t changes the loads of s and t
-only: with count[e, d] the number of ends of hyperedge e on device d, every other device sees e cut exactly when it did.
-A move therefore costs O(hyperedges of b). The energy is sum_d (load_d / scale)^power, a smooth stand-in for the
-largest load that still rewards relief of every busy device; the best plan is kept by its largest load.
+Load is a cut of hyperedges, so moving block b from device s to device t changes the loads of s and t only: with
+count[e, d] the number of ends of hyperedge e on device d, every other device sees e cut, and its writer elsewhere,
+exactly when it did. A move therefore costs O(hyperedges of b), whether transfers add to the compute, overlap with it,
+or run both ways at once. The energy is sum_d (load_d / scale)^power, a smooth stand-in for the largest load that still
+rewards relief of every busy device; the best plan is kept by its largest load.
+
+A convex split stays one: of a move that would be made, the sets of both devices are checked. With after[v] the bit set
+of the forward nodes that v reaches and before[v] of those that reach it, S is convex if and only if
+
+    (union of after[v] over v in S)  and  (union of before[v] over v in S)  have no common member outside S.
 
 Nothing is proven here: bounds come from elsewhere.
 """
@@ -11,10 +17,14 @@ Nothing is proven here: bounds come from elsewhere.
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from solvers.contraction import Contraction, FloatArray, IntArray, compressed_rows
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment
+from solvers.graph import DnnGraph
+
+BitArray = npt.NDArray[np.uint64]
 
 POWERS = (4.0, 8.0, 16.0)
 HOTTEST = (0.01, 0.1, 1.0)
@@ -24,7 +34,8 @@ COLDEST = 1e-4
 No single setting suits all graphs: sweeps take turns through all of these.
 """
 SWEEP_MOVES = (200_000, 1_000_000, 4_000_000)
-"""Moves of a sweep; longer ones follow once short ones find nothing better."""
+MOVES_PER_BLOCK = (7_000, 35_000, 140_000)
+"""Moves of a sweep, at most in all and per block; longer ones follow once short ones find nothing better."""
 PATIENCE = 12
 """Sweeps without a better plan after which to stop: every setting has had a turn."""
 NEIGHBOUR_SHARE = 0.7
@@ -32,8 +43,18 @@ NEIGHBOUR_SHARE = 0.7
 SWAP_SHARE = 0.25
 
 
+MODES = {Communication.SUM: 0, Communication.OVERLAPPED: 1, Communication.FULL_DUPLEX: 2}
+
+MOST_FORWARD_NODES = 4000
+"""The bit sets of convex splits grow with the square of the number of forward nodes; above this nothing is tried."""
+
+
 class AnnealingProblem(NamedTuple):
-    """A contraction as flat arrays; `neighbour_*` are rows of blocks that share a hyperedge with each block."""
+    """A contraction as flat arrays; `neighbour_*` are rows of blocks that share a hyperedge with each block.
+
+    `writer` is -1 where receiving and sending are not told apart. `node_*` are rows of the forward nodes of each block,
+    and `after` and `before` their bit sets, where splits must be convex; empty where they may be free.
+    """
 
     accelerator_ms: FloatArray
     cpu_ms: FloatArray
@@ -42,48 +63,74 @@ class AnnealingProblem(NamedTuple):
     net_idx: IntArray
     net_weight: FloatArray
     net_size: IntArray
+    net_writer: IntArray
     neighbour_ptr: IntArray
     neighbour_idx: IntArray
     num_accelerators: int
     num_devices: int
     memory_limit: float
+    mode: int
+    node_ptr: IntArray
+    node_idx: IntArray
+    after: BitArray
+    before: BitArray
 
 
 class Annealing:
     """Sweeps of annealing from a plan; each returns whether it found a better one."""
 
     def __init__(
-        self, contraction: Contraction, deployment: Deployment, device_of_block: dict[int, int], seed: int = 0
+        self,
+        contraction: Contraction,
+        deployment: Deployment,
+        device_of_block: dict[int, int],
+        seed: int = 0,
+        convex_in: DnnGraph | None = None,
     ) -> None:
-        """Start from a valid plan of the free family."""
-        self._problem = _problem(contraction, deployment)
+        """Start from a valid plan of the free family, or of the convex splits of a graph."""
+        self._problem = _problem(contraction, deployment, convex_in)
         self._seed = seed
+        self._stop = np.zeros(1, np.bool_)
         n = contraction.num_blocks
         self._best = np.array([device_of_block[b] for b in range(n)], np.int32)
-        self.value_ms = float(_loads(self._problem, self._best, _counts(self._problem, self._best)).max())
+        self.value_ms = float(_largest_load(self._problem, self._best))
+
+    def stop(self) -> None:
+        """Make a running sweep, and all later ones, return at once; safe from any thread."""
+        self._stop[0] = True
 
     @property
     def device_of_block(self) -> dict[int, int]:
         """The best plan so far."""
         return {b: int(d) for b, d in enumerate(self._best)}
 
+    def take_over(self, device_of_block: dict[int, int]) -> bool:
+        """Go on from another valid plan if it is better; say whether it is."""
+        device = np.array([device_of_block[b] for b in range(len(self._best))], np.int32)
+        value = float(_largest_load(self._problem, device))
+        if value >= self.value_ms:
+            return False
+        self._best, self.value_ms = device, value
+        return True
+
     def sweep(self) -> bool:
         """Cool down once from the best plan; say whether a better plan was found."""
         turn = self._seed
         self._seed += 1
         num_settings = len(POWERS) * len(HOTTEST)
-        moves = SWEEP_MOVES[min(turn // num_settings, len(SWEEP_MOVES) - 1)]
+        length = min(turn // num_settings, len(SWEEP_MOVES) - 1)
+        moves = min(SWEEP_MOVES[length], MOVES_PER_BLOCK[length] * len(self._best))
         hottest = HOTTEST[turn % len(HOTTEST)]
         power = POWERS[turn // len(HOTTEST) % len(POWERS)]
         device = self._best.copy()
-        best, value = _anneal(self._problem, device, self.value_ms, moves, power, hottest, self._seed)
+        best, value = _anneal(self._problem, device, self.value_ms, moves, power, hottest, self._seed, self._stop)
         if value < self.value_ms * (1 - 1e-12):
             self._best, self.value_ms = best, float(value)
             return True
         return False
 
 
-def _problem(contraction: Contraction, deployment: Deployment) -> AnnealingProblem:
+def _problem(contraction: Contraction, deployment: Deployment, convex_in: DnnGraph | None) -> AnnealingProblem:
     n = contraction.num_blocks
     nets: list[list[int]] = [[] for _ in range(n)]
     neighbours: list[set[int]] = [set() for _ in range(n)]
@@ -93,7 +140,8 @@ def _problem(contraction: Contraction, deployment: Deployment) -> AnnealingProbl
             neighbours[b].update(hyperedge.blocks)
     net_ptr, net_idx = compressed_rows(nets)
     neighbour_ptr, neighbour_idx = compressed_rows([sorted(others - {b}) for b, others in enumerate(neighbours)])
-    memory = deployment.memory_bytes
+    node_ptr, node_idx, after, before = _reachability(contraction, convex_in)
+    duplex = deployment.communication is Communication.FULL_DUPLEX
     return AnnealingProblem(
         accelerator_ms=contraction.accelerator_ms,
         cpu_ms=contraction.cpu_ms,
@@ -102,12 +150,43 @@ def _problem(contraction: Contraction, deployment: Deployment) -> AnnealingProbl
         net_idx=net_idx,
         net_weight=np.array([h.weight_ms for h in contraction.hyperedges]),
         net_size=np.array([len(h.blocks) for h in contraction.hyperedges], np.int32),
+        net_writer=np.array(
+            [h.writer if duplex and h.writer is not None else -1 for h in contraction.hyperedges], np.int32
+        ),
         neighbour_ptr=neighbour_ptr,
         neighbour_idx=neighbour_idx,
         num_accelerators=deployment.num_accelerators,
         num_devices=deployment.num_devices,
-        memory_limit=np.inf if memory is None else memory,
+        memory_limit=deployment.memory_limit_bytes,
+        mode=MODES[deployment.communication],
+        node_ptr=node_ptr,
+        node_idx=node_idx,
+        after=after,
+        before=before,
     )
+
+
+def _reachability(contraction: Contraction, graph: DnnGraph | None) -> tuple[IntArray, IntArray, BitArray, BitArray]:
+    """Return the forward nodes of each block, as rows, and the bit sets of what they reach and what reaches them."""
+    if graph is None:
+        ptr, idx = compressed_rows([[] for _ in contraction.members])
+        return ptr, idx, np.zeros((0, 0), np.uint64), np.zeros((0, 0), np.uint64)
+    forward = [v for v in graph.topological_order if not graph.node_by_id[v].is_backward]
+    number = {v: i for i, v in enumerate(forward)}
+    ptr, idx = compressed_rows([[number[v] for v in ids if v in number] for ids in contraction.members])
+    after = np.zeros((len(forward), (len(forward) + 63) // 64), np.uint64)
+    before = np.zeros_like(after)
+    for i in range(len(forward)):
+        after[i, i >> 6] = before[i, i >> 6] = np.uint64(1 << (i & 63))
+    for v in reversed(forward):
+        for r in graph.readers[v]:
+            if r in number:
+                after[number[v]] |= after[number[r]]
+    for v in forward:
+        for r in graph.readers[v]:
+            if r in number:
+                before[number[r]] |= before[number[v]]
+    return ptr, idx, after, before
 
 
 @njit(cache=True, nogil=True)
@@ -121,35 +200,96 @@ def _counts(problem, device):
 
 
 @njit(cache=True, nogil=True)
-def _loads(problem, device, counts):
-    """Load of each device in ms, computed afresh."""
-    loads = np.zeros(problem.num_devices)
-    for b in range(device.size):
-        if device[b] < problem.num_accelerators:
-            loads[device[b]] += problem.accelerator_ms[b]
-        else:
-            loads[device[b]] += problem.cpu_ms[b]
-    for e in range(problem.net_weight.size):
-        for d in range(problem.num_accelerators):
-            if 0 < counts[e, d] < problem.net_size[e]:
-                loads[d] += problem.net_weight[e]
-    return loads
+def _combined(mode, compute, received, sent):
+    """Load of an accelerator in ms; unless receiving and sending are told apart, `received` is both."""
+    if mode == 0:
+        return compute + received
+    if mode == 1:
+        return max(compute, received)
+    return compute + max(received, sent)
 
 
 @njit(cache=True, nogil=True)
-def _after(problem, counts, b, d, step, load):
-    """Load of device d once block b has joined it (step 1) or left it (step -1)."""
+def _parts(problem, device, counts, parts):
+    """Fill parts[d] = compute, received, sent of each device in ms, computed afresh."""
+    parts[:] = 0.0
+    k = problem.num_accelerators
+    for b in range(device.size):
+        d = device[b]
+        parts[d, 0] += problem.accelerator_ms[b] if d < k else problem.cpu_ms[b]
+    for e in range(problem.net_weight.size):
+        writer = problem.net_writer[e]
+        for d in range(k):
+            if 0 < counts[e, d] < problem.net_size[e]:
+                sends = writer >= 0 and device[writer] == d
+                parts[d, 2 if sends else 1] += problem.net_weight[e]
+
+
+@njit(cache=True, nogil=True)
+def _largest_load(problem, device):
+    """Largest load of a plan in ms."""
+    parts = np.zeros((problem.num_devices, 3))
+    _parts(problem, device, _counts(problem, device), parts)
+    largest = 0.0
+    for d in range(problem.num_devices):
+        largest = max(largest, _combined(problem.mode, parts[d, 0], parts[d, 1], parts[d, 2]))
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def _after(problem, device, counts, b, d, step, parts):
+    """Compute, received and sent of device d, from `parts`, once block b has joined (step 1) or left it (-1)."""
+    compute, received, sent = parts
     if d >= problem.num_accelerators:
-        return load + step * problem.cpu_ms[b]
-    load += step * problem.accelerator_ms[b]
+        return compute + step * problem.cpu_ms[b], 0.0, 0.0
+    compute += step * problem.accelerator_ms[b]
     for i in range(problem.net_ptr[b], problem.net_ptr[b + 1]):
         e = problem.net_idx[i]
-        count, size = counts[e, d], problem.net_size[e]
+        count, size, weight = counts[e, d], problem.net_size[e], problem.net_weight[e]
+        writer = problem.net_writer[e]
+        if writer < 0:
+            if 0 < count < size:
+                received -= weight
+            if 0 < count + step < size:
+                received += weight
+            continue
+        sent_before = writer >= 0 and device[writer] == d
+        sends_after = step == 1 if writer == b else sent_before
         if 0 < count < size:
-            load -= problem.net_weight[e]
+            if sent_before:
+                sent -= weight
+            else:
+                received -= weight
         if 0 < count + step < size:
-            load += problem.net_weight[e]
-    return load
+            if sends_after:
+                sent += weight
+            else:
+                received += weight
+    return compute, received, sent
+
+
+@njit(cache=True, nogil=True)
+def _is_convex(problem, device, d, first, second, third):
+    """Whether the forward nodes on device d are a convex set; the last three are working space."""
+    words = problem.after.shape[1]
+    if words == 0:
+        return True
+    first[:] = 0
+    second[:] = 0
+    third[:] = 0
+    for b in range(device.size):
+        if device[b] != d:
+            continue
+        for i in range(problem.node_ptr[b], problem.node_ptr[b + 1]):
+            v = problem.node_idx[i]
+            first[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+            for w in range(words):
+                second[w] |= problem.after[v, w]
+                third[w] |= problem.before[v, w]
+    for w in range(words):  # noqa: SIM110 -- numba compiles no generators
+        if second[w] & third[w] & ~first[w]:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -165,16 +305,21 @@ def _place(problem, device, counts, memory, b, d):
 
 
 @njit(cache=True, nogil=True)
-def _anneal(problem, device, value, moves, power, hottest, seed):
+def _anneal(problem, device, value, moves, power, hottest, seed, stop):
     """Cool down from `device`, in place; return the best plan seen and its largest load."""
     np.random.seed(seed)
-    n, num_devices = device.size, problem.num_devices
+    n, num_devices, mode = device.size, problem.num_devices, problem.mode
     counts = _counts(problem, device)
-    loads = _loads(problem, device, counts)
+    parts = np.zeros((num_devices, 3))
+    _parts(problem, device, counts, parts)
+    loads = np.zeros(num_devices)
+    for d in range(num_devices):
+        loads[d] = _combined(mode, parts[d, 0], parts[d, 1], parts[d, 2])
     memory = np.zeros(num_devices)
     for b in range(n):
         memory[device[b]] += problem.memory_bytes[b]
-    limit = problem.memory_limit * (1.0 + 1e-12)
+    words = problem.after.shape[1]
+    first, second, third = np.zeros(words, np.uint64), np.zeros(words, np.uint64), np.zeros(words, np.uint64)
     best = device.copy()
     best_value = value
     scale = value if value > 0 else 1.0
@@ -182,14 +327,18 @@ def _anneal(problem, device, value, moves, power, hottest, seed):
     temperature = hottest
     for move in range(moves):
         temperature *= cooling
+        if move & 1023 == 1023 and stop[0]:
+            break
         if move & 65535 == 65535:
-            loads = _loads(problem, device, counts)  # undo the drift of many small changes
+            _parts(problem, device, counts, parts)  # undo the drift of many small changes
+            for d in range(num_devices):
+                loads[d] = _combined(mode, parts[d, 0], parts[d, 1], parts[d, 2])
         b = np.random.randint(n)
         s = device[b]
         other = -1
-        first, last = problem.neighbour_ptr[b], problem.neighbour_ptr[b + 1]
-        if last > first and np.random.random() < NEIGHBOUR_SHARE:
-            t = device[problem.neighbour_idx[first + np.random.randint(last - first)]]
+        begin, end = problem.neighbour_ptr[b], problem.neighbour_ptr[b + 1]
+        if end > begin and np.random.random() < NEIGHBOUR_SHARE:
+            t = device[problem.neighbour_idx[begin + np.random.randint(end - begin)]]
         else:
             t = np.random.randint(num_devices)
         if np.random.random() < SWAP_SHARE:
@@ -202,33 +351,48 @@ def _anneal(problem, device, value, moves, power, hottest, seed):
         if other >= 0 and s < problem.num_accelerators and np.isinf(problem.accelerator_ms[other]):
             continue
         gain = problem.memory_bytes[b] - (problem.memory_bytes[other] if other >= 0 else 0.0)
-        if t < problem.num_accelerators and gain > 0 and memory[t] + gain > limit:
+        if t < problem.num_accelerators and gain > 0 and memory[t] + gain > problem.memory_limit:
             continue
-        if s < problem.num_accelerators and gain < 0 and memory[s] - gain > limit:
+        if s < problem.num_accelerators and gain < 0 and memory[s] - gain > problem.memory_limit:
             continue
-        new_s = _after(problem, counts, b, s, -1, loads[s])
-        new_t = _after(problem, counts, b, t, 1, loads[t])
+        parts_s = _after(problem, device, counts, b, s, -1, (parts[s, 0], parts[s, 1], parts[s, 2]))
+        parts_t = _after(problem, device, counts, b, t, 1, (parts[t, 0], parts[t, 1], parts[t, 2]))
         if other >= 0:
             _place(problem, device, counts, memory, b, t)
-            new_t = _after(problem, counts, other, t, -1, new_t)
-            new_s = _after(problem, counts, other, s, 1, new_s)
+            parts_t = _after(problem, device, counts, other, t, -1, parts_t)
+            parts_s = _after(problem, device, counts, other, s, 1, parts_s)
+        new_s = _combined(mode, parts_s[0], parts_s[1], parts_s[2])
+        new_t = _combined(mode, parts_t[0], parts_t[1], parts_t[2])
         change = (
             (new_s / scale) ** power
             + (new_t / scale) ** power
             - (loads[s] / scale) ** power
             - (loads[t] / scale) ** power
         )
-        if change <= 0 or np.random.random() < np.exp(-change / temperature):
+        accepted = change <= 0 or np.random.random() < np.exp(-change / temperature)
+        if accepted:
             if other >= 0:
                 _place(problem, device, counts, memory, other, s)
             else:
                 _place(problem, device, counts, memory, b, t)
-            loads[s], loads[t] = new_s, new_t
-            if max(new_s, new_t) < best_value and loads.max() < best_value:
-                fresh = _loads(problem, device, counts).max()
-                if fresh < best_value:
-                    best_value = fresh
-                    best[:] = device
+            if words > 0 and not (
+                _is_convex(problem, device, t, first, second, third)
+                and _is_convex(problem, device, s, first, second, third)
+            ):
+                accepted = False
+                if other >= 0:
+                    _place(problem, device, counts, memory, other, t)
+                _place(problem, device, counts, memory, b, s)
         elif other >= 0:
             _place(problem, device, counts, memory, b, s)
+        if not accepted:
+            continue
+        parts[s, 0], parts[s, 1], parts[s, 2] = parts_s
+        parts[t, 0], parts[t, 1], parts[t, 2] = parts_t
+        loads[s], loads[t] = new_s, new_t
+        if max(new_s, new_t) < best_value and loads.max() < best_value:
+            fresh = _largest_load(problem, device)
+            if fresh < best_value:
+                best_value = fresh
+                best[:] = device
     return best, best_value

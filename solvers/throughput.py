@@ -11,7 +11,7 @@ from solvers.bounds import why_infeasible
 from solvers.contraction import Contraction, contract
 from solvers.costs import Objective
 from solvers.deployment import Communication
-from solvers.result import SolveResult
+from solvers.result import PROOF_TOLERANCE, SolveResult
 from solvers.solving import NOTHING_IN_TIME, Problem, Reporter, no_split_fits, run_model
 from solvers.split import Family, Split
 
@@ -20,10 +20,7 @@ POLL_SECONDS = 0.05
 
 START_SECONDS = 5.0
 START_SHARE = 0.2
-"""An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from.
-
-Annealing of that plan may then take as long again.
-"""
+"""An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from."""
 
 IMPROVEMENT_SHARE = 0.2
 """An integer program waits this share of the time left for a better chain to start from."""
@@ -174,33 +171,27 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     chain = contract(problem.graph, Family.CHAIN, problem.deployment, join_idle=join_idle)
     if why_infeasible(problem.graph, chain, problem.deployment) is None:
         run_dp(chain, problem, reporter, seconds, proves=False)
-    is_sum = problem.deployment.communication is Communication.SUM
-    if problem.family is Family.FREE and problem.objective is Objective.THROUGHPUT and is_sum:
-        _anneal(contraction, problem, reporter, seconds)
-    if reporter.within(problem.gap):
+    if problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT:
+        from solvers.free_splits import improve_and_bound  # numba loads here, when it is needed
+
+        improve_and_bound(contraction, problem, reporter)
+        if reporter.value_ms is not None and not reporter.within(problem.gap):
+            contraction = _without_what_no_better_plan_divides(contraction, problem, reporter.value_ms)
+    if reporter.within(problem.gap) or reporter.seconds_left == 0:
         return reporter.result("ip")
     return _run_ip(problem, contraction, reporter, "ip")
 
 
-def _anneal(contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float) -> None:
-    """Improve the plan known so far as a free split, for at most `seconds` or until sweeps find nothing better."""
-    if reporter.split is None:
-        return
-    from solvers.annealing import PATIENCE, Annealing
+def _without_what_no_better_plan_divides(contraction: Contraction, problem: Problem, value_ms: float) -> Contraction:
+    """Return the contraction with blocks merged that the plan known, and every better one, keeps together."""
+    from solvers.free_bounds import MAX_BLOCKS_FOR_CUTS, additive
+    from solvers.min_cut_colocation import colocated, merged
 
-    device_of = reporter.split.device_of()
-    annealing = Annealing(
-        contraction, problem.deployment, {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)}
-    )
-    deadline = reporter.seconds + seconds
-    futile = 0
-    while futile < PATIENCE and reporter.seconds < deadline and not reporter.within(problem.gap):
-        better = annealing.sweep()
-        futile = 0 if better else futile + 1
-        found = better and reporter.found(
-            Split.from_device_of(contraction.device_of(annealing.device_of_block), problem.deployment)
-        )
-        reporter.report("annealing", found)
+    deployment = problem.deployment
+    if contraction.num_blocks > MAX_BLOCKS_FOR_CUTS:
+        return contraction
+    reduced = colocated(additive(contraction, deployment.communication), deployment, value_ms * (1 + PROOF_TOLERANCE))
+    return contraction if reduced is None else merged(contraction, reduced[1], deployment.communication)[0]
 
 
 def _is_buildable(problem: Problem, contraction: Contraction, reporter: Reporter) -> bool:

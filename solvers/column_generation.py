@@ -1,0 +1,224 @@
+"""Proof that no free split has a max-load up to T: prices of blocks that the devices cannot pay.
+
+Whatever prices (of any sign) the blocks have, a split within T shares all of them among k accelerators, each holding a
+set of load at most T, and l CPUs, which hold blocks of l T of CPU time in total. So if
+
+    sum_b price_b  >  k z(price, T) + z_cpu(price, T),
+
+there is no split of max-load <= T. Here z is the price of the dearest contents of an accelerator
+(`solvers.contents_pricing`) and z_cpu that of the dearest blocks for the CPUs, cut into parts as they like (a
+fractional knapsack). With prices equal to the work of the blocks this is the bound of total work, sharpened by what an
+accelerator can really hold. The best prices solve the dual of a linear program with a column per contents S of an
+accelerator within T:
+
+    minimise s   subject to   sum_{S with b} x_S + y_b = 1 for each block b,   sum_S x_S <= k s,
+                              sum_b q_b y_b <= l T,   x >= 0,   0 <= y_b <= 1, y_b = 0 if q_b > T,
+
+and s > 1 is the proof. Columns are generated: the dual values of the rows are prices, the dearest contents at these
+prices the next columns. Every round gives a bound of its own (Farley 1990), also at prices between the best known and
+the latest (smoothing: Wentges 1997), which keeps them from jumping. Before the first linear program a subgradient
+ascent (Polyak 1969) finds prices and columns to begin with.
+
+Any prices prove something, if not at T then at a lower threshold: `provable_threshold` finds it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solvers.contents_diagram import contents_diagram
+from solvers.contents_pricing import EXACT, Dearest, dearest_contents
+from solvers.contraction import Contraction, FloatArray
+from solvers.deployment import Deployment
+from solvers.milp import GrowingProgram
+
+BoolArray = npt.NDArray[np.bool_]
+
+SETS_PER_ROUND = 12
+"""Columns of one kind that enter the linear program in a round."""
+
+PRICE_LIMIT = 3.0
+"""Prices are at most so many times what one device pays on average."""
+
+STEPS = ((0.7, (0, 1)), (0.3, (0, 1)), (0.0, (0, 1, 2, EXACT)))
+"""Share of the best prices known in the prices that are tried, and efforts, in turn until columns are found."""
+
+ASCENT_ROUNDS = 400
+ASCENT_TARGET = 1.03
+ASCENT_PATIENCE = 20
+ASCENT_EFFORT = 1
+
+MARGIN = 1e-8
+"""A proof must hold by this relative margin, far above rounding."""
+
+THRESHOLD_STEPS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Prices, and the ratio of what the CPUs leave of their sum to what accelerators can pay: above 1 a proof."""
+
+    price: FloatArray
+    ratio: float
+
+
+class DeviceContents:
+    """The sets an accelerator can hold, those met so far, and proofs with them that a threshold is out of reach."""
+
+    def __init__(self, contraction: Contraction, deployment: Deployment, check: Callable[[], object] = object) -> None:
+        """Build the diagram; there must be an accelerator. What `check`, called often, raises ends the work."""
+        self._count = deployment.num_accelerators
+        self._num_cpus = deployment.num_cpus
+        self._cpu_ms = contraction.cpu_ms
+        self._arcs = contents_diagram(contraction, check=check).arcs
+        self._num_blocks = contraction.num_blocks
+        self.columns: dict[bytes, tuple[BoolArray, float]] = {}
+
+    def add(self, contents: BoolArray, load_ms: float) -> bool:
+        """Remember contents of an accelerator; say whether they are new."""
+        key = np.packbits(contents).tobytes()
+        if key in self.columns:
+            return False
+        self.columns[key] = (contents, load_ms)
+        return True
+
+    def certify(self, price: FloatArray, threshold_ms: float, effort: int) -> tuple[Certificate, Dearest]:
+        """Return what prices prove at a threshold, with the dearest contents of an accelerator."""
+        dearest = dearest_contents(self._arcs, price, threshold_ms, effort)
+        left = float(price.sum()) - self._paid_by_cpus(price, threshold_ms)[0]
+        left -= MARGIN * float(np.abs(price).sum())
+        paid = self._count * dearest.bound
+        return Certificate(price, left / paid if paid > 0 else math.inf if left > 0 else 0.0), dearest
+
+    def provable_threshold(self, price: FloatArray, low_ms: float, high_ms: float, effort: int = EXACT) -> float:
+        """Return a threshold from `low_ms` to `high_ms` that these prices prove out of reach, or `low_ms` itself."""
+        if self.certify(price, high_ms, effort)[0].ratio > 1:
+            return high_ms
+        for _ in range(THRESHOLD_STEPS):
+            middle = 0.5 * (low_ms + high_ms)
+            if self.certify(price, middle, effort)[0].ratio > 1:
+                low_ms = middle
+            else:
+                high_ms = middle
+        return low_ms
+
+    def prove(
+        self, threshold_ms: float, start: FloatArray, proceed: Callable[[Certificate], bool]
+    ) -> tuple[bool | None, Certificate]:
+        """Try to prove that no split has max-load <= T; return the outcome and the best certificate.
+
+        True: proven. False: the linear program has a solution, so no prices prove it. None: `proceed`, which is
+        called often with the best certificate so far, said to stop, or progress ended.
+        """
+        best = self._ascend(threshold_ms, start, proceed)
+        if best.ratio > 1:
+            return True, best
+        program = self._program(threshold_ms)
+        n = self._num_blocks
+        while proceed(best):
+            solved = program.solve()
+            if solved is None:
+                break
+            value, duals = solved
+            if value <= 1 + MARGIN:
+                return False, best
+            latest, rent = duals[:n], -float(duals[n])
+            progress = False
+            for share, efforts in STEPS:
+                scale = float(latest.sum() / best.price.sum())
+                price = share * scale * best.price + (1 - share) * latest
+                for effort in efforts:
+                    certificate, dearest = self.certify(price, threshold_ms, effort)
+                    if certificate.ratio > best.ratio:
+                        best, progress = certificate, True
+                    if best.ratio > 1:
+                        return True, best
+                    entered = self._take(dearest, threshold_ms)
+                    useful = [row for row in entered if float(latest[row].sum()) > rent * (1 + 1e-9)]
+                    for row in useful:
+                        _enter(program, row)
+                    if useful:
+                        break
+                if useful or not proceed(best):
+                    progress |= bool(useful)
+                    break
+            if not progress:
+                break
+        return None, best
+
+    def _paid_by_cpus(self, price: FloatArray, threshold_ms: float) -> tuple[float, FloatArray]:
+        """Return the most that CPUs can pay within T, and which part of each block they then hold."""
+        part = np.zeros(self._num_blocks)
+        if not self._num_cpus:
+            return 0.0, part
+        q = self._cpu_ms
+        candidates = np.flatnonzero((price > 0) & (q <= threshold_ms * (1 + MARGIN)))
+        with np.errstate(divide="ignore"):
+            order = candidates[np.argsort(-price[candidates] / q[candidates], kind="stable")]
+        room = self._num_cpus * threshold_ms * (1 + MARGIN)
+        before = np.cumsum(q[order]) - q[order]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part[order] = np.where(q[order] > 0, np.clip((room - before) / q[order], 0.0, 1.0), 1.0)
+        return float(part @ price), part
+
+    def _ascend(self, threshold_ms: float, start: FloatArray, proceed: Callable[[Certificate], bool]) -> Certificate:
+        """Raise the ratio by deflected subgradients; the contents met are remembered."""
+        best, _ = self.certify(start, threshold_ms, EXACT)
+        price, direction = start, np.zeros(self._num_blocks)
+        step, futile = 0.5, 0
+        for _ in range(ASCENT_ROUNDS):
+            if best.ratio > 1 or step < 0.01 or not proceed(best):
+                break
+            certificate, dearest = self.certify(price, threshold_ms, ASCENT_EFFORT)
+            if not 0 < dearest.bound < math.inf:
+                break
+            futile = 0 if certificate.ratio > best.ratio + 1e-4 else futile + 1
+            if certificate.ratio > best.ratio:
+                best = certificate
+            self._take(dearest, threshold_ms)
+            # Scaled so that the accelerators pay 1.
+            price = price / (self._count * dearest.bound)
+            if futile >= ASCENT_PATIENCE:
+                step, futile = 0.7 * step, 0
+                price = best.price
+            gradient = 1.0 - self._count * dearest.sets[0] - self._paid_by_cpus(price, threshold_ms)[1]
+            direction = 0.7 * direction + gradient
+            price = price + step * (ASCENT_TARGET - certificate.ratio) / (direction @ direction + 1e-9) * direction
+        return best
+
+    def _program(self, threshold_ms: float) -> GrowingProgram:
+        """Return the linear program over the contents known."""
+        n = self._num_blocks
+        room = self._num_cpus * threshold_ms
+        program = GrowingProgram(
+            np.concatenate([np.ones(n), [0.0, -math.inf]]), np.concatenate([np.ones(n), [math.inf, 1.0]])
+        )
+        program.add_column(1.0, np.array([n], np.int32), np.array([float(self._count)]))
+        for b in range(n):
+            # What is missing or too much of a block, at a cost that limits its price.
+            for sign in (1.0, -1.0):
+                program.add_column(PRICE_LIMIT / self._count, np.array([b], np.int32), np.array([sign]))
+            if self._num_cpus and self._cpu_ms[b] <= threshold_ms:
+                share = self._cpu_ms[b] / room if room > 0 else 0.0
+                program.add_column(0.0, np.array([b, n + 1], np.int32), np.array([1.0, share]), 1.0)
+        for contents, load in self.columns.values():
+            if load <= threshold_ms:
+                _enter(program, contents)
+        return program
+
+    def _take(self, dearest: Dearest, threshold_ms: float) -> list[BoolArray]:
+        """Remember the contents within T; return those that are new."""
+        new: list[BoolArray] = []
+        for contents, load in zip(dearest.sets, dearest.loads, strict=True):
+            if len(new) < SETS_PER_ROUND and load <= threshold_ms and self.add(contents, float(load)):
+                new.append(contents)
+        return new
+
+
+def _enter(program: GrowingProgram, contents: BoolArray) -> None:
+    """Add the column of contents: a row per block, then that of the number of accelerators."""
+    rows = np.append(np.flatnonzero(contents), len(contents)).astype(np.int32)
+    program.add_column(0.0, rows, np.concatenate([np.ones(len(rows) - 1), [-1.0]]))

@@ -1,0 +1,125 @@
+"""Free and convex splits at any time: plans and bounds improve side by side until they meet or time is up.
+
+A thread anneals (compiled, without the interpreter's lock) from the best plan known; meanwhile the calling thread
+raises the lower bound (`solvers.free_bounds`), hands over plans, and reports. Bounds of free
+splits hold for convex ones.
+"""
+
+import math
+import threading
+import time
+
+from solvers.annealing import MOST_FORWARD_NODES, PATIENCE, Annealing
+from solvers.contraction import Contraction, contract
+from solvers.free_bounds import FreeBounds
+from solvers.solving import Problem, Reporter
+from solvers.split import Family, Split
+
+POLL_SECONDS = 0.05
+
+SHARE_OF_TIME = 0.6
+"""What column generation may use of the time that is left; the rest is the integer program's."""
+
+SECONDS_WITHOUT_LIMIT = 120.0
+"""The same where there is no time limit."""
+
+
+class PlanSearch:
+    """Annealing in a thread of its own."""
+
+    def __init__(self, contraction: Contraction, problem: Problem, device_of: dict[int, int]) -> None:
+        """Start from a plan that is valid in the problem's family."""
+        self._contraction = contraction
+        self._problem = problem
+        self._annealing = Annealing(
+            contraction,
+            problem.deployment,
+            {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)},
+            convex_in=problem.graph if problem.family is Family.CONVEX else None,
+        )
+        self._handed_over = self._annealing.value_ms
+        self._stopping = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="plan search", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether better plans may still come."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End, within milliseconds; raises what the search failed with."""
+        self._stopping.set()
+        self._annealing.stop()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def take(self) -> Split | None:
+        """Return the best plan if it is better than the last one that was taken."""
+        value, device_of_block = self._annealing.value_ms, self._annealing.device_of_block
+        if value >= self._handed_over:
+            return None
+        self._handed_over = value
+        return Split.from_device_of(self._contraction.device_of(device_of_block), self._problem.deployment)
+
+    def _run(self) -> None:
+        try:
+            futile = 0
+            while futile < PATIENCE and not self._stopping.is_set():
+                futile = 0 if self._annealing.sweep() else futile + 1
+        except BaseException as error:  # raised again in the thread that stops the search
+            self._failure = error
+
+
+def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
+    """Better plans and bounds for a problem of the free or convex family, from the plan known so far.
+
+    Ends when the gap is proven, or neither is likely to get any further, or its share of the time is used.
+    """
+    if reporter.split is None:
+        return
+    left = reporter.seconds_left
+    deadline = reporter.seconds + (SECONDS_WITHOUT_LIMIT if left is None else SHARE_OF_TIME * left)
+    search = None
+    if problem.family is Family.FREE or len(problem.graph.nodes) <= MOST_FORWARD_NODES:
+        search = PlanSearch(contraction, problem, reporter.split.device_of())
+    bounds: FreeBounds | None = None
+    last_report = -math.inf
+
+    def watch() -> bool:
+        """Hand over, report, and say whether to go on."""
+        nonlocal last_report
+        if bounds is not None:
+            reporter.proved(bounds.lower_bound_ms)
+        now = time.monotonic()
+        if now - last_report >= POLL_SECONDS:
+            last_report = now
+            split = None if search is None else search.take()
+            better = split is not None and reporter.found(split)
+            reporter.report("better plans and bounds", better)
+        return reporter.seconds < deadline and not reporter.within(problem.gap)
+
+    try:
+        if search is not None:
+            search.start()
+        free = (
+            contraction if problem.family is Family.FREE else contract(problem.graph, Family.FREE, problem.deployment)
+        )
+        bounds = FreeBounds(free, problem.deployment, reporter.lower_bound_ms or 0.0)
+        bounds.raise_by_cuts(reporter.value_ms or 0.0, watch)
+        bounds.raise_by_work(reporter.value_ms or 0.0, watch)
+        bounds.raise_by_prices(
+            lambda: reporter.value_ms or 0.0, problem.gap, watch, lambda: deadline - reporter.seconds
+        )
+        while search is not None and search.is_running and watch():
+            time.sleep(POLL_SECONDS)
+    finally:
+        if search is not None:
+            search.stop()
+    last_report = -math.inf
+    watch()

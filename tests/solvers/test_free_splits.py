@@ -1,0 +1,103 @@
+"""Free and convex solves at any time: bounds hold, plans are valid and no worse, and Cancel ends all of it."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from solvers.bounds import work_bound
+from solvers.contraction import contract
+from solvers.costs import Objective
+from solvers.deployment import Communication, Deployment
+from solvers.free_bounds import FreeBounds
+from solvers.graph import DnnGraph
+from solvers.graph_json import read_graph
+from solvers.result import Progress, SolveCancelled, SolveStatus
+from solvers.solve import solve
+from solvers.split import Family, check_split
+from tests.graphs import convex_witness, random_dag, small_graphs
+from tests.reference import best_value
+
+
+def raised(graph: DnnGraph, deployment: Deployment, value_ms: float) -> float:
+    contraction = contract(graph, Family.FREE, deployment)
+    bounds = FreeBounds(contraction, deployment, work_bound(contraction, deployment))
+    bounds.raise_by_cuts(value_ms, lambda: True)
+    bounds.raise_by_work(value_ms, lambda: True)
+    bounds.raise_by_prices(lambda: value_ms, 0.0, lambda: True, lambda: 1.0)
+    return bounds.lower_bound_ms
+
+
+@given(small_graphs(max_nodes=5, max_cpus=2))
+@settings(max_examples=60, deadline=None)
+def test_bounds_are_below_the_optimum(instance: tuple[DnnGraph, Deployment]) -> None:
+    for communication in Communication:
+        graph, deployment = instance
+        deployment = Deployment(
+            deployment.num_accelerators, deployment.num_cpus, deployment.memory_bytes, communication
+        )
+        best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
+        if best is not None:
+            assert raised(graph, deployment, best) <= best
+            assert raised(graph, deployment, 1.3 * best) <= best
+
+
+@pytest.mark.parametrize("family", [Family.FREE, Family.CONVEX])
+@pytest.mark.parametrize("communication", list(Communication))
+def test_solves_to_the_optimum(family: Family, communication: Communication) -> None:
+    for seed in range(4):
+        graph = random_dag(seed, num_nodes=7)
+        deployment = Deployment(2, seed % 2, None, communication)
+        result = solve(graph, deployment, family=family)
+        assert result.status is SolveStatus.OPTIMAL
+        assert result.value_ms == pytest.approx(best_value(graph, deployment, family, Objective.THROUGHPUT))
+
+
+def test_convex_splits_beat_chains_where_they_can() -> None:
+    assert solve(convex_witness(), Deployment(2), family=Family.CONVEX).value_ms == 4.0
+
+
+def test_a_larger_convex_plan_is_valid_and_no_worse_than_a_chain() -> None:
+    graph = random_dag(11, num_nodes=60, edge_probability=0.08)
+    deployment = Deployment(4)
+    chain = solve(graph, deployment, time_limit_s=5)
+    result = solve(graph, deployment, family=Family.CONVEX, time_limit_s=3)
+    assert result.split is not None
+    assert result.value_ms is not None
+    assert result.lower_bound_ms is not None
+    assert chain.value_ms is not None
+    assert not check_split(graph, deployment, result.split, Family.CONVEX)
+    assert result.lower_bound_ms <= result.value_ms <= chain.value_ms
+
+
+def test_cancel_leaves_no_thread() -> None:
+    graph = random_dag(7, num_nodes=80, edge_probability=0.1)
+    seen: list[Progress] = []
+
+    def cancel(progress: Progress) -> None:
+        seen.append(progress)
+        if progress.phase == "better plans and bounds" and len(seen) > 3:
+            raise SolveCancelled
+
+    before = threading.active_count()
+    result = solve(graph, Deployment(3, 1), family=Family.FREE, on_progress=cancel)
+    assert result.message.startswith("Cancelled")
+    assert result.split is not None
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bert24_layer_inference", "bert24_layer_training", "bert_l-3_operator_inference", "bert_l-3_operator_training"],
+)
+def test_the_paper_s_free_splits_are_proven(paper_workloads: Path, name: str) -> None:
+    known = json.loads((paper_workloads / "known_results.json").read_text())["throughput"][name]
+    graph, deployment = read_graph(paper_workloads / "throughput" / f"{name}.json")
+    result = solve(graph, deployment, family=Family.FREE, gap=0.005)
+    assert result.value_ms is not None
+    assert result.lower_bound_ms is not None
+    assert result.value_ms <= known["free_best_known_ms"] * (1 + 1e-3)
+    assert result.lower_bound_ms >= result.value_ms * (1 - 0.00501)
+    assert result.lower_bound_ms <= known["free_best_known_ms"] * (1 + 1e-6)
