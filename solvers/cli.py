@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from solvers.baselines.methods import BASELINES
 from solvers.cli_options import (
     DEFAULT_TIME_LIMIT_S,
     Parser,
@@ -63,7 +64,14 @@ def _parser() -> argparse.ArgumentParser:
     solving.add_argument(
         "--objective", type=one_of(Objective), metavar=names_of(Objective), default=Objective.THROUGHPUT
     )
-    solving.add_argument("--method", choices=list(METHODS), default="auto")
+    baselines = "; ".join(f"{name}: {baseline.description}" for name, baseline in BASELINES.items())
+    solving.add_argument(
+        "--method",
+        choices=list(METHODS),
+        metavar="METHOD",
+        default="auto",
+        help=f"auto, dp and ip prove what they find (default: auto); the others are baselines. {baselines}",
+    )
     solving.add_argument(
         "--family",
         type=one_of(Family),

@@ -129,9 +129,9 @@ BASELINES: dict[str, Baseline] = {
     "single": Baseline("everything on one accelerator", ANY_OBJECTIVE, _single),
     "expert": Baseline("a split made by hand", ANY_OBJECTIVE, _expert),
     "local_search": Baseline("ten descents from random plans, memory ignored", MAX_LOAD, _local_search),
-    "pipedream": Baseline("PipeDream's planner: DP on a line of biconnected components", PIPELINED, _pipedream),
+    "pipedream": Baseline("DP on a line of biconnected components, as PipeDream plans", PIPELINED, _pipedream),
     "scotch": Baseline("the graph partitioner Scotch, memory and CPUs ignored", ANY_OBJECTIVE, _scotch),
-    "linearised": Baseline("DP on one topological order (DPL)", PIPELINED, _linearised),
+    "linearised": Baseline("DP on a topological order (DPL)", PIPELINED, _linearised),
     "greedy_latency": Baseline("fill accelerators in topological order", SINGLE_SAMPLE, _greedy_latency),
     "max_load_latency": Baseline("the chain of least max-load", SINGLE_SAMPLE, _max_load_latency),
 }
