@@ -33,14 +33,18 @@ besides (it may hold the writer). Other devices neither gain nor lose an end of 
 them. If b is in one hyperedge only, reads it, and a is in it, then no device starts to pay for it and its writer stays
 where it is. (With b as the writer of one with further readers, the device b leaves may go from sending to receiving.)
 
+For GPipe neither may rise in either pass, so the same is asked of the tensors of each pass by themselves. A tensor that
+a forward node writes and backward nodes of other blocks read may be received in either pass, and a move may shift it
+from one to the other: it counts against joining in both passes, and under full duplex rules it out.
+
 Bytes do not bind without a memory limit or if everything fits on one accelerator. Where they may bind, and under a
 training schedule's memory or with replicas that exchange the gradients of their weights, only a block without any bytes
 is joined: it leaves every other stage's bytes as they are, and if it empties its device, no stage has more stages after
 it than before, so that none needs more memory.
 
-For the chain family a must also be b's only
-neighbour before it, or its only one behind it, so that the move leaves no device out of order. For the convex family
-no block is joined: mirrored backward edges bind chains but not convexity, and neighbours are told by both.
+For the chain family a must also be b's only neighbour before it, or its only one behind it, so that the move leaves no
+device out of order. For the convex family no block is joined: mirrored backward edges bind chains but not convexity,
+and neighbours are told by both.
 
 Chain blocks are numbered in a topological order of the forward graph.
 """
@@ -102,10 +106,13 @@ class Contraction:
         return {v: d for b, d in device_of_block.items() for v in self.members[b]}
 
 
-def contract(graph: DnnGraph, family: Family, deployment: Deployment, *, join_idle: bool = True) -> Contraction:
+def contract(
+    graph: DnnGraph, family: Family, deployment: Deployment, *, join_idle: bool = True, passes_apart: bool = False
+) -> Contraction:
     """Return the prepared problem of a graph for a family of splits over the devices of `deployment`.
 
-    `join_idle` must be off for objectives other than max-load: a move may shift transfers between passes.
+    `passes_apart` must be set for the GPipe time, where a move must not shift transfers between passes, and
+    `join_idle` must be off for objectives that are neither that nor max-load.
 
     >>> from solvers.graph import Node, Edge
     >>> nodes = tuple(Node(i, 1.0, 1.0, colocation_class=i % 2) for i in range(4))
@@ -118,7 +125,7 @@ def contract(graph: DnnGraph, family: Family, deployment: Deployment, *, join_id
         block_of = _fuse_cycles(block_of, edges)
     draft = _Draft(graph, block_of, edges)
     if join_idle and family is not Family.CONVEX:
-        draft.join_idle_blocks(family, deployment)
+        draft.join_idle_blocks(family, deployment, passes_apart=passes_apart)
 
     position = {v: i for i, v in enumerate(graph.topological_order)}
     first = {b: min(position[v] for v in ids) for b, ids in draft.members.items()}
@@ -166,15 +173,19 @@ class _Draft:
         self.net_blocks: list[set[int]] = []
         self.net_writer: list[int] = []
         self.net_weight: list[float] = []
+        self.net_passes: list[tuple[bool, ...]] = []  # in which passes it may be paid: False forward, True backward
         self.nets_of: dict[int, set[int]] = {b: set() for b in self.members}
         for node in graph.nodes:
+            home = block_of[node.id]
             ends = {block_of[v] for v in (node.id, *graph.readers[node.id])}
             if len(ends) > 1 and node.transfer_ms > 0:
                 for b in ends:
                     self.nets_of[b].add(len(self.net_blocks))
                 self.net_blocks.append(ends)
-                self.net_writer.append(block_of[node.id])
+                self.net_writer.append(home)
                 self.net_weight.append(node.transfer_ms)
+                late = any(graph.node_by_id[v].is_backward for v in graph.readers[node.id] if block_of[v] != home)
+                self.net_passes.append((True,) if node.is_backward else (False, True) if late else (False,))
 
     def hyperedges(self, number: dict[int, int], *, keep_writers: bool) -> tuple[Hyperedge, ...]:
         """Return the hyperedges of more than one block, equal ones merged; `number` renames the blocks."""
@@ -190,7 +201,7 @@ class _Draft:
                 merged.append(Hyperedge(ends, sum(of_writer.values()), None))
         return tuple(merged)
 
-    def join_idle_blocks(self, family: Family, deployment: Deployment) -> None:
+    def join_idle_blocks(self, family: Family, deployment: Deployment, *, passes_apart: bool) -> None:
         """Join every idle block that may join a neighbour, until none is left."""
         total_bytes = sum(node.memory_bytes for node in self.graph.nodes)
         is_limited = deployment.memory_bytes is not None
@@ -209,7 +220,7 @@ class _Draft:
             b = waiting.pop()
             if b not in self.members or not self._is_idle(b) or any(map(binds, self._nodes(b))):
                 continue
-            a = self._host_of(b, family, deployment.communication)
+            a = self._host_of(b, family, deployment.communication, passes_apart)
             if a is not None:
                 waiting.extend(sorted(({a} | self.ahead[b] | self.behind[b]) - {b}, reverse=True))
                 self._join(b, a)
@@ -222,26 +233,35 @@ class _Draft:
             node.accelerator_ms == 0 and node.cpu_ms == 0 and node.runs_on_accelerator for node in self._nodes(b)
         )
 
-    def _host_of(self, b: int, family: Family, communication: Communication) -> int | None:
+    def _host_of(self, b: int, family: Family, communication: Communication, passes_apart: bool) -> int | None:
         """Return the block that idle block b may join, None if there is none."""
         if family is Family.FREE:
             candidates = sorted({a for e in self.nets_of[b] for a in self.net_blocks[e]} - {b})
         else:
             candidates = sorted(a for side in (self.ahead[b], self.behind[b]) if len(side) == 1 for a in side)
         may_join = self._may_join_full_duplex if communication is Communication.FULL_DUPLEX else self._may_join
-        return next((a for a in candidates if may_join(b, a)), None)
+        groups = [self.nets_of[b]]
+        if passes_apart:
+            groups = [{e for e in self.nets_of[b] if p in self.net_passes[e]} for p in (False, True)]
+            mixed = groups[0] & groups[1]
+        else:
+            mixed = set()
+        return next((a for a in candidates if all(may_join(b, a, nets, mixed) for nets in groups)), None)
 
-    def _may_join(self, b: int, a: int) -> bool:
-        """Whether the tensors of idle block b alone show that moving it to a raises no device's transfers."""
-        nets = self.nets_of[b]
+    def _may_join(self, b: int, a: int, nets: set[int], mixed: set[int]) -> bool:
+        """Whether these tensors of idle block b alone show that moving it to a raises no device's transfers.
+
+        `mixed` are those that the move may shift to these tensors' pass or from it.
+        """
         if len(nets) <= 1:
-            return all(a in self.net_blocks[e] for e in nets)
-        own = sum(self.net_weight[e] for e in nets if self.net_blocks[e] == {a, b})
+            return all(a in self.net_blocks[e] and e not in mixed for e in nets)
+        own = sum(self.net_weight[e] for e in nets - mixed if self.net_blocks[e] == {a, b})
         return own >= sum(self.net_weight[e] for e in nets) - own
 
-    def _may_join_full_duplex(self, b: int, a: int) -> bool:
+    def _may_join_full_duplex(self, b: int, a: int, nets: set[int], mixed: set[int]) -> bool:
         """The same where neither what a device receives nor what it sends may rise."""
-        nets = self.nets_of[b]
+        if mixed:
+            return False
         if len(nets) <= 1 and all(a in self.net_blocks[e] and self.net_writer[e] != b for e in nets):
             return True
 

@@ -70,7 +70,13 @@ def solve(
         family = Family.FREE
     problem = Problem(graph, deployment, objective, family, time_limit_s, gap, start)
     reporter = Reporter(problem, on_progress)
-    contraction = contract(graph, family, deployment, join_idle=objective is Objective.THROUGHPUT)
+    contraction = contract(
+        graph,
+        family,
+        deployment,
+        join_idle=objective is not Objective.LATENCY,
+        passes_apart=objective is Objective.GPIPE,
+    )
     reason = why_infeasible(graph, contraction, deployment)
     if reason is not None:
         return _with_note(reporter.result(method, infeasible=reason), note)

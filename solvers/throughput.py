@@ -167,8 +167,8 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     """Start the integer program from the DP's chain, which is a split of every family, improved where it may be."""
     left = reporter.seconds_left
     seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
-    join_idle = problem.objective is Objective.THROUGHPUT
-    chain = contract(problem.graph, Family.CHAIN, problem.deployment, join_idle=join_idle)
+    passes_apart = problem.objective is Objective.GPIPE
+    chain = contract(problem.graph, Family.CHAIN, problem.deployment, passes_apart=passes_apart)
     if why_infeasible(problem.graph, chain, problem.deployment) is None:
         run_dp(chain, problem, reporter, seconds, proves=False)
     if problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT:

@@ -153,7 +153,7 @@ def throughput_model(
     `scale_ms` is a value near the optimum, `lower_bound_ms` a proven bound on it, `value_ms` the value of a known
     plan: times and transfers above twice that, and sizes above twice the memory, are written as that, which rules out
     the same splits and keeps the numbers in HiGHS's range. For the GPipe objective the
-    contraction must keep idle blocks apart.
+    contraction must keep passes apart.
     """
     scale_ms = scale_ms if scale_ms > 0 else 1.0
     most_ms = math.inf if value_ms is None else 2 * value_ms

@@ -99,7 +99,7 @@ class VariantSearch:
         objective: Objective,
         max_bytes: int = MAX_TABLE_BYTES,
     ) -> None:
-        """Prepare the search; nothing is computed yet. For GPipe the contraction must keep idle blocks apart."""
+        """Prepare the search; nothing is computed yet. For GPipe the contraction must keep passes apart."""
         n = contraction.num_blocks
         self._contraction, self._original = contraction, deployment
         # More devices than blocks can use are of no use, and every one of them costs states.

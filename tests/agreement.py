@@ -35,7 +35,7 @@ def solve_by_ip_alone(instance: Instance, family: Family, objective: Objective) 
     """Run the integer program without the DP's plan, so that a model that is too tight shows."""
     graph, deployment = instance
     problem = Problem(graph, deployment, objective, family, None, 0.0)
-    contraction = contract(graph, family, deployment, join_idle=objective is Objective.THROUGHPUT)
+    contraction = contract(graph, family, deployment, passes_apart=objective is Objective.GPIPE)
     reporter = Reporter(problem, None)
     reason = why_infeasible(graph, contraction, deployment)
     if reason is not None:

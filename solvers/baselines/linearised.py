@@ -26,7 +26,7 @@ def linearised_splits(graph: DnnGraph, problem: Problem, reporter: Reporter) -> 
     """Yield the best chain along each order; `graph` is the problem's, or one with more nodes tied together."""
     deployment = problem.deployment
     # Joining idle blocks is exact for max-load alone.
-    chain = contract(graph, Family.CHAIN, deployment, join_idle=problem.objective is Objective.THROUGHPUT)
+    chain = contract(graph, Family.CHAIN, deployment, passes_apart=problem.objective is Objective.GPIPE)
     for order in (tuple(range(chain.num_blocks)), _depth_first(chain)):
         line_problem = replace(
             problem, graph=graph, family=Family.CHAIN, start=None, time_limit_s=reporter.seconds_left

@@ -32,7 +32,7 @@ replications = st.builds(Replication, st.integers(2, 3), st.sampled_from([0.5, 2
 
 def search_for(instance: Instance, objective: Objective) -> VariantSearch:
     graph, deployment = instance
-    contraction = contract(graph, Family.CHAIN, deployment, join_idle=objective is Objective.THROUGHPUT)
+    contraction = contract(graph, Family.CHAIN, deployment, passes_apart=objective is Objective.GPIPE)
     search = VariantSearch(graph, contraction, deployment, objective)
     search.run()
     return search
@@ -76,6 +76,31 @@ def test_throughput_however_devices_communicate(instance: Instance, communicatio
 def test_gpipe_however_devices_communicate(instance: Instance, communication: Communication) -> None:
     graph, deployment = instance
     assert_optimal((graph, replace(deployment, communication=communication)), Objective.GPIPE)
+
+
+@given(small_graphs(max_nodes=4, backward=True, idle_nodes=True), st.sampled_from(Communication))
+@settings(max_examples=80)
+def test_idle_blocks_join_without_shifting_a_pass(instance: Instance, communication: Communication) -> None:
+    graph, deployment = instance[0], replace(instance[1], communication=communication)
+    idle_classes = {
+        node.colocation_class
+        for node in graph.nodes
+        if not node.is_backward and node.accelerator_ms == node.cpu_ms == 0
+    }
+    nodes = (
+        replace(node, accelerator_ms=0.0, cpu_ms=0.0) if node.colocation_class in idle_classes else node
+        for node in graph.nodes
+    )
+    graph = DnnGraph(tuple(nodes), graph.edges)
+    joined = contract(graph, Family.CHAIN, deployment, passes_apart=True)
+    apart = contract(graph, Family.CHAIN, deployment, join_idle=False)
+    event(f"joined: {joined.num_blocks < apart.num_blocks}")
+    assert_optimal((graph, deployment), Objective.GPIPE)
+    for family in (Family.FREE, Family.CONVEX):
+        best = best_value(graph, deployment, family, Objective.GPIPE)
+        agreement.assert_optimal(
+            solve_by_ip_alone((graph, deployment), family, Objective.GPIPE), (graph, deployment), best
+        )
 
 
 @given(small_graphs(max_nodes=7, max_accelerators=2, max_cpus=2, colocation=False, backward=False, unsupported=False))
@@ -211,7 +236,7 @@ def test_replicas_take_turns() -> None:
 
 def test_a_stopped_search_keeps_a_valid_bound() -> None:
     graph, deployment = random_training_graph(2, num_forward=14, edge_probability=0.15), Deployment(3, 1)
-    contraction = contract(graph, Family.CHAIN, deployment, join_idle=False)
+    contraction = contract(graph, Family.CHAIN, deployment, passes_apart=True)
     full = search_for((graph, deployment), Objective.GPIPE)
     cramped = VariantSearch(graph, contraction, deployment, Objective.GPIPE, max_bytes=40 * 200)
     cramped.run()
