@@ -33,6 +33,11 @@ FIRST_ROWS = 256
 """Entries a new table has room for; it doubles when it is full."""
 
 
+def is_loaded() -> bool:
+    """Whether the kernel is compiled in this process, so that a search begins at once."""
+    return bool(getattr(grow, "signatures", True))  # without compilation it is a plain function
+
+
 def chain_problem(contraction: Contraction, deployment: Deployment, edges: tuple[tuple[int, int], ...]) -> ChainProblem:
     """Flatten a contraction, with `edges` in place of its own, for the kernel."""
     n = contraction.num_blocks
@@ -134,7 +139,7 @@ class ThresholdSearch:
         self._masks = np.zeros((2, slot_words), np.uint64)
         self._dead = np.zeros(words, np.uint64)
 
-        self._places[0, 0] = 0
+        rehash(self._places, self._borders.key, self._borders.place, 0, 1)
         self._counters[COUNT] = self._counters[NUM_IDEALS] = 1
         for v in np.flatnonzero(np.diff(problem.predecessor_ptr) == 0).tolist():
             self._borders.ready[0, 0, v >> 6] |= np.uint64(1 << (v & 63))

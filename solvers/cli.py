@@ -34,12 +34,15 @@ from solvers.deployment import Deployment
 from solvers.errors import GraphError, PlacementError
 from solvers.graph import DnnGraph
 from solvers.graph_json import read_split, split_document
-from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
+from solvers.result import LOADING, Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.samples import sample_text, samples
 from solvers.schedule import Schedule, ScheduleKind, simulate
 from solvers.solve import METHODS, solve
 from solvers.solving import MethodError
 from solvers.split import Family, Split, Violation, check_split, complete_split
+
+LOADING_IS_COMPILING_S = 2.0
+"""A solver that takes longer to load is being compiled."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,9 +142,15 @@ def _solve(options: argparse.Namespace) -> int:
         raise MethodError("--expert gives the split that --method expert judges; choose that method, or leave it out.")
     expert = None if options.expert is None else read_split(options.expert)
 
+    is_told = not sys.stderr.isatty()
+
     with first_interrupt() as is_interrupted:
 
         def watch(progress: Progress) -> None:
+            nonlocal is_told
+            if progress.phase == LOADING and progress.seconds > LOADING_IS_COMPILING_S and not is_told:
+                is_told = True
+                print("placement: compiling the solver, once after installation ...", file=sys.stderr)
             if options.progress:
                 value = "-" if progress.incumbent_ms is None else f"{progress.incumbent_ms:.6g} ms"
                 bound = "-" if progress.lower_bound_ms is None else f"{progress.lower_bound_ms:.6g} ms"

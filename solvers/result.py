@@ -23,6 +23,9 @@ class SolveStatus(StrEnum):
 PROOF_TOLERANCE = 1e-6
 """Largest relative gap that counts as none: solvers work in floating point."""
 
+LOADING = "loading the solver (compiled at its first use)"
+"""The phase in which numba's kernels are compiled, or read from its cache on disk; see `solvers.warm_up`."""
+
 
 def relative_gap(value_ms: float | None, lower_bound_ms: float | None) -> float | None:
     """Return (value - lower bound) / value, at least 0; None where either is unknown.

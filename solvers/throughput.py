@@ -11,7 +11,7 @@ from solvers.bounds import why_infeasible
 from solvers.contraction import Contraction, contract
 from solvers.costs import Objective
 from solvers.deployment import Communication
-from solvers.result import PROOF_TOLERANCE, SolveResult
+from solvers.result import LOADING, PROOF_TOLERANCE, SolveResult
 from solvers.solving import NOTHING_IN_TIME, Problem, Reporter, no_split_fits, run_model
 from solvers.split import Family, Split
 
@@ -40,6 +40,7 @@ def run_dp(
 
     Returns whether it proved that there is no chain split.
     """
+    reporter.report(LOADING)
     search, plan_of, split_of = _chain_search(contraction, problem)
     _watch(search, plan_of, split_of, problem, reporter, seconds, proves=proves)
     return bool(search.lower_bound_ms == math.inf)

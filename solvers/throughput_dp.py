@@ -20,9 +20,10 @@ import numpy as np
 
 from solvers.bounds import work_bound
 from solvers.chain_kernel import FINISHED, STOPPED, ChainProblem
-from solvers.chain_search import ThresholdSearch, chain_problem
+from solvers.chain_search import ThresholdSearch, chain_problem, is_loaded
 from solvers.contraction import Contraction
 from solvers.deployment import Deployment
+from solvers.result import LOADING
 
 FIRST_STEP = 0.002
 """Relative step of the first threshold above the lower bound."""
@@ -72,7 +73,7 @@ class ChainSearch:
         self._max_bytes = max_bytes
         self._stop = np.zeros(1, np.uint8)
         self._num_ideals = 0
-        self.phase = "lower bound"
+        self.phase = LOADING
         self.lower_bound_ms = work_bound(contraction, self._deployment)
         self.value_ms = np.inf
         self.device_of_block: dict[int, int] | None = None
@@ -104,7 +105,7 @@ class ChainSearch:
         while lower < self.value_ms * (1 - gap):
             threshold = min(max(lower, ceiling * 1e-6) * (1 + step), self.value_ms * (1 - gap), ceiling)
             is_exact = lower == 0 or threshold <= lower * (1 + EXACT_WINDOW)
-            self.phase = f"{phase}, max-load up to {threshold:.4g} ms"
+            self.phase = f"{phase}, max-load up to {threshold:.4g} ms" if is_loaded() else LOADING
             search = ThresholdSearch(problem, self._net_weight, threshold, lower if is_exact else threshold, self._stop)
             outcome = STOPPED if self._stop[0] else search.run(self._max_bytes)
             self._num_ideals = search.num_ideals

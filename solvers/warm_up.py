@@ -1,7 +1,9 @@
 """Compile the solver kernels ahead of the first solve; `make install` runs `python -m solvers.warm_up`."""
 
+from dataclasses import replace
+
 from solvers.contraction import contract
-from solvers.deployment import Deployment
+from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.latency_bound import latency_bound
 from solvers.solve import solve
@@ -21,6 +23,7 @@ def compile_all() -> None:
     from solvers.baselines.greedy_latency import greedy_latency_splits, latency_search  # numba loads here
 
     warm_up()
+    solve(GRAPH, replace(DEPLOYMENT, communication=Communication.OVERLAPPED), method="dp")
     solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
     contraction = contract(GRAPH, Family.FREE, DEPLOYMENT, join_idle=False)
     next(latency_search(GRAPH, DEPLOYMENT, contraction, greedy_latency_splits(GRAPH, DEPLOYMENT)))

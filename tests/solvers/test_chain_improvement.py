@@ -9,7 +9,7 @@ from solvers.contraction import Contraction, contract
 from solvers.costs import Objective, split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
-from solvers.result import SolveStatus
+from solvers.result import LOADING, SolveStatus
 from solvers.solve import solve
 from solvers.split import Family, Split, check_split
 from solvers.throughput_dp import ChainSearch
@@ -80,3 +80,14 @@ def test_too_many_ideals_still_give_a_plan_and_a_bound() -> None:
     assert result.lower_bound_ms is not None
     assert result.value_ms is not None
     assert 0 < result.lower_bound_ms < result.value_ms
+
+
+def test_loading_is_a_phase_of_its_own() -> None:
+    graph, deployment = random_dag(1, 8), Deployment(2)
+    search = ChainSearch(contract(graph, Family.CHAIN, deployment), deployment)
+    assert search.phase == LOADING
+    phases: list[str] = []
+    solve(graph, deployment, method="dp", on_progress=lambda progress: phases.append(progress.phase))
+    assert phases[0] == LOADING
+    search.run()
+    assert search.phase.startswith("DP over ideals")
