@@ -18,10 +18,7 @@ block is on one of the devices 0 .. i.
                               sum_b m_b x[b, d] <= M                          for each accelerator d
     where cut[e, d] >= x[b, d] - x[b', d] for the ends of hyperedge e.
 
-Overlapped transfers split the accelerator's row in two, T >= compute and T >= transfers. Under full duplex a device
-that cuts e receives it (receive[e, d] >= x[r, d] - x[u, d] for writer u and reader r) or sends it (send[e, d] >=
-x[u, d] - x[r, d]), and T >= compute + receive, T >= compute + send. For GPipe T = T_forward + T_backward, with such
-rows for each pass; a received tensor belongs to the forward pass if a forward reader is on the device.
+`solvers.load_rows` has the rows of T, also for GPipe and for transfers that overlap.
 
 Under a training schedule what a stage holds depends on the stages after it: stage j of J has J - 1 - j after it, and
 its row counts each block with the bytes it takes there. This is exact though stages may be empty. No plan is lost: its
@@ -40,14 +37,11 @@ import pulp
 
 from solvers.contraction import Contraction
 from solvers.costs import Objective
-from solvers.deployment import Communication, Deployment, TrainingMemory
+from solvers.deployment import Deployment, TrainingMemory
 from solvers.graph import DnnGraph
+from solvers.load_rows import Columns, Expression, add_gpipe_objective, add_max_load_objective
 from solvers.memory import is_scheduled, training_bytes
-from solvers.passes import pass_ms, pass_tensors
 from solvers.split import Family, Split, memory_order
-
-Expression = Any
-"""A PuLP variable, an affine expression of some, or a number."""
 
 
 @dataclass
@@ -170,10 +164,11 @@ def throughput_model(
         _add_scheduled_memory(model, graph, deployment.training_memory)
     else:
         _add_memory(model)
+    columns = Columns(problem, contraction, model.accelerator, model.cpu, deployment.communication, scale_ms)
     if objective is Objective.GPIPE:
-        _add_gpipe_objective(model, graph, lower_bound_ms, most_ms)
+        add_gpipe_objective(columns, graph, lower_bound_ms, most_ms)
     else:
-        _add_max_load_objective(model, lower_bound_ms)
+        add_max_load_objective(columns, lower_bound_ms)
     return model
 
 
@@ -314,132 +309,3 @@ def _require_fit(model: ThroughputModel, x: list[Expression], size_bytes: np.nda
         model.problem += pulp.lpSum(size[b] * x[b] for b in range(len(x)) if size[b] > 0) <= 1, f"memory_{d}"
     else:
         model.problem += pulp.lpSum(x[b] for b in range(len(x)) if size_bytes[b] > 0) <= 0, f"memory_{d}"
-
-
-@dataclass
-class _Terms:
-    """What a device's time in a pass, or in both, is made of: summands in units of the scale.
-
-    Unless devices are full-duplex `received` holds all transfers, for what is cut is either received or sent.
-    """
-
-    compute: list[Expression]
-    received: list[Expression] = field(default_factory=list)
-    sent: list[Expression] = field(default_factory=list)
-
-    def rows(self, communication: Communication) -> list[list[Expression]]:
-        """Return the sums none of which may exceed the time."""
-        if communication is Communication.OVERLAPPED:
-            return [self.compute, self.received]
-        if communication is Communication.FULL_DUPLEX:
-            return [self.compute + self.received, self.compute + self.sent]
-        return [self.compute + self.received]
-
-
-def _require_time(problem: pulp.LpProblem, total: Expression, rows: list[list[Expression]], name: str) -> None:
-    for i, row in enumerate(rows):
-        problem += total >= pulp.lpSum(row), name if len(rows) == 1 else f"{name}_{i}"
-
-
-def _add_max_load_objective(model: ThroughputModel, lower_bound_ms: float) -> None:
-    """T is at least the load of every device."""
-    contraction, problem, scale = model.contraction, model.problem, model.scale_ms
-    communication = model.deployment.communication
-    total = problem.add_variable("T", lower_bound_ms / scale)
-    problem += total
-    for d, x in enumerate(model.accelerator):
-        terms = _Terms(_compute(contraction.accelerator_ms, x, scale))
-        for e, hyperedge in enumerate(contraction.hyperedges):
-            weight, name = hyperedge.weight_ms / scale, f"{e}_{d}"
-            writer = hyperedge.blocks[0] if hyperedge.writer is None else hyperedge.writer
-            readers = tuple(b for b in hyperedge.blocks if b != writer)
-            if communication is Communication.FULL_DUPLEX:
-                received = problem.add_variable(f"receive_{name}", 0, 1)
-                sent = problem.add_variable(f"send_{name}", 0, 1)
-                _require_if_received(problem, received, x, writer, readers, name)
-                _require_if_sent(problem, sent, x, writer, readers, name)
-                terms.received.append(weight * received)
-                terms.sent.append(weight * sent)
-            else:
-                cut = problem.add_variable(f"cut_{name}", 0, 1)
-                _require_if_received(problem, cut, x, writer, readers, name)
-                _require_if_sent(problem, cut, x, writer, readers, name)
-                terms.received.append(weight * cut)
-        _require_time(problem, total, terms.rows(communication), f"load_accelerator_{d}")
-    for d, x in enumerate(model.cpu):
-        problem += total >= pulp.lpSum(_compute(contraction.cpu_ms, x, scale)), f"load_cpu_{d}"
-
-
-def _add_gpipe_objective(model: ThroughputModel, graph: DnnGraph, lower_bound_ms: float, most_ms: float) -> None:
-    """T_forward and T_backward are at least every device's time in that pass; their sum is the objective."""
-    problem, scale = model.problem, model.scale_ms
-    communication = model.deployment.communication
-    longest = [problem.add_variable(f"T_{name}", 0) for name in ("forward", "backward")]
-    problem += longest[0] + longest[1]
-    problem += longest[0] + longest[1] >= lower_bound_ms / scale, "lower_bound"
-    times = {
-        kind: np.minimum(most_ms, pass_ms(graph, model.contraction, on_accelerator=kind)) for kind in (True, False)
-    }
-
-    def compute(x: list[Expression], on_accelerator: bool, is_backward: bool) -> list[Expression]:
-        return _compute(times[on_accelerator][:, int(is_backward)], x, scale)
-
-    tensors = pass_tensors(graph, model.contraction)
-    for d, x in enumerate(model.accelerator):
-        passes = [_Terms(compute(x, True, is_backward)) for is_backward in (False, True)]
-        for e, (tensor, weight_ms) in enumerate(tensors.items()):
-            writer, is_backward = tensor.writer, tensor.is_backward
-            forward, backward = tensor.forward_readers, tensor.backward_readers
-            weight, name = min(weight_ms, most_ms) / scale, f"{e}_{d}"
-            sent = problem.add_variable(f"send_{name}", 0, 1)
-            _require_if_sent(problem, sent, x, writer, tuple({*forward, *backward}), name)
-            if communication is Communication.FULL_DUPLEX:
-                passes[is_backward].sent.append(weight * sent)
-            else:
-                passes[is_backward].received.append(weight * sent)
-            for in_backward, readers in ((False, forward), (True, backward)):
-                if not readers:
-                    continue
-                received = sent
-                if communication is Communication.FULL_DUPLEX or in_backward != is_backward:
-                    received = problem.add_variable(f"receive_{name}_{int(in_backward)}", 0, 1)
-                    passes[in_backward].received.append(weight * received)
-                earlier = forward if in_backward else ()
-                _require_if_received(problem, received, x, writer, readers, f"{name}_{int(in_backward)}", earlier)
-        for terms, total, direction in zip(passes, longest, ("forward", "backward"), strict=True):
-            _require_time(problem, total, terms.rows(communication), f"{direction}_accelerator_{d}")
-    for d, x in enumerate(model.cpu):
-        for is_backward, total, direction in zip((False, True), longest, ("forward", "backward"), strict=True):
-            problem += total >= pulp.lpSum(compute(x, False, is_backward)), f"{direction}_cpu_{d}"
-
-
-def _compute(time_ms: Any, x: list[Expression], scale: float) -> list[Expression]:
-    """Terms of the compute time of a column; blocks that cannot be there have no variable."""
-    return [float(time_ms[b]) / scale * x[b] for b in range(len(x)) if np.isfinite(time_ms[b]) and time_ms[b] > 0]
-
-
-def _require_if_sent(
-    problem: pulp.LpProblem,
-    sent: pulp.LpVariable,
-    x: list[Expression],
-    writer: int,
-    readers: tuple[int, ...],
-    name: str,
-) -> None:
-    """Sent is 1 when the writer is in column x and some reader is not."""
-    for r in readers:
-        problem += sent >= x[writer] - x[r], f"out_{name}_{r}"
-
-
-def _require_if_received(
-    problem: pulp.LpProblem,
-    received: pulp.LpVariable,
-    x: list[Expression],
-    writer: int,
-    readers: tuple[int, ...],
-    name: str,
-    earlier: tuple[int, ...] = (),
-) -> None:
-    """Received is 1 when the writer is not in column x and some reader is, but none of the `earlier` readers."""
-    for r in readers:
-        problem += received >= x[r] - x[writer] - pulp.lpSum(x[f] for f in earlier), f"in_{name}_{r}"
