@@ -1,7 +1,25 @@
-r"""Compiled core of the chain solver for the variants of the model: the recurrence of `solvers.chain_kernel`.
+r"""Compiled core of the chain solver for the GPipe time and the variants of the model: shortest paths over ideals.
 
-As there, chains of nested ideals are pushed forwards stage by stage, stages are grown block by block over a tree, and a
-branch ends when what can only grow exceeds a limit. What is general here is what a stage costs:
+A chain is a path of nested ideals {} = I_0 < I_1 < ... < all blocks; the stage I_{i+1} \ I_i runs on r accelerators or
+on a CPU. With value(I, j, c) the smallest possible maximum over the stages of I on j accelerators and c CPUs,
+
+    value(I, j, c) = min over ideals I' < I of  max(value(I', j-r, c), load of I \ I' on r accelerators),
+                                                max(value(I', j, c-1), load of I \ I' on a CPU)
+
+(Tarnawski et al., NeurIPS 2020, section 4.) The recurrence is pushed forwards from the smallest ideals to the largest:
+
+* Stages that start at I' are grown block by block over a tree in which every stage occurs once: a candidate block is
+  either taken, which makes further blocks candidates, or left out for good. Candidate lists share their tails.
+* A branch ends when a sum that can only grow exceeds its limit, or when what it has left out makes the stage too small:
+  the rest of the graph must fit on the devices left over after it. Left out are the blocks refused and all that depend
+  on them. So only pairs of ideals within the limits are ever looked at, and an ideal exists only once a chain within
+  them ends there.
+
+Time O(pairs of ideals one stage apart within the limits x (k+1)(l+1) x replicas), memory O(ideals x (k+1)(l+1)).
+
+`solvers.chain_kernel` answers for the plain model faster: there one stage is better than another whatever comes next,
+if it costs less even where tensors differ. Here loads are no single sum, memory depends on the state and a better
+forward time may come with a worse backward time. What a stage costs:
 
 * Passes. One pass p for max-load; for GPipe two, forward and backward. A stage has a load in each pass, and limits hold
   for each *measure*: for max-load its load, for GPipe F (forward), B (backward) and T (both together, since
