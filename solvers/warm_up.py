@@ -20,7 +20,8 @@ def warm_up() -> None:
 
 def compile_all() -> None:
     """Compile every kernel of every method, so that all are in numba's cache on disk."""
-    from solvers.baselines.greedy_latency import greedy_latency_splits, latency_search  # numba loads here
+    from solvers.baselines.greedy_latency import greedy_latency_splits
+    from solvers.latency_annealing import latency_search  # numba loads here
 
     warm_up()
     solve(GRAPH, replace(DEPLOYMENT, communication=Communication.OVERLAPPED), method="dp")
