@@ -24,7 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.bounds import work_bound
+from solvers.bounds import ROUNDING, work_bound
 from solvers.contraction import Contraction, FloatArray
 from solvers.costs import Objective
 from solvers.deployment import Deployment
@@ -44,6 +44,7 @@ from solvers.split import Split
 from solvers.variant_kernel import VariantProblem, expand_variant
 from solvers.variant_problem import (
     PlannedStage,
+    most_replicas,
     pass_bounds,
     stage_costs,
     stage_loads,
@@ -88,7 +89,7 @@ class VariantSearch:
         n = contraction.num_blocks
         self._contraction, self._original = contraction, deployment
         # More devices than blocks can use are of no use, and every one of them costs states.
-        replicas = 1 if deployment.replication is None else deployment.replication.max_replicas
+        replicas = most_replicas(deployment)
         deployment = replace(
             deployment,
             num_accelerators=min(n * replicas, deployment.num_accelerators),
@@ -166,7 +167,7 @@ class VariantSearch:
             if outcome != FINISHED:
                 return None
             value = self._keep_best(problem, table)
-            return target if value is None else min(target, value[0])
+            return target if value is None else min(target, value[0] * (1 - ROUNDING))
         least_forward, least_backward = self._pass_bounds
         runs = 0
         while most_runs is None or runs < most_runs:

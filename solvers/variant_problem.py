@@ -164,9 +164,15 @@ def variant_problem(
         keys=np.random.default_rng(0).integers(0, 2**64, (n, 2), np.uint64, endpoint=False),
         num_accelerators=deployment.num_accelerators,
         num_cpus=deployment.num_cpus,
-        max_replicas=1 if deployment.replication is None else deployment.replication.max_replicas,
+        max_replicas=most_replicas(deployment),
         communication=_NUMBER_OF[deployment.communication],
     )
+
+
+def most_replicas(deployment: Deployment) -> int:
+    """Return on how many accelerators a stage may run at most, at least 1."""
+    allowed = 1 if deployment.replication is None else deployment.replication.max_replicas
+    return max(1, min(allowed, deployment.num_accelerators))
 
 
 def _pass_of(tensor: PassTensor) -> int:

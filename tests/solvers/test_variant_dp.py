@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from solvers import ideal_table, variant_dp, variant_kernel
 from solvers.contraction import contract
 from solvers.costs import Objective, objective_value
-from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
+from solvers.deployment import MAX_DEVICES, Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.graph import DnnGraph
 from solvers.solve import solve
 from solvers.solving import MethodError
@@ -232,6 +232,15 @@ def test_replicas_take_turns() -> None:
     assert search.value_ms == 3.5
     assert search.stages is not None
     assert search.split_of(search.stages) == Split((frozenset({1}), frozenset({2})), (), (2, 1))
+
+
+def test_more_replicas_than_accelerators_cost_nothing() -> None:
+    graph = random_dag(5, num_nodes=10)
+    few, many = (
+        search_for((graph, Deployment(3, 1, replication=Replication(most))), Objective.THROUGHPUT)
+        for most in (3, MAX_DEVICES)
+    )
+    assert (few.value_ms, few.stages) == (many.value_ms, many.stages)
 
 
 def test_a_stopped_search_keeps_a_valid_bound() -> None:
