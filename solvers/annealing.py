@@ -1,5 +1,8 @@
 """Better free and convex splits by simulated annealing: move one block, or swap two, from the best plan known.
 
+A sweep has two halves: it cools down a coarse problem, whose blocks are clusters of blocks (`solvers.coarsening`), and
+then the blocks themselves from the plan that came of it.
+
 Load is a cut of hyperedges, so moving block b from device s to device t changes the loads of s and t only: with
 count[e, d] the number of ends of hyperedge e on device d, every other device sees e cut, and its writer elsewhere,
 exactly when it did. A move therefore costs O(hyperedges of b), whether transfers add to the compute, overlap with it,
@@ -20,24 +23,32 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from solvers.coarsening import clusters
 from solvers.contraction import Contraction, FloatArray, IntArray, compressed_rows
 from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph
+from solvers.min_cut_colocation import merged
 
 BitArray = npt.NDArray[np.uint64]
 
 POWERS = (4.0, 8.0, 16.0)
-HOTTEST = (0.01, 0.1, 1.0)
+HOTTEST = (0.01, 0.1, 1.0, 3.0)
+HOTTEST_FINE = (0.001, 0.01)
 COLDEST = 1e-4
-"""Temperatures at the start and the end of a sweep, in units of the energy of one device at the scale.
+"""Temperatures at the start, coarse and fine, and the end of a sweep, in units of the energy of a device at the scale.
 
-No single setting suits all graphs: sweeps take turns through all of these.
+No single setting suits all graphs: every sweep draws its own.
 """
-SWEEP_MOVES = (200_000, 1_000_000, 4_000_000)
-MOVES_PER_BLOCK = (7_000, 35_000, 140_000)
-"""Moves of a sweep, at most in all and per block; longer ones follow once short ones find nothing better."""
-PATIENCE = 12
-"""Sweeps without a better plan after which to stop: every setting has had a turn."""
+SHARES_OF_BLOCKS = (0.1, 0.2, 0.4, 0.7, 1.0)
+"""Clusters of a coarse problem per block."""
+HEAVIEST = (0.05, 0.1, 0.2, 0.4)
+"""Work of the heaviest cluster, as a share of the largest load."""
+MOVES_PER_CLUSTER, MOVES_PER_BLOCK = 2_000, 3_000
+MOST_MOVES = 8_000_000
+"""Moves of the two halves of a sweep; twice, then four times as many once PATIENCE sweeps in turn found nothing."""
+PATIENCE = 60
+WANDER, RETURN = 1.004, 15
+"""Sweeps go on from where the last one ended if it is so little worse than the best plan, for so many sweeps."""
 NEIGHBOUR_SHARE = 0.7
 """How often a block is offered the device of a neighbour instead of any device."""
 SWAP_SHARE = 0.25
@@ -88,12 +99,16 @@ class Annealing:
         convex_in: DnnGraph | None = None,
     ) -> None:
         """Start from a valid plan of the free family, or of the convex splits of a graph."""
-        self._problem = _problem(contraction, deployment, convex_in)
-        self._seed = seed
+        self._contraction, self._deployment = contraction, deployment
+        self._order = None if convex_in is None else ForwardOrder.of(convex_in)
+        self._problem = _problem(contraction, deployment, self._order)
+        self._rng = np.random.default_rng(seed)
+        self._futile = 0
         self._stop = np.zeros(1, np.bool_)
         n = contraction.num_blocks
         self._best = np.array([device_of_block[b] for b in range(n)], np.int32)
         self.value_ms = float(_largest_load(self._problem, self._best))
+        self._current = self._best
 
     def stop(self) -> None:
         """Make a running sweep, and all later ones, return at once; safe from any thread."""
@@ -104,33 +119,80 @@ class Annealing:
         """The best plan so far."""
         return {b: int(d) for b, d in enumerate(self._best)}
 
-    def take_over(self, device_of_block: dict[int, int]) -> bool:
-        """Go on from another valid plan if it is better; say whether it is."""
-        device = np.array([device_of_block[b] for b in range(len(self._best))], np.int32)
-        value = float(_largest_load(self._problem, device))
-        if value >= self.value_ms:
-            return False
-        self._best, self.value_ms = device, value
-        return True
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether so many sweeps found nothing better that the next will hardly either."""
+        return self._futile >= min(3 * PATIENCE, 10 + 2 * len(self._best))
 
     def sweep(self) -> bool:
-        """Cool down once from the best plan; say whether a better plan was found."""
-        turn = self._seed
-        self._seed += 1
-        num_settings = len(POWERS) * len(HOTTEST)
-        length = min(turn // num_settings, len(SWEEP_MOVES) - 1)
-        moves = min(SWEEP_MOVES[length], MOVES_PER_BLOCK[length] * len(self._best))
-        hottest = HOTTEST[turn % len(HOTTEST)]
-        power = POWERS[turn // len(HOTTEST) % len(POWERS)]
-        device = self._best.copy()
-        best, value = _anneal(self._problem, device, self.value_ms, moves, power, hottest, self._seed, self._stop)
-        if value < self.value_ms * (1 - 1e-12):
-            self._best, self.value_ms = best, float(value)
-            return True
-        return False
+        """Cool down once from the best plan or one near it; say whether a better plan was found."""
+        rng, n = self._rng, len(self._best)
+        share = rng.choice(SHARES_OF_BLOCKS)
+        before = self.value_ms
+        patience = 1 << min(self._futile // PATIENCE, 2)
+        groups = clusters(
+            self._contraction,
+            self._current,
+            max(2 * self._deployment.num_devices, int(share * n)),
+            float(rng.choice(HEAVIEST)) * self.value_ms,
+            rng,
+        )
+        coarse, cluster_of = merged(self._contraction, groups, self._deployment.communication)
+        cluster = np.array(cluster_of)
+        device = np.zeros(coarse.num_blocks, np.int32)
+        device[cluster] = self._current
+        problem = _problem(coarse, self._deployment, self._order)
+        moves = patience * MOVES_PER_CLUSTER * coarse.num_blocks
+        best = self._cool(problem, device, moves, float(rng.choice(HOTTEST)))
+        if best is not None:
+            self._best = best[cluster]
+        fine = device[cluster]
+        best = self._cool(self._problem, fine, patience * MOVES_PER_BLOCK * n, float(rng.choice(HOTTEST_FINE)))
+        if best is not None:
+            self._best = best
+        self._futile = 0 if self.value_ms < before else self._futile + 1
+        if self.value_ms < before or self._futile % RETURN == 0:
+            self._current = self._best
+        elif _largest_load(self._problem, fine) <= self.value_ms * WANDER:
+            self._current = fine
+        return self.value_ms < before
+
+    def _cool(self, problem: AnnealingProblem, device: IntArray, moves: int, hottest: float) -> IntArray | None:
+        """Cool down `device`, in place; return the best plan on the way if it is better than the one known."""
+        power = float(self._rng.choice(POWERS))
+        seed = int(self._rng.integers(2**31))
+        best, value = _anneal(problem, device, self.value_ms, min(moves, MOST_MOVES), power, hottest, seed, self._stop)
+        if value >= self.value_ms * (1 - 1e-12):
+            return None
+        self.value_ms = float(value)
+        return np.asarray(best)
 
 
-def _problem(contraction: Contraction, deployment: Deployment, convex_in: DnnGraph | None) -> AnnealingProblem:
+class ForwardOrder(NamedTuple):
+    """The forward nodes of a graph by number, and per node the bit sets of what it reaches and what reaches it."""
+
+    number: dict[int, int]
+    after: BitArray
+    before: BitArray
+
+    @staticmethod
+    def of(graph: DnnGraph) -> "ForwardOrder":
+        """Return the forward order of a graph; a node reaches itself."""
+        forward = [v for v in graph.topological_order if not graph.node_by_id[v].is_backward]
+        number = {v: i for i, v in enumerate(forward)}
+        after = np.zeros((len(forward), (len(forward) + 63) // 64), np.uint64)
+        for i in range(len(forward)):
+            after[i, i >> 6] = np.uint64(1 << (i & 63))
+        before = after.copy()
+        edges = [(number[u], number[v]) for u in forward for v in graph.readers[u] if v in number]
+        for u, v in reversed(edges):
+            after[u] |= after[v]
+        for u, v in sorted(edges, key=lambda edge: edge[1]):
+            before[v] |= before[u]
+        return ForwardOrder(number, after, before)
+
+
+def _problem(contraction: Contraction, deployment: Deployment, order: ForwardOrder | None) -> AnnealingProblem:
     n = contraction.num_blocks
     nets: list[list[int]] = [[] for _ in range(n)]
     neighbours: list[set[int]] = [set() for _ in range(n)]
@@ -140,7 +202,11 @@ def _problem(contraction: Contraction, deployment: Deployment, convex_in: DnnGra
             neighbours[b].update(hyperedge.blocks)
     net_ptr, net_idx = compressed_rows(nets)
     neighbour_ptr, neighbour_idx = compressed_rows([sorted(others - {b}) for b, others in enumerate(neighbours)])
-    node_ptr, node_idx, after, before = _reachability(contraction, convex_in)
+    if order is None:
+        order = ForwardOrder({}, np.zeros((0, 0), np.uint64), np.zeros((0, 0), np.uint64))
+    node_ptr, node_idx = compressed_rows(
+        [[order.number[v] for v in ids if v in order.number] for ids in contraction.members]
+    )
     duplex = deployment.communication is Communication.FULL_DUPLEX
     return AnnealingProblem(
         accelerator_ms=contraction.accelerator_ms,
@@ -161,32 +227,9 @@ def _problem(contraction: Contraction, deployment: Deployment, convex_in: DnnGra
         mode=MODES[deployment.communication],
         node_ptr=node_ptr,
         node_idx=node_idx,
-        after=after,
-        before=before,
+        after=order.after,
+        before=order.before,
     )
-
-
-def _reachability(contraction: Contraction, graph: DnnGraph | None) -> tuple[IntArray, IntArray, BitArray, BitArray]:
-    """Return the forward nodes of each block, as rows, and the bit sets of what they reach and what reaches them."""
-    if graph is None:
-        ptr, idx = compressed_rows([[] for _ in contraction.members])
-        return ptr, idx, np.zeros((0, 0), np.uint64), np.zeros((0, 0), np.uint64)
-    forward = [v for v in graph.topological_order if not graph.node_by_id[v].is_backward]
-    number = {v: i for i, v in enumerate(forward)}
-    ptr, idx = compressed_rows([[number[v] for v in ids if v in number] for ids in contraction.members])
-    after = np.zeros((len(forward), (len(forward) + 63) // 64), np.uint64)
-    before = np.zeros_like(after)
-    for i in range(len(forward)):
-        after[i, i >> 6] = before[i, i >> 6] = np.uint64(1 << (i & 63))
-    for v in reversed(forward):
-        for r in graph.readers[v]:
-            if r in number:
-                after[number[v]] |= after[number[r]]
-    for v in forward:
-        for r in graph.readers[v]:
-            if r in number:
-                before[number[r]] |= before[number[v]]
-    return ptr, idx, after, before
 
 
 @njit(cache=True, nogil=True)

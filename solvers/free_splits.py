@@ -9,7 +9,7 @@ import math
 import threading
 import time
 
-from solvers.annealing import MOST_FORWARD_NODES, PATIENCE, Annealing
+from solvers.annealing import MOST_FORWARD_NODES, Annealing
 from solvers.contraction import Contraction, contract
 from solvers.free_bounds import FreeBounds
 from solvers.solving import Problem, Reporter
@@ -69,9 +69,8 @@ class PlanSearch:
 
     def _run(self) -> None:
         try:
-            futile = 0
-            while futile < PATIENCE and not self._stopping.is_set():
-                futile = 0 if self._annealing.sweep() else futile + 1
+            while not (self._annealing.is_exhausted or self._stopping.is_set()):
+                self._annealing.sweep()
         except BaseException as error:  # raised again in the thread that stops the search
             self._failure = error
 

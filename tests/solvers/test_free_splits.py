@@ -31,7 +31,7 @@ def raised(graph: DnnGraph, deployment: Deployment, value_ms: float) -> float:
 
 
 @given(small_graphs(max_nodes=5, max_cpus=2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_bounds_are_below_the_optimum(instance: tuple[DnnGraph, Deployment]) -> None:
     for communication in Communication:
         graph, deployment = instance
