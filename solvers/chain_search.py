@@ -32,6 +32,9 @@ from solvers.ideal_table import words_for
 FIRST_ROWS = 256
 """Entries a new table has room for; it doubles when it is full."""
 
+MAX_IDEALS = 5_000_000
+"""A search that comes to more would take minutes; other methods get further by then."""
+
 
 def is_loaded() -> bool:
     """Whether the kernel is compiled in this process, so that a search begins at once."""
@@ -150,7 +153,7 @@ class ThresholdSearch:
         self._borders.memory[0, 0] = problem.memory_bytes.sum()
 
     def run(self, max_bytes: int) -> int:
-        """Search; return FINISHED, STOPPED, or FULL if more than `max_bytes` would be needed."""
+        """Search; return FINISHED, STOPPED, or FULL if more than `max_bytes` or MAX_IDEALS would be needed."""
         while True:
             outcome = grow(
                 self._problem, self._limits, self._borders, self._labels, self._places, self._found, self._chains,
@@ -187,7 +190,7 @@ class ThresholdSearch:
         return blocks
 
     def _make_room(self, max_bytes: int) -> bool:
-        """Enlarge the tables that are too small; say whether that is within `max_bytes`."""
+        """Enlarge the tables that are too small; say whether that is within `max_bytes` and MAX_IDEALS."""
         need = self._counters
         sizes = []
         for tables, axis, needed in (
@@ -205,7 +208,7 @@ class ThresholdSearch:
             )
             for array in tables
         )
-        if total > max_bytes:
+        if total > max_bytes or need[NEED_IDEALS] > MAX_IDEALS:
             return False
         rows = self._borders.number.shape[1]
         self._borders = Borders(*(_resized(array, 1, sizes[0]) for array in self._borders))

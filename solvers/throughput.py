@@ -18,6 +18,12 @@ from solvers.split import Family, Split
 POLL_SECONDS = 0.05
 """How often a running DP is looked at."""
 
+FIRST_PLAN_PHASES = (LOADING, "lower bound", "linearised DP")
+"""Phases of a chain search before it has a plan."""
+
+GRACE_SECONDS = 1.0
+"""Compiling cannot be interrupted; if it ends after the time limit, the first plan still has this long."""
+
 START_SECONDS = 5.0
 START_SHARE = 0.2
 """An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from."""
@@ -78,6 +84,7 @@ def _watch(
 
     thread = threading.Thread(target=run, name="chain search", daemon=True)
     deadline = None if seconds is None else time.monotonic() + seconds
+    loaded = -math.inf
     thread.start()
     try:
         while thread.is_alive():
@@ -85,7 +92,13 @@ def _watch(
             reporter.report(search.phase, take_over())
             if reporter.within(problem.gap):
                 search.stop()
-            if deadline is not None and time.monotonic() > deadline:
+            # A first plan is worth more than what comes after it: until it is there, only the limit itself counts.
+            is_first = proves and search.phase.startswith(FIRST_PLAN_PHASES)
+            is_over = deadline is not None and time.monotonic() > deadline
+            if search.phase == LOADING:
+                loaded = time.monotonic()
+            is_limit = reporter.seconds_left == 0 and time.monotonic() > loaded + GRACE_SECONDS
+            if (is_over and not is_first) or is_limit:
                 search.stop()
     finally:
         search.stop()

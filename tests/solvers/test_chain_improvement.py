@@ -1,10 +1,12 @@
 """Improving chains: valid, never worse, and optimal where every block is free."""
 
 import random
+import time
 
 import pytest
 
 from solvers.chain_improvement import ChainImprovement
+from solvers.chain_search import ThresholdSearch
 from solvers.contraction import Contraction, contract
 from solvers.costs import Objective, split_costs
 from solvers.deployment import Deployment
@@ -91,3 +93,31 @@ def test_loading_is_a_phase_of_its_own() -> None:
     assert phases[0] == LOADING
     search.run()
     assert search.phase.startswith("DP over ideals")
+
+
+def test_a_search_ends_when_ideals_become_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, deployment = random_dag(3, 18, 0.15), Deployment(3)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    full = ChainSearch(contraction, deployment).run()
+    assert full.num_ideals > 100
+    monkeypatch.setattr("solvers.chain_search.FIRST_ROWS", 4)
+    monkeypatch.setattr("solvers.chain_search.MAX_IDEALS", 50)
+    answer = ChainSearch(contraction, deployment).run()
+    assert answer.num_ideals <= 100
+    assert answer.lower_bound_ms < full.value_ms <= answer.value_ms
+
+
+def test_the_first_plan_outlasts_the_share_of_the_dp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is compiled first takes seconds; the plan must come all the same."""
+    run = ThresholdSearch.run
+
+    def slow_run(self: ThresholdSearch, max_bytes: int) -> int:
+        if not is_delayed:
+            is_delayed.append(True)
+            time.sleep(1.5)
+        return run(self, max_bytes)
+
+    is_delayed: list[bool] = []
+    monkeypatch.setattr(ThresholdSearch, "run", slow_run)
+    result = solve(random_dag(3, 80, 0.04), Deployment(4, 1), time_limit_s=2.5)
+    assert result.split is not None
