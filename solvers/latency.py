@@ -44,7 +44,10 @@ def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter
     graph, deployment = problem.graph, problem.deployment
     bounds = latency_bounds(graph, deployment, known_ms=lambda: reporter.value_ms)
     reporter.report("bound from ideals")
-    reporter.proved(next(bounds))
+    critical_path_ms = next(bounds)
+    if critical_path_ms == float("inf"):
+        return reporter.result("ip", infeasible=no_split_fits(problem))
+    reporter.proved(critical_path_ms)
     starts: list[Split] = []
     reason = _find_starts(problem, reporter, starts)
     if reason is not None:
