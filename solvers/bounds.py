@@ -33,7 +33,7 @@ def work_bound(contraction: Contraction, deployment: Deployment) -> float:
     cpu_only = np.isinf(accelerator_ms)
     forced_ms = float(cpu_ms[cpu_only].sum())
     free_accelerator_ms, free_cpu_ms = accelerator_ms[~cpu_only], cpu_ms[~cpu_only]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(free_accelerator_ms > 0, free_accelerator_ms / free_cpu_ms, 0.0)
     order = np.argsort(-ratio, kind="stable")
     # Corner points of the trade-off: CPU time spent, accelerator time left over.

@@ -238,7 +238,7 @@ def _limits(problem: ChainProblem, net_weight: FloatArray, threshold: float, flo
     limit = threshold * (1 + RELATIVE_SLACK)
     k, num_cpus = problem.num_accelerators, problem.num_cpus
     # The CPUs' work is a fractional knapsack: the blocks with the best ratios first.
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(problem.work > 0, problem.work / problem.cpu_ms, 0.0)
     best_first = np.argsort(-ratio, kind="stable")
     spent = np.concatenate([[0.0], np.cumsum(problem.cpu_ms[best_first])])
@@ -250,8 +250,11 @@ def _limits(problem: ChainProblem, net_weight: FloatArray, threshold: float, flo
         i = int(np.searchsorted(spent, cpu_ms, side="right"))
         by_cpus = float(done[-1])
         if i < spent.size:
-            slope[c] = (done[i] - done[i - 1]) / (spent[i] - spent[i - 1])
-            by_cpus = float(done[i - 1] + slope[c] * (cpu_ms - spent[i - 1]))
+            with np.errstate(over="ignore"):
+                slope[c] = (done[i] - done[i - 1]) / (spent[i] - spent[i - 1])
+            in_part = cpu_ms - spent[i - 1]
+            # Where no time is left an infinite slope must not make the product no number.
+            by_cpus = float(done[i - 1] + (slope[c] * in_part if in_part > 0 else 0.0))
         room[:, c] = (k - np.arange(k + 1)) * limit + by_cpus
     return Limits(
         limit=limit,

@@ -9,6 +9,7 @@ NeurIPS 2020, section 3.)
 import hashlib
 import heapq
 import math
+import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -87,10 +88,13 @@ class Edge:
 
 
 def _checked(value: float, most: float, place: str) -> float:
-    """Return a number as a float, one zero and no minus zero, so that equal records look equal in a digest."""
+    """Return a number as a float, one zero and no minus zero, so that equal records look equal in a digest.
+
+    Below the smallest normal float digits are lost, and a share of such a number may be the number itself; it is zero.
+    """
     if not 0 <= value <= most:
         raise GraphError(f"{place} is {value}; it must be a number from 0 to {most:g}.")
-    return float(value) + 0.0
+    return float(value) if value >= sys.float_info.min else 0.0
 
 
 @dataclass(frozen=True)

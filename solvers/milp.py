@@ -46,12 +46,16 @@ class MilpReport:
 
 @dataclass(frozen=True, slots=True)
 class MilpOutcome:
-    """How HiGHS ended: the best solution there is, if any, and a proven bound on the objective."""
+    """How HiGHS ended: the best solution there is, if any, and a proven bound on the objective.
+
+    `failed` says that it gave up with an error, which happens where its tolerances and the numbers do not go together.
+    """
 
     solution: Solution | None
     infeasible: bool
     bound: float | None
     cancelled: bool
+    failed: bool
 
 
 class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
@@ -177,7 +181,8 @@ def run_highs(
     is_linear = not model.isMIP()
     solved = status == highspy.HighsModelStatus.kOptimal
     bound = (info.objective_function_value if solved else -math.inf) if is_linear else info.mip_dual_bound
-    return MilpOutcome(solution, infeasible, _finite(bound), solver.cancelled is not None)
+    failed = status == highspy.HighsModelStatus.kSolveError
+    return MilpOutcome(solution, infeasible, None if failed else _finite(bound), solver.cancelled is not None, failed)
 
 
 def _finite(value: float) -> float | None:

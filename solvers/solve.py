@@ -113,8 +113,8 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
     """Return the function that runs a method, or raise MethodError."""
     if method not in METHODS:
         raise MethodError(f"There is no method '{method}'; choose one of {', '.join(METHODS)}.")
-    if objective is Objective.GPIPE and not graph.is_training:
-        raise MethodError("GPipe is a training schedule and this graph has no backward nodes; choose throughput.")
+    if objective is Objective.GPIPE:
+        _require_gpipe(graph)
     if objective is Objective.LATENCY:
         if graph.is_training:
             raise MethodError(
@@ -146,6 +146,19 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
     if method == "dp" and family is not Family.CHAIN:
         raise MethodError(f"Method dp finds chain splits, not {family} ones; choose ip or auto.")
     return METHODS[method]
+
+
+def _require_gpipe(graph: DnnGraph) -> None:
+    """Raise MethodError for a graph whose forward pass cannot end before its backward pass begins."""
+    if not graph.is_training:
+        raise MethodError("GPipe is a training schedule and this graph has no backward nodes; choose throughput.")
+    for edge in graph.edges:
+        u, v = graph.node_by_id[edge.source], graph.node_by_id[edge.target]
+        if u.is_backward and not v.is_backward:
+            raise MethodError(
+                f"GPipe ends the forward pass before the backward pass begins, but forward {v.label} reads backward "
+                f"{u.label}; remove this edge, or choose throughput."
+            )
 
 
 METHODS: dict[str, Run] = {

@@ -175,7 +175,9 @@ def run_model(
     if outcome.cancelled:
         raise SolveCancelled
     message = ""
-    if reporter.split is None:
+    if outcome.failed:
+        message = "HiGHS gave up on the integer program with an error; the bound is what was proven before."
+    elif reporter.split is None:
         message = NOTHING_IN_TIME
     return reporter.result(method, message=message)
 

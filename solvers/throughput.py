@@ -170,7 +170,7 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
         return reporter.result("dp", infeasible=no_split_fits(problem))
     left = reporter.seconds_left
     if reporter.within(problem.gap) or left == 0:
-        return reporter.result("dp")
+        return reporter.result("dp", message="" if reporter.split else NOTHING_IN_TIME)
     # A program that cannot be built leaves its time to the improvement of the plan.
     share = IMPROVEMENT_SHARE if _is_buildable(problem, contraction, reporter) else 1.0
     _improve(contraction, problem, reporter, None if left is None else share * left)

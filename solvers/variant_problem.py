@@ -139,7 +139,7 @@ def variant_problem(
     speed_ratio = np.zeros(costs.cpu_ms.shape[1])
     for q in range(speed_ratio.size):
         runs = np.isfinite(costs.accelerator_ms[:, q]) & (costs.accelerator_ms[:, q] > 0)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             speed_ratio[q] = (costs.accelerator_ms[runs, q] / costs.cpu_ms[runs, q]).max(initial=0.0)
     memory = deployment.memory_bytes
     return VariantProblem(

@@ -230,3 +230,28 @@ def test_work_bound_keeps_small_blocks_beside_a_huge_one() -> None:
     )
     graph = DnnGraph((Node(1, 1e15, 1e-3), *small), (Edge(2, 3), Edge(2, 4)))
     assert solve(graph, Deployment(2, 1)).value_ms == pytest.approx(0.52)
+
+
+@pytest.mark.parametrize("deployment", [Deployment(1), Deployment(2), Deployment(1, 1), Deployment(1, 2)])
+@pytest.mark.parametrize("method", ["dp", "ip"])
+@pytest.mark.parametrize("cpu_ms", [5e-324, 3e-308])
+def test_a_ratio_of_times_too_large_for_a_number(deployment: Deployment, method: str, cpu_ms: float) -> None:
+    graph = DnnGraph((Node(1, 20.0, cpu_ms), Node(2, 30.0, cpu_ms)), ())
+    result = solve(graph, deployment, method=method, time_limit_s=20)
+    best = best_value(graph, deployment, Family.CHAIN, Objective.THROUGHPUT)
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.value_ms == pytest.approx(best, rel=1e-6, abs=1e-300)
+
+
+def test_a_program_that_highs_gives_up_is_told() -> None:
+    """HiGHS 1.15 ends this one with an error of its own; whatever it does, an answer without a proof says why."""
+    nodes = (
+        Node(1, 0.1, 2.0, 4.0, 1e9),
+        Node(2, 1e-9, 7.0, 8.0, 0.1),
+        Node(3, 1.0, 6.0, 3.0, 1.0),
+        Node(4, 1e-9, 1.0, 1.0, 1e5),
+    )
+    graph = DnnGraph(nodes, (Edge(2, 3), Edge(4, 2), Edge(4, 1), Edge(3, 1)))
+    result = solve(graph, Deployment(3, 1, 26.0), family=Family.CONVEX)
+    assert result.value_ms == pytest.approx(1.100000002)
+    assert result.status is SolveStatus.OPTIMAL or "gave up" in result.message

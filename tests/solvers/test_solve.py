@@ -10,10 +10,10 @@ from hypothesis import event, given, settings
 from solvers.contraction import contract
 from solvers.costs import Objective
 from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
+from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph
 from solvers.result import Progress, SolveCancelled, SolveStatus
-from solvers.solve import solve
+from solvers.solve import METHODS, solve
 from solvers.solving import MethodError
 from solvers.split import Family, check_split
 from tests.agreement import Instance, assert_optimal, solve_by_ip_alone
@@ -126,6 +126,10 @@ def test_unknown_and_unsuitable_methods_are_named() -> None:
         solve(graph, Deployment(1), method="dp", family=Family.FREE)
     with pytest.raises(MethodError, match="no backward nodes"):
         solve(graph, Deployment(1), objective=Objective.GPIPE)
+    circular = DnnGraph((Node(1, 1.0, 1.0, is_backward=True, name="loss"), Node(2, 1.0, 1.0)), (Edge(1, 2),))
+    for method in METHODS:
+        with pytest.raises(MethodError, match=r"forward node 2 reads backward node 1 \(loss\); remove this edge"):
+            solve(circular, Deployment(1), objective=Objective.GPIPE, method=method)
     with pytest.raises(MethodError, match="does not solve objective latency"):
         solve(graph, Deployment(1), method="dp", objective=Objective.LATENCY)
 
