@@ -48,14 +48,15 @@ class MilpReport:
 class MilpOutcome:
     """How HiGHS ended: the best solution there is, if any, and a proven bound on the objective.
 
-    `failed` says that it gave up with an error, which happens where its tolerances and the numbers do not go together.
+    `ended` says that it stopped by itself: with an answer to its tolerances, or with an error, as it may where numbers
+    are uneven; not by a limit or by request.
     """
 
     solution: Solution | None
     infeasible: bool
     bound: float | None
     cancelled: bool
-    failed: bool
+    ended: bool
 
 
 class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
@@ -182,7 +183,8 @@ def run_highs(
     solved = status == highspy.HighsModelStatus.kOptimal
     bound = (info.objective_function_value if solved else -math.inf) if is_linear else info.mip_dual_bound
     failed = status == highspy.HighsModelStatus.kSolveError
-    return MilpOutcome(solution, infeasible, None if failed else _finite(bound), solver.cancelled is not None, failed)
+    ended = infeasible or solved or failed
+    return MilpOutcome(solution, infeasible, None if failed else _finite(bound), solver.cancelled is not None, ended)
 
 
 def _finite(value: float) -> float | None:

@@ -175,8 +175,8 @@ def run_model(
     if outcome.cancelled:
         raise SolveCancelled
     message = ""
-    if outcome.failed:
-        message = "HiGHS gave up on the integer program with an error; the bound is what was proven before."
+    if outcome.ended and not reporter.within(problem.gap + PROOF_TOLERANCE):
+        message = "HiGHS ended without a proof: the graph's numbers are too uneven, or too near a limit, for it."
     elif reporter.split is None:
         message = NOTHING_IN_TIME
     return reporter.result(method, message=message)

@@ -35,8 +35,11 @@ SECONDS_PER_ROW = 1.5e-4
 """About what PuLP takes to build a row and hand it to HiGHS."""
 BUILD_SHARE = 0.5
 """An integer program is not begun if building it would take more than this share of the time left."""
-COARSE_SCALE = 100.0
-"""A plan better than the scale of its program by more than this factor calls for a program with a new scale."""
+COARSE_SCALE = 4.0
+"""A plan better than the scale of its program by more than this factor calls for a program with a new scale.
+
+Beyond PROOF_TOLERANCE / BOUND_SLACK = 5 what HiGHS's bounds are lowered by is more than counts as proven.
+"""
 
 
 def run_dp(
