@@ -93,11 +93,18 @@ class DeviceContents:
         paid = self._count * dearest.bound
         return Certificate(price, left / paid if paid > 0 else math.inf if left > 0 else 0.0), dearest
 
-    def provable_threshold(self, price: FloatArray, low_ms: float, high_ms: float, effort: int = EXACT) -> float:
-        """Return a threshold from `low_ms` to `high_ms` that these prices prove out of reach, or `low_ms` itself."""
+    def provable_threshold(
+        self, price: FloatArray, low_ms: float, high_ms: float, proceed: Callable[[], bool], effort: int = EXACT
+    ) -> float:
+        """Return a threshold from `low_ms` to `high_ms` that these prices prove out of reach, or `low_ms` itself.
+
+        `proceed` is called before each step and says whether to look for a better one.
+        """
         if self.certify(price, high_ms, effort)[0].ratio > 1:
             return high_ms
         for _ in range(THRESHOLD_STEPS):
+            if not proceed():
+                break
             middle = 0.5 * (low_ms + high_ms)
             if self.certify(price, middle, effort)[0].ratio > 1:
                 low_ms = middle

@@ -90,7 +90,7 @@ class FreeBounds:
                 contents = DeviceContents(self._contraction, self._deployment, _checking(watch))
             except _StoppedError:
                 return
-            self._raise(contents.provable_threshold(self._work, self.lower_bound_ms, value_ms, 1))
+            self._raise(contents.provable_threshold(self._work, self.lower_bound_ms, value_ms, watch, 1))
 
     def raise_by_prices(
         self, value_ms: Callable[[], float], gap: float, watch: Watch, seconds_left: Callable[[], float]
@@ -131,7 +131,7 @@ class FreeBounds:
             rounds += 1
             if rounds % ROUNDS_BETWEEN_BOUNDS == 0 and certificate.ratio > bounded_ratio:
                 bounded_ratio = certificate.ratio
-                self._raise(contents.provable_threshold(certificate.price, self.lower_bound_ms, threshold_ms))
+                self._raise(contents.provable_threshold(certificate.price, self.lower_bound_ms, threshold_ms, watch))
             return watch()
 
         start: FloatArray = np.bincount(parts, self._price, contraction.num_blocks).astype(np.float64)
@@ -139,7 +139,7 @@ class FreeBounds:
         if outcome is True:
             self._raise(threshold_ms)
         elif best.ratio > bounded_ratio:
-            self._raise(contents.provable_threshold(best.price, self.lower_bound_ms, threshold_ms))
+            self._raise(contents.provable_threshold(best.price, self.lower_bound_ms, threshold_ms, watch))
         sizes = np.bincount(parts)
         self._price = (best.price / sizes)[parts]
         self._columns = [(row[parts], load) for row, load in contents.columns.values()]

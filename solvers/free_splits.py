@@ -8,6 +8,7 @@ splits hold for convex ones.
 import math
 import threading
 import time
+from collections.abc import Callable
 
 from solvers.annealing import MOST_FORWARD_NODES, Annealing
 from solvers.contraction import Contraction, contract
@@ -75,6 +76,30 @@ class PlanSearch:
             self._failure = error
 
 
+def raise_bound(
+    free: Contraction,
+    problem: Problem,
+    reporter: Reporter,
+    watch: Callable[[], bool],
+    seconds_left: Callable[[], float],
+) -> None:
+    """Prove better lower bounds on the plan known so far, from the contraction of the graph for free splits.
+
+    They bound the GPipe time as well, since no device's load exceeds max FW_i + max BW_i, but not replicated stages.
+    `watch` is called often and says whether to go on, within `seconds_left`.
+    """
+    bounds = FreeBounds(free, problem.deployment, reporter.lower_bound_ms or 0.0)
+
+    def hand_over() -> bool:
+        reporter.proved(bounds.lower_bound_ms)
+        return watch()
+
+    bounds.raise_by_cuts(reporter.value_ms or 0.0, hand_over)
+    bounds.raise_by_work(reporter.value_ms or 0.0, hand_over)
+    bounds.raise_by_prices(lambda: reporter.value_ms or 0.0, problem.gap, hand_over, seconds_left)
+    hand_over()
+
+
 def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
     """Better plans and bounds for a problem of the free or convex family, from the plan known so far.
 
@@ -87,14 +112,11 @@ def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Repo
     search = None
     if problem.family is Family.FREE or len(problem.graph.nodes) <= MOST_FORWARD_NODES:
         search = PlanSearch(contraction, problem, reporter.split.device_of())
-    bounds: FreeBounds | None = None
     last_report = -math.inf
 
     def watch() -> bool:
         """Hand over, report, and say whether to go on."""
         nonlocal last_report
-        if bounds is not None:
-            reporter.proved(bounds.lower_bound_ms)
         now = time.monotonic()
         if now - last_report >= POLL_SECONDS:
             last_report = now
@@ -109,12 +131,7 @@ def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Repo
         free = (
             contraction if problem.family is Family.FREE else contract(problem.graph, Family.FREE, problem.deployment)
         )
-        bounds = FreeBounds(free, problem.deployment, reporter.lower_bound_ms or 0.0)
-        bounds.raise_by_cuts(reporter.value_ms or 0.0, watch)
-        bounds.raise_by_work(reporter.value_ms or 0.0, watch)
-        bounds.raise_by_prices(
-            lambda: reporter.value_ms or 0.0, problem.gap, watch, lambda: deadline - reporter.seconds
-        )
+        raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds)
         while search is not None and search.is_running and watch():
             time.sleep(POLL_SECONDS)
     finally:

@@ -15,6 +15,7 @@ from solvers.result import LOADING, PROOF_TOLERANCE, SolveResult
 from solvers.solving import NOTHING_IN_TIME, Problem, Reporter, no_split_fits, run_model
 from solvers.split import Family, Split
 
+TOO_MANY_IDEALS = "The ideals were too many for the DP in its share of time and memory; other methods went on."
 POLL_SECONDS = 0.05
 """How often a running DP is looked at."""
 
@@ -29,7 +30,7 @@ START_SHARE = 0.2
 """An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from."""
 
 IMPROVEMENT_SHARE = 0.2
-"""An integer program waits this share of the time left for a better chain to start from."""
+"""An integer program waits this share of the time left for a better chain to start from, and as long for a bound."""
 
 SECONDS_PER_ROW = 1.5e-4
 """About what PuLP takes to build a row and hand it to HiGHS."""
@@ -155,6 +156,22 @@ def _improve(contraction: Contraction, problem: Problem, reporter: Reporter, sec
     _watch(search, lambda search: search.device_of_block, split_of, problem, reporter, seconds, proves=False)
 
 
+def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:
+    """Look for at most `seconds` for a better bound on all free splits: chains are such."""
+    if reporter.split is None or problem.deployment.replication or reporter.within(problem.gap):
+        return
+    from solvers.free_splits import raise_bound
+
+    deadline = reporter.seconds + seconds
+
+    def watch() -> bool:
+        reporter.report("bound on free splits")
+        return reporter.seconds < deadline and not reporter.within(problem.gap)
+
+    free = contract(problem.graph, Family.FREE, problem.deployment)
+    raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds)
+
+
 def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Dynamic programming over ideals alone."""
     if run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True):
@@ -175,9 +192,12 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
     if reporter.within(problem.gap) or left == 0:
         return reporter.result("dp", message="" if reporter.split else NOTHING_IN_TIME)
     # A program that cannot be built leaves its time to the improvement of the plan.
-    share = IMPROVEMENT_SHARE if _is_buildable(problem, contraction, reporter) else 1.0
-    _improve(contraction, problem, reporter, None if left is None else share * left)
-    return _run_ip(problem, contraction, reporter, "dp, then ip")
+    share = IMPROVEMENT_SHARE if _is_buildable(problem, contraction, reporter) else 0.5
+    seconds = START_SECONDS if left is None else share * left
+    _improve(contraction, problem, reporter, None if left is None else seconds)
+    _raise_bound(problem, reporter, seconds)
+    result = _run_ip(problem, contraction, reporter, "dp, then ip")
+    return replace(result, message=f"{TOO_MANY_IDEALS} {result.message}".strip())
 
 
 def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:

@@ -103,7 +103,7 @@ def test_nothing_is_proven_out_of_reach_that_is_within(
     if best is not None and best <= threshold:
         assert outcome is not True
         assert certificate.ratio <= 1
-        assert contents.provable_threshold(price, -1.0, threshold) < best
+        assert contents.provable_threshold(price, -1.0, threshold, lambda: True) < best
 
 
 def test_prices_prove_what_total_work_cannot() -> None:

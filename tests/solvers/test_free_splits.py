@@ -2,12 +2,15 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
 from solvers.bounds import work_bound
+from solvers.chain_kernel import FULL
+from solvers.chain_search import ThresholdSearch
 from solvers.contraction import contract
 from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment
@@ -42,6 +45,40 @@ def test_bounds_are_below_the_optimum(instance: tuple[DnnGraph, Deployment]) -> 
         if best is not None:
             assert raised(graph, deployment, best) <= best
             assert raised(graph, deployment, 1.3 * best) <= best
+
+
+@given(small_graphs(max_nodes=4, backward=True))
+@settings(max_examples=20, deadline=None)
+def test_bounds_are_below_the_best_gpipe_time_of_chains(instance: tuple[DnnGraph, Deployment]) -> None:
+    for communication in Communication:
+        graph, deployment = instance[0], replace(instance[1], communication=communication)
+        best = best_value(graph, deployment, Family.CHAIN, Objective.GPIPE)
+        if best is not None:
+            assert raised(graph, deployment, best) <= best
+
+
+class OnLinesOnly(ThresholdSearch):
+    """Finds chains on one line of blocks; elsewhere it soon has too many ideals."""
+
+    def run(self, max_bytes: int) -> int:
+        is_line = self._problem.predecessor_idx.size == self._problem.work.size - 1
+        return super().run(max_bytes) if is_line else FULL
+
+
+def test_a_chain_problem_of_too_many_ideals_gets_the_bound_of_free_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, deployment = random_dag(3, 14, 0.1), Deployment(3, 1)
+    optimum = solve(graph, deployment).value_ms
+    monkeypatch.setattr("solvers.throughput_dp.ThresholdSearch", OnLinesOnly)
+    monkeypatch.setattr("solvers.throughput._is_buildable", lambda *_: False)
+    phases: list[Progress] = []
+    result = solve(graph, deployment, time_limit_s=4.0, on_progress=phases.append)
+    assert result.method == "dp, then ip"
+    assert "too many for the DP" in result.message
+    assert any(progress.phase == "bound on free splits" for progress in phases)
+    assert result.lower_bound_ms is not None
+    assert optimum is not None
+    assert result.value_ms is not None
+    assert result.lower_bound_ms <= optimum <= result.value_ms * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("family", [Family.FREE, Family.CONVEX])
