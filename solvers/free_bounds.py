@@ -32,6 +32,9 @@ BISECTIONS = 10
 TARGET_GAPS = (0.01, 0.003, 0.001, 0.0002, 0.00001, 5e-7)
 """Gaps between plan and bound to prove, one after the other."""
 
+LEAST_SHARE = 1e-3
+"""A threshold below this share of the plan's value is not tried: from a bound of zero halving would hardly end."""
+
 ROUNDS_BETWEEN_BOUNDS = 40
 """Rounds of column generation after which better prices are turned into a bound at a lower threshold."""
 
@@ -103,7 +106,7 @@ class FreeBounds:
             ceiling = math.inf
             while watch():
                 threshold = min(value_ms() * (1 - target), 0.5 * (self.lower_bound_ms + ceiling))
-                if threshold <= self.lower_bound_ms * (1 + 0.1 * target):
+                if threshold <= max(self.lower_bound_ms * (1 + 0.1 * target), LEAST_SHARE * value_ms()):
                     break
                 try:
                     proven = self._prove(threshold, _until(0.5 * seconds_left(), watch, seconds_left))

@@ -15,7 +15,7 @@ from solvers.contraction import contract
 from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment
 from solvers.free_bounds import FreeBounds
-from solvers.graph import DnnGraph
+from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph
 from solvers.result import Progress, SolveCancelled, SolveStatus
 from solvers.solve import solve
@@ -55,6 +55,24 @@ def test_bounds_are_below_the_best_gpipe_time_of_chains(instance: tuple[DnnGraph
         best = best_value(graph, deployment, Family.CHAIN, Objective.GPIPE)
         if best is not None:
             assert raised(graph, deployment, best) <= best
+
+
+def test_nothing_to_prove_is_seen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that takes no time leaves a bound of zero; halving thresholds towards it would go on to the last digit."""
+    nodes = tuple(Node(v, 0.0, 9.0, memory_bytes=1.0, transfer_ms=1.5) for v in range(6))
+    graph = DnnGraph(nodes, ((Edge(0, 1)), Edge(2, 3), Edge(4, 5)))
+    deployment = Deployment(2, 0, 3.0, Communication.OVERLAPPED)
+    bounds = FreeBounds(contract(graph, Family.FREE, deployment), deployment, 0.0)
+    thresholds: list[float] = []
+
+    def prove(threshold_ms: float, *_: object) -> bool:
+        thresholds.append(threshold_ms)
+        return False
+
+    monkeypatch.setattr(bounds, "_prove", prove)
+    bounds.raise_by_prices(lambda: 1.5, 0.0, lambda: True, lambda: 1.0)
+    assert 0 < len(thresholds) < 20
+    assert bounds.lower_bound_ms == 0
 
 
 class OnLinesOnly(ThresholdSearch):
