@@ -5,6 +5,8 @@ convex and free splits, or latency): how many times as fast the best plan is. A 
 value in the comparison, marked with what it breaks; it can be below v*.
 """
 
+import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,16 +73,19 @@ class Outcome:
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> "Outcome":
         """Return the outcome that `document` wrote; KeyError, TypeError or ValueError where it is not one."""
+        violations = document["violations"]
+        if not isinstance(violations, list):
+            raise TypeError
         return cls(
-            method=document["method"],
+            method=_text(document["method"]),
             family=Family(document["family"]),
             status=None if document["status"] is None else SolveStatus(document["status"]),
-            value_ms=document["value_ms"],
-            lower_bound_ms=document["lower_bound_ms"],
-            runtime_s=document["runtime_s"],
-            largest_memory_bytes=document["largest_memory_bytes"],
-            violations=tuple(document["violations"]),
-            message=document["message"],
+            value_ms=_number_or_none(document["value_ms"]),
+            lower_bound_ms=_number_or_none(document["lower_bound_ms"]),
+            runtime_s=_number(document["runtime_s"]),
+            largest_memory_bytes=_number_or_none(document["largest_memory_bytes"]),
+            violations=tuple(_text(violation) for violation in violations),
+            message=_text(document["message"]),
         )
 
     def document(self) -> dict[str, Any]:
@@ -97,6 +102,24 @@ class Outcome:
             "violations": list(self.violations),
             "message": self.message,
         }
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    if not 0 <= value <= sys.float_info.max:
+        raise ValueError
+    return value
+
+
+def _number_or_none(value: object) -> float | None:
+    return None if value is None else _number(value)
 
 
 def questions(objective: Objective, families: Sequence[Family], *, with_expert: bool) -> tuple[Question, ...]:
@@ -198,7 +221,7 @@ def compare(
     start: Split | None = None
     is_first = True
     free_bound_ms: float | None = None
-    best = float("inf")
+    best = math.inf
     for question in questions(objective, families, with_expert=expert is not None):
         if is_interrupted():
             return

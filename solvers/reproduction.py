@@ -7,6 +7,7 @@ could not run because a program is missing, is not kept.
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -97,6 +98,14 @@ def _read_expert(path: Path, graph: DnnGraph) -> Split:
         raise SplitError(f'"{path}": {error}') from None
 
 
+def _finite(text: str) -> float:
+    """Return the number in a text; ValueError for what JSON cannot hold, though Python's reader takes it."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
 class ResultFile:
     """Outcomes by the key of their cell, in a JSON file that is rewritten after each."""
 
@@ -107,12 +116,12 @@ class ResultFile:
         self._outcomes: dict[str, Outcome] = {}
         if path.exists():
             try:
-                document = json.loads(path.read_text(encoding="utf-8"))
+                document = json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
                 if document["version"] != VERSION:
                     raise KeyError
                 self._cells = dict(document["cells"])
                 self._outcomes = {key: Outcome.from_document(cell) for key, cell in self._cells.items()}
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 raise PlacementError(
                     f'"{path}" is not a file of results of this version; name another one, or delete it.'
                 ) from None

@@ -1,6 +1,7 @@
 """The paper's tables on tiny folders: both namings, units, resuming, interrupts, and the laws of the ratios."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -254,9 +255,46 @@ def test_without_scotch_the_column_says_so(
     }
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 99, "cells": {}}', '{"version": 1, "cells": {"a": 1}}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"version": 99, "cells": {}}', '{"version": 1, "cells": {"a": 1}}', "[" * 100_000],
+)
 def test_a_file_that_holds_no_results_is_left_alone(text: str, tmp_path: Path) -> None:
     path = tmp_path / "results.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PlacementError, match="not a file of results"):
+        ResultFile(path)
+    assert path.read_text(encoding="utf-8") == text
+
+
+CELL: dict[str, object] = {
+    **Outcome("single", Family.CHAIN, SolveStatus.FEASIBLE, 2.0, 1.0, 0.1, 4.0, (), "").document(),
+    "workload": "toy",
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("value_ms", "2"),
+        ("value_ms", -1.0),
+        ("value_ms", True),
+        ("value_ms", math.nan),
+        ("gap", math.inf),
+        ("runtime_s", None),
+        ("runtime_s", 10**400),
+        ("violations", "abc"),
+        ("violations", [1]),
+        ("message", 5),
+        ("method", None),
+        ("status", "SOLVED"),
+    ],
+)
+def test_results_of_another_kind_are_refused(field: str, value: object, tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"version": 1, "cells": {"a": CELL}}), encoding="utf-8")
+    ResultFile(path)
+    text = json.dumps({"version": 1, "cells": {"a": {**CELL, field: value}}})
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PlacementError, match="not a file of results"):
         ResultFile(path)
