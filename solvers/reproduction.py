@@ -10,6 +10,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from solvers.comparison import EXACT, Outcome, Question, ask, refused
 from solvers.costs import Objective
 from solvers.deployment import Deployment
-from solvers.errors import PlacementError, SplitError
+from solvers.errors import GraphError, PlacementError, SplitError
 from solvers.graph import DnnGraph
 from solvers.graph_json import read_graph, read_split
 from solvers.paper_files import Workload, corrected, find_workloads
@@ -78,8 +79,12 @@ def plan(folder: Path, time_limit_s: float) -> tuple[Cell, ...]:
     in_ms: list[Cell] = []
     latency: list[Cell] = []
     for workload in find_workloads(folder):
-        graph, deployment = read_graph(workload.graph)
-        expert = None if workload.expert is None else _read_expert(workload.expert, graph)
+        with _naming(workload.graph):
+            graph, deployment = read_graph(workload.graph)
+        expert = None
+        if workload.expert is not None:
+            with _naming(workload.expert):
+                expert = complete_split(graph, read_split(workload.expert))
         is_latency = workload.objective is Objective.LATENCY
         for units, table, in_units in (
             (PUBLISHED, latency if is_latency else published, graph),
@@ -91,11 +96,15 @@ def plan(folder: Path, time_limit_s: float) -> tuple[Cell, ...]:
     return (*published, *in_ms, *latency)
 
 
-def _read_expert(path: Path, graph: DnnGraph) -> Split:
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say of which of the many files what is wrong."""
     try:
-        return complete_split(graph, read_split(path))
-    except SplitError as error:
-        raise SplitError(f'"{path}": {error}') from None
+        yield
+    except (GraphError, SplitError) as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f'"{path}": {error}') from None
 
 
 def _finite(text: str) -> float:

@@ -111,6 +111,13 @@ def test_an_expert_split_of_another_graph_is_told_before_anything_runs(release: 
         plan(release, SECONDS)
 
 
+def test_a_graph_that_is_cut_short_is_named(release: Path) -> None:
+    path = release / "throughput-inputs/OperatorGraphs/Toy_L-3_inference.json"
+    path.write_text('{"nodes": [', encoding="utf-8")
+    with pytest.raises(GraphError, match=r"Toy_L-3_inference\.json.*not valid JSON"):
+        plan(release, SECONDS)
+
+
 def test_units_are_corrected_where_the_implied_bandwidth_says_so() -> None:
     assert corrected(with_bytes(chain((1, 1)), 2e6)) is None
     assert corrected(chain((1, 1))) is None  # no bytes, no verdict
