@@ -250,8 +250,8 @@ def _limits(problem: ChainProblem, net_weight: FloatArray, threshold: float, flo
         i = int(np.searchsorted(spent, cpu_ms, side="right"))
         by_cpus = float(done[-1])
         if i < spent.size:
-            with np.errstate(over="ignore"):
-                slope[c] = (done[i] - done[i - 1]) / (spent[i] - spent[i - 1])
+            # Not from `done`, where a large sum before it may swallow a small block with a high ratio.
+            slope[c] = ratio[best_first[i - 1]]
             in_part = cpu_ms - spent[i - 1]
             # Where no time is left an infinite slope must not make the product no number.
             by_cpus = float(done[i - 1] + (slope[c] * in_part if in_part > 0 else 0.0))

@@ -163,11 +163,11 @@ class DeviceContents:
             return 0.0, part
         q = self._cpu_ms
         candidates = np.flatnonzero((price > 0) & (q <= threshold_ms * (1 + MARGIN)))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             order = candidates[np.argsort(-price[candidates] / q[candidates], kind="stable")]
         room = self._num_cpus * threshold_ms * (1 + MARGIN)
         before = np.cumsum(q[order]) - q[order]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             part[order] = np.where(q[order] > 0, np.clip((room - before) / q[order], 0.0, 1.0), 1.0)
         return float(part @ price), part
 

@@ -305,7 +305,7 @@ def _require_fit(model: ThroughputModel, x: list[Expression], size_bytes: np.nda
     if memory is None:
         return
     if memory > 0:
-        size = np.minimum(size_bytes / memory, 2.0)
+        size = np.minimum(size_bytes, 2.0 * memory) / memory
         model.problem += pulp.lpSum(size[b] * x[b] for b in range(len(x)) if size[b] > 0) <= 1, f"memory_{d}"
     else:
         model.problem += pulp.lpSum(x[b] for b in range(len(x)) if size_bytes[b] > 0) <= 0, f"memory_{d}"

@@ -268,3 +268,16 @@ def test_a_program_is_scaled_anew_after_a_poor_plan(family: Family) -> None:
     result = throughput._run_ip(problem, contract(graph, family, deployment), reporter, "ip")
     assert result.status is SolveStatus.OPTIMAL
     assert result.value_ms == 2.0
+
+
+def test_work_that_a_sum_swallows_counts_for_the_cpus() -> None:
+    """The CPU takes 1 in no time, then 3, whose work is lost beside that of 1, then 4 and 5."""
+    nodes = (
+        Node(1, 1e12, 0.0),
+        Node(3, 1e-12, 1e-300),
+        Node(4, 1e15, 1.0, transfer_ms=1e15),
+        Node(5, 1e15, 1e12),
+        Node(6, 1e12, 1e15),
+    )
+    graph = DnnGraph(nodes, (Edge(3, 1), Edge(4, 5)))
+    assert solve(graph, Deployment(1, 1)).value_ms == pytest.approx(1e12, rel=1e-9)
