@@ -20,7 +20,7 @@ PROVEN = 1e-6
 def main(names: list[str]) -> None:
     """Print the table."""
     compile_all()
-    known = json.loads((PAPER_WORKLOADS.parent / "known_results.json").read_text())["throughput"]
+    known = json.loads((PAPER_WORKLOADS / "known_results.json").read_text())["throughput"]
     after = " | ".join(f"value after {s:.0f} s | gap" for s in SECONDS)
     print(f"| graph | best known, ms | value, ms | bound, ms | {after} | ended after, s |")
     print("|---|" + "---:|" * (4 + 2 * len(SECONDS)))

@@ -46,15 +46,20 @@ PRICE_LIMIT = 3.0
 STEPS = ((0.7, (0, 1)), (0.3, (0, 1)), (0.0, (0, 1, 2, EXACT)))
 """Share of the best prices known in the prices that are tried, and efforts, in turn until columns are found."""
 
-ASCENT_ROUNDS = 400
+ASCENT_ROUNDS = 1500
 ASCENT_TARGET = 1.03
-ASCENT_PATIENCE = 20
 ASCENT_EFFORT = 1
+ASCENT_PATIENCE, FAR_RATIO, FAR_PATIENCE = 20, 0.8, 100
+"""Rounds without a better ratio after which steps get shorter, and more of them while the ratio is far from a proof."""
+
+PROGRAM_SECONDS = 1.0
+"""A linear program that takes longer ends the attempt: nothing can be reported while it runs."""
 
 MARGIN = 1e-8
 """A proof must hold by this relative margin, far above rounding."""
 
-THRESHOLD_STEPS = 9
+THRESHOLD_STEPS = 10
+THRESHOLD_EFFORT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +99,23 @@ class DeviceContents:
         return Certificate(price, left / paid if paid > 0 else math.inf if left > 0 else 0.0), dearest
 
     def provable_threshold(
-        self, price: FloatArray, low_ms: float, high_ms: float, proceed: Callable[[], bool], effort: int = EXACT
+        self, price: FloatArray, low_ms: float, high_ms: float, proceed: Callable[[], bool] = lambda: True
     ) -> float:
         """Return a threshold from `low_ms` to `high_ms` that these prices prove out of reach, or `low_ms` itself.
 
-        `proceed` is called before each step and says whether to look for a better one.
+        `proceed` is asked before every trial whether there is time for it.
         """
-        if self.certify(price, high_ms, effort)[0].ratio > 1:
-            return high_ms
+        threshold = high_ms
         for _ in range(THRESHOLD_STEPS):
             if not proceed():
                 break
-            middle = 0.5 * (low_ms + high_ms)
-            if self.certify(price, middle, effort)[0].ratio > 1:
-                low_ms = middle
+            if self.certify(price, threshold, THRESHOLD_EFFORT)[0].ratio > 1:
+                low_ms = threshold
+                if threshold == high_ms:
+                    break
             else:
-                high_ms = middle
+                high_ms = threshold
+            threshold = 0.5 * (low_ms + high_ms)
         return low_ms
 
     def prove(
@@ -126,7 +132,7 @@ class DeviceContents:
         program = self._program(threshold_ms)
         n = self._num_blocks
         while proceed(best):
-            solved = program.solve()
+            solved = program.solve(PROGRAM_SECONDS)
             if solved is None:
                 break
             value, duals = solved
@@ -188,7 +194,7 @@ class DeviceContents:
             self._take(dearest, threshold_ms)
             # Scaled so that the accelerators pay 1.
             price = price / (self._count * dearest.bound)
-            if futile >= ASCENT_PATIENCE:
+            if futile >= (FAR_PATIENCE if best.ratio < FAR_RATIO else ASCENT_PATIENCE):
                 step, futile = 0.7 * step, 0
                 price = best.price
             gradient = 1.0 - self._count * dearest.sets[0] - self._paid_by_cpus(price, threshold_ms)[1]

@@ -34,7 +34,7 @@ BEAMS = (300, 3_000, 30_000)
 """Labels per layer; a wider beam follows while the bound exceeds the best set by more than GAP."""
 GAP = 2e-4
 
-MAX_LABELS = 8_000_000
+MAX_LABELS = 4_000_000
 """Labels of all layers together; beams are narrower where there are very many layers."""
 
 LAGRANGIAN, EXACT = 0, len(BEAMS)

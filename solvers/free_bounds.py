@@ -35,6 +35,9 @@ TARGET_GAPS = (0.01, 0.003, 0.001, 0.0002, 0.00001, 5e-7)
 LEAST_SHARE = 1e-3
 """A threshold below this share of the plan's value is not tried: from a bound of zero halving would hardly end."""
 
+RESERVE = 0.25
+"""Share of the time left that an attempt at one threshold leaves for others."""
+
 ROUNDS_BETWEEN_BOUNDS = 40
 """Rounds of column generation after which better prices are turned into a bound at a lower threshold."""
 
@@ -93,7 +96,7 @@ class FreeBounds:
                 contents = DeviceContents(self._contraction, self._deployment, _checking(watch))
             except _StoppedError:
                 return
-            self._raise(contents.provable_threshold(self._work, self.lower_bound_ms, value_ms, watch, 1))
+            self._raise(contents.provable_threshold(self._work, self.lower_bound_ms, value_ms, watch))
 
     def raise_by_prices(
         self, value_ms: Callable[[], float], gap: float, watch: Watch, seconds_left: Callable[[], float]
@@ -109,7 +112,7 @@ class FreeBounds:
                 if threshold <= max(self.lower_bound_ms * (1 + 0.1 * target), LEAST_SHARE * value_ms()):
                     break
                 try:
-                    proven = self._prove(threshold, _until(0.5 * seconds_left(), watch, seconds_left))
+                    proven = self._prove(threshold, _until(RESERVE * seconds_left(), watch, seconds_left), watch)
                 except _StoppedError:
                     proven = None
                 if proven is not True:
@@ -117,7 +120,7 @@ class FreeBounds:
             if ceiling < math.inf:
                 break
 
-    def _prove(self, threshold_ms: float, watch: Watch) -> bool | None:
+    def _prove(self, threshold_ms: float, attempt: Watch, watch: Watch) -> bool | None:
         reduced = self._merged(threshold_ms, watch)
         if reduced is None:
             self._raise(threshold_ms)
@@ -135,7 +138,7 @@ class FreeBounds:
             if rounds % ROUNDS_BETWEEN_BOUNDS == 0 and certificate.ratio > bounded_ratio:
                 bounded_ratio = certificate.ratio
                 self._raise(contents.provable_threshold(certificate.price, self.lower_bound_ms, threshold_ms, watch))
-            return watch()
+            return attempt()
 
         start: FloatArray = np.bincount(parts, self._price, contraction.num_blocks).astype(np.float64)
         outcome, best = contents.prove(threshold_ms, start, proceed)

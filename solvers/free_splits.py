@@ -21,6 +21,9 @@ POLL_SECONDS = 0.05
 SHARE_OF_TIME = 0.6
 """What column generation may use of the time that is left; the rest is the integer program's."""
 
+HEAD_START_SHARE = 0.1
+"""What annealing may use of that before: a threshold just below a poor plan is not worth a proof."""
+
 SECONDS_WITHOUT_LIMIT = 120.0
 """The same where there is no time limit."""
 
@@ -82,11 +85,13 @@ def raise_bound(
     reporter: Reporter,
     watch: Callable[[], bool],
     seconds_left: Callable[[], float],
+    before_prices: Callable[[], None] = lambda: None,
 ) -> None:
     """Prove better lower bounds on the plan known so far, from the contraction of the graph for free splits.
 
     They bound the GPipe time as well, since no device's load exceeds max FW_i + max BW_i, but not replicated stages.
-    `watch` is called often and says whether to go on, within `seconds_left`.
+    `watch` is called often and says whether to go on, within `seconds_left`; `before_prices` between the cheap bounds
+    and the dear ones.
     """
     bounds = FreeBounds(free, problem.deployment, reporter.lower_bound_ms or 0.0)
 
@@ -96,6 +101,7 @@ def raise_bound(
 
     bounds.raise_by_cuts(reporter.value_ms or 0.0, hand_over)
     bounds.raise_by_work(reporter.value_ms or 0.0, hand_over)
+    before_prices()
     bounds.raise_by_prices(lambda: reporter.value_ms or 0.0, problem.gap, hand_over, seconds_left)
     hand_over()
 
@@ -131,7 +137,13 @@ def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Repo
         free = (
             contraction if problem.family is Family.FREE else contract(problem.graph, Family.FREE, problem.deployment)
         )
-        raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds)
+
+        def let_plans_improve() -> None:
+            until = reporter.seconds + HEAD_START_SHARE * (deadline - reporter.seconds)
+            while search is not None and search.is_running and reporter.seconds < until and watch():
+                time.sleep(POLL_SECONDS)
+
+        raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds, let_plans_improve)
         while search is not None and search.is_running and watch():
             time.sleep(POLL_SECONDS)
     finally:

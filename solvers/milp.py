@@ -214,8 +214,9 @@ class GrowingProgram:
         """Add a variable from 0 to `upper`."""
         self._highs.addCol(cost, 0.0, upper, len(rows), rows, coefficients)
 
-    def solve(self) -> tuple[float, npt.NDArray[np.float64]] | None:
-        """Return the optimum and the dual value per row; None if HiGHS does not reach it."""
+    def solve(self, time_limit_s: float) -> tuple[float, npt.NDArray[np.float64]] | None:
+        """Return the optimum and the dual value per row; None if HiGHS does not reach it in time."""
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + time_limit_s)
         self._highs.run()
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None

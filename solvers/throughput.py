@@ -32,6 +32,12 @@ START_SHARE = 0.2
 IMPROVEMENT_SHARE = 0.2
 """An integer program waits this share of the time left for a better chain to start from, and as long for a bound."""
 
+QUICK_START_SECONDS = 1.0
+"""The same where annealing goes on from any plan."""
+
+REDUCTION_SECONDS = 1.0
+"""Longest time to look for blocks that may be merged before an integer program."""
+
 SECONDS_PER_ROW = 1.5e-4
 """About what PuLP takes to build a row and hand it to HiGHS."""
 BUILD_SHARE = 0.5
@@ -204,6 +210,8 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     """Start the integer program from the DP's chain, which is a split of every family, improved where it may be."""
     left = reporter.seconds_left
     seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
+    if problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT:
+        seconds = min(seconds, QUICK_START_SECONDS)
     passes_apart = problem.objective is Objective.GPIPE
     chain = contract(problem.graph, Family.CHAIN, problem.deployment, passes_apart=passes_apart)
     if why_infeasible(problem.graph, chain, problem.deployment) is None:
@@ -213,13 +221,15 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
 
         improve_and_bound(contraction, problem, reporter)
         if reporter.value_ms is not None and not reporter.within(problem.gap):
-            contraction = _without_what_no_better_plan_divides(contraction, problem, reporter.value_ms)
+            contraction = _without_what_no_better_plan_divides(contraction, problem, reporter, reporter.value_ms)
     if reporter.within(problem.gap) or reporter.seconds_left == 0:
         return reporter.result("ip")
     return _run_ip(problem, contraction, reporter, "ip")
 
 
-def _without_what_no_better_plan_divides(contraction: Contraction, problem: Problem, value_ms: float) -> Contraction:
+def _without_what_no_better_plan_divides(
+    contraction: Contraction, problem: Problem, reporter: Reporter, value_ms: float
+) -> Contraction:
     """Return the contraction with blocks merged that the plan known, and every better one, keeps together."""
     from solvers.free_bounds import MAX_BLOCKS_FOR_CUTS, additive
     from solvers.min_cut_colocation import colocated, merged
@@ -227,7 +237,17 @@ def _without_what_no_better_plan_divides(contraction: Contraction, problem: Prob
     deployment = problem.deployment
     if contraction.num_blocks > MAX_BLOCKS_FOR_CUTS:
         return contraction
-    reduced = colocated(additive(contraction, deployment.communication), deployment, value_ms * (1 + PROOF_TOLERANCE))
+    deadline = reporter.seconds + REDUCTION_SECONDS
+
+    def check() -> None:
+        if reporter.seconds > deadline:
+            raise TimeoutError
+
+    relaxed = additive(contraction, deployment.communication)
+    try:
+        reduced = colocated(relaxed, deployment, value_ms * (1 + PROOF_TOLERANCE), check)
+    except TimeoutError:
+        return contraction
     return contraction if reduced is None else merged(contraction, reduced[1], deployment.communication)[0]
 
 
