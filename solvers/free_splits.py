@@ -18,14 +18,11 @@ from solvers.split import Family, Split
 
 POLL_SECONDS = 0.05
 
-SHARE_OF_TIME = 0.6
-"""What column generation may use of the time that is left; the rest is the integer program's."""
-
 HEAD_START_SHARE = 0.1
-"""What annealing may use of that before: a threshold just below a poor plan is not worth a proof."""
+"""Time of annealing alone, before column generation: a threshold just below a poor plan is not worth a proof."""
 
 SECONDS_WITHOUT_LIMIT = 120.0
-"""The same where there is no time limit."""
+"""Time for plans and bounds where there is no time limit."""
 
 
 class PlanSearch:
@@ -106,15 +103,15 @@ def raise_bound(
     hand_over()
 
 
-def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
+def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Reporter, share_of_time: float) -> None:
     """Better plans and bounds for a problem of the free or convex family, from the plan known so far.
 
-    Ends when the gap is proven, or neither is likely to get any further, or its share of the time is used.
+    Ends when the gap is proven, or neither is likely to get any further, or its share of the time left is used.
     """
     if reporter.split is None:
         return
     left = reporter.seconds_left
-    deadline = reporter.seconds + (SECONDS_WITHOUT_LIMIT if left is None else SHARE_OF_TIME * left)
+    deadline = reporter.seconds + (SECONDS_WITHOUT_LIMIT if left is None else share_of_time * left)
     search = None
     if problem.family is Family.FREE or len(problem.graph.nodes) <= MOST_FORWARD_NODES:
         search = PlanSearch(contraction, problem, reporter.split.device_of())

@@ -29,11 +29,14 @@ START_SECONDS = 5.0
 START_SHARE = 0.2
 """An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from."""
 
+QUICK_START_SECONDS = 1.0
+"""The first of these where annealing goes on from any plan."""
+
 IMPROVEMENT_SHARE = 0.2
 """An integer program waits this share of the time left for a better chain to start from, and as long for a bound."""
 
-QUICK_START_SECONDS = 1.0
-"""The same where annealing goes on from any plan."""
+BEFORE_SHARE = 0.6
+"""What plans and bounds of free splits may use of the time left before an integer program that can be built after."""
 
 REDUCTION_SECONDS = 1.0
 """Longest time to look for blocks that may be merged before an integer program."""
@@ -103,7 +106,7 @@ def _watch(
             if reporter.within(problem.gap):
                 search.stop()
             # A first plan is worth more than what comes after it: until it is there, only the limit itself counts.
-            is_first = proves and search.phase.startswith(FIRST_PLAN_PHASES)
+            is_first = (proves or reporter.split is None) and search.phase.startswith(FIRST_PLAN_PHASES)
             is_over = deadline is not None and time.monotonic() > deadline
             if search.phase == LOADING:
                 loaded = time.monotonic()
@@ -219,8 +222,10 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     if problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT:
         from solvers.free_splits import improve_and_bound  # numba loads here, when it is needed
 
-        improve_and_bound(contraction, problem, reporter)
-        if reporter.value_ms is not None and not reporter.within(problem.gap):
+        # A program that could not be built afterwards leaves all the time to them.
+        comes_after = _is_buildable(problem, contraction, reporter, 1 - BEFORE_SHARE)
+        improve_and_bound(contraction, problem, reporter, BEFORE_SHARE if comes_after else 1.0)
+        if reporter.value_ms is not None and not reporter.within(problem.gap) and reporter.seconds_left != 0:
             contraction = _without_what_no_better_plan_divides(contraction, problem, reporter, reporter.value_ms)
     if reporter.within(problem.gap) or reporter.seconds_left == 0:
         return reporter.result("ip")
@@ -251,12 +256,12 @@ def _without_what_no_better_plan_divides(
     return contraction if reduced is None else merged(contraction, reduced[1], deployment.communication)[0]
 
 
-def _is_buildable(problem: Problem, contraction: Contraction, reporter: Reporter) -> bool:
-    """Whether the integer program can be built in a share of the time left."""
+def _is_buildable(problem: Problem, contraction: Contraction, reporter: Reporter, share_of_time: float = 1.0) -> bool:
+    """Whether the integer program can be built early enough if it has this share of the time left."""
     from solvers.throughput_ip import estimated_rows
 
     seconds = SECONDS_PER_ROW * estimated_rows(contraction, problem.deployment, problem.family)
-    return reporter.seconds_left is None or seconds <= BUILD_SHARE * reporter.seconds_left
+    return reporter.seconds_left is None or seconds <= BUILD_SHARE * share_of_time * reporter.seconds_left
 
 
 def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:

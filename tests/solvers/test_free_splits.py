@@ -99,6 +99,18 @@ def test_a_chain_problem_of_too_many_ideals_gets_the_bound_of_free_splits(monkey
     assert result.lower_bound_ms <= optimum <= result.value_ms * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(("time_limit_s", "takes_all"), [(30.0, False), (0.01, True)])
+def test_a_program_that_cannot_be_built_leaves_its_time(
+    time_limit_s: float, takes_all: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: list[float] = []
+    monkeypatch.setattr("solvers.free_splits.improve_and_bound", lambda *arguments: shares.append(arguments[-1]))
+    graph = random_dag(7, num_nodes=60, edge_probability=0.1)
+    result = solve(graph, Deployment(4), family=Family.FREE, time_limit_s=time_limit_s, gap=0.3)
+    assert result.split is not None
+    assert [share == 1 for share in shares] == [takes_all]
+
+
 @pytest.mark.parametrize("family", [Family.FREE, Family.CONVEX])
 @pytest.mark.parametrize("communication", list(Communication))
 def test_solves_to_the_optimum(family: Family, communication: Communication) -> None:
