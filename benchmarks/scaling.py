@@ -31,7 +31,6 @@ from solvers.warm_up import compile_all
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
 BRANCHES = (2, 6)
 NUM_OPERATORS = 6
-TIME_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,18 +39,18 @@ class Runner:
 
     method: str
     family: Family
+    time_limit_s: float = 20.0
     most_nodes: int = 20_000
 
     @property
     def label(self) -> str:
         """What the plot calls it."""
-        return f"{self.method}, {self.family}"
+        return f"{self.method.replace('_', ' ')}, {self.family}, {self.time_limit_s:.0f} s"
 
 
 RUNNERS = (
-    Runner("dp", Family.CHAIN),
-    Runner("auto", Family.CHAIN),
-    Runner("ip", Family.CHAIN),
+    Runner("auto", Family.CHAIN, time_limit_s=60.0),
+    Runner("ip", Family.CHAIN, most_nodes=1000),
     Runner("auto", Family.FREE),
     Runner("linearised", Family.CHAIN),
     Runner("pipedream", Family.CHAIN),
@@ -81,13 +80,14 @@ def main() -> None:
     parser.add_argument("results", type=Path, metavar="RESULTS.jsonl")
     parser.add_argument("--table", action="store_true", help="print what the file holds as markdown")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw what the file holds")
+    parser.add_argument("--branches", type=int, choices=BRANCHES, help="only graphs of this width")
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:
         print(json.dumps(asdict(_measure(**options.one))))
         return
     if not options.table and options.plot is None:
-        _run_missing(options.results)
+        _run_missing(options.results, BRANCHES if options.branches is None else (options.branches,))
         return
     measurements = _read(options.results)
     if options.table:
@@ -96,14 +96,20 @@ def main() -> None:
         _draw(measurements, options.plot)
 
 
-def _run_missing(results: Path) -> None:
+def _run_missing(results: Path, widths: tuple[int, ...]) -> None:
     compile_all()
     known = {(m.method, m.family, m.branches, m.nodes) for m in _read(results)}
-    for nodes, branches, runner in _plan():
+    for nodes, branches, runner in _plan(widths):
         graph, _ = _graph(branches, nodes)
         if (runner.method, str(runner.family), branches, len(graph.nodes)) in known:
             continue
-        one = {"method": runner.method, "family": str(runner.family), "branches": branches, "nodes": nodes}
+        one = {
+            "method": runner.method,
+            "family": str(runner.family),
+            "time_limit_s": runner.time_limit_s,
+            "branches": branches,
+            "nodes": nodes,
+        }
         command = [sys.executable, "-m", "benchmarks.scaling", str(results), "--one", json.dumps(one)]
         finished = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 -- our own module
         if finished.returncode:
@@ -114,9 +120,9 @@ def _run_missing(results: Path) -> None:
         print(finished.stdout.strip(), flush=True)
 
 
-def _plan() -> Iterator[tuple[int, int, Runner]]:
+def _plan(widths: tuple[int, ...]) -> Iterator[tuple[int, int, Runner]]:
     for nodes in SIZES:
-        for branches in BRANCHES:
+        for branches in widths:
             for runner in RUNNERS:
                 if nodes <= runner.most_nodes:
                     yield nodes, branches, runner
@@ -126,9 +132,9 @@ def _graph(branches: int, nodes: int) -> tuple[DnnGraph, Deployment]:
     return layered(max(1, round(nodes / (branches * NUM_OPERATORS + 2))), branches, NUM_OPERATORS)
 
 
-def _measure(method: str, family: str, branches: int, nodes: int) -> Measurement:
+def _measure(method: str, family: str, time_limit_s: float, branches: int, nodes: int) -> Measurement:
     graph, deployment = _graph(branches, nodes)
-    result = solve(graph, deployment, method=method, family=Family(family), time_limit_s=TIME_LIMIT_S)
+    result = solve(graph, deployment, method=method, family=Family(family), time_limit_s=time_limit_s)
     return Measurement(
         method,
         family,
@@ -189,8 +195,8 @@ def _draw(measurements: list[Measurement], path: Path) -> None:
         horizontal_spacing=0.04,
         subplot_titles=[f"{branches} branches per layer" for branches in BRANCHES],
     )
-    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")
-    marks = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star")
+    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#666666")
+    marks = ("circle", "square", "diamond", "triangle-up", "x", "star")
     for column, branches in enumerate(BRANCHES, 1):
         for runner, colour, mark in zip(RUNNERS, colours, marks, strict=True):
             own = sorted(
