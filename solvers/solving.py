@@ -112,7 +112,7 @@ class Reporter:
         if infeasible is not None:
             status, message = SolveStatus.INFEASIBLE, infeasible
         elif self.split is None:
-            status = SolveStatus.UNKNOWN
+            status, message = SolveStatus.UNKNOWN, message or NOTHING_IN_TIME
         else:
             status = SolveStatus.OPTIMAL if self.within(0.0) else SolveStatus.FEASIBLE
         bound = self.lower_bound_ms
@@ -177,8 +177,6 @@ def run_model(
     message = ""
     if outcome.ended and not reporter.within(problem.gap + PROOF_TOLERANCE):
         message = "HiGHS ended without a proof: the graph's numbers are too uneven, or too near a limit, for it."
-    elif reporter.split is None:
-        message = NOTHING_IN_TIME
     return reporter.result(method, message=message)
 
 

@@ -199,7 +199,7 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
         return reporter.result("dp", infeasible=no_split_fits(problem))
     left = reporter.seconds_left
     if reporter.within(problem.gap) or left == 0:
-        return reporter.result("dp", message="" if reporter.split else NOTHING_IN_TIME)
+        return reporter.result("dp")
     # A program that cannot be built leaves its time to the improvement of the plan.
     share = IMPROVEMENT_SHARE if _is_buildable(problem, contraction, reporter) else 0.5
     seconds = START_SECONDS if left is None else share * left
