@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import machine
+from solvers.result import PROOF_TOLERANCE
 
 
 def results(run: dict[str, Any]) -> Iterator[str]:
@@ -31,7 +32,8 @@ def results(run: dict[str, Any]) -> Iterator[str]:
             extra, stats = benchmark["extra_info"], benchmark["stats"]
             line = f"| {benchmark['param']} | {extra['nodes']} | {stats['min']:.3g} | {stats['median']:.3g} |"
             if is_solve:
-                gap = "–" if extra["gap"] is None else f"{100 * extra['gap']:.2g} %"
+                is_proven = extra["gap"] is not None and extra["gap"] <= PROOF_TOLERANCE
+                gap = "–" if extra["gap"] is None else "0" if is_proven else f"{100 * extra['gap']:.2g} %"
                 line += f" {extra['status']} | {gap} | {extra['peak_mb']} |"
             yield line
 

@@ -23,7 +23,7 @@ from benchmarks.peak_memory import own_peak_mb
 from sample_graphs.synthetic import layered
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
-from solvers.result import SolveStatus
+from solvers.result import PROOF_TOLERANCE, SolveStatus
 from solvers.solve import solve
 from solvers.split import Family
 from solvers.warm_up import compile_all
@@ -164,7 +164,7 @@ def table(measurements: Iterable[Measurement]) -> Iterator[str]:
     yield "|---:|---:|---|---|---:|---:|---:|---:|"
     for m in sorted(measurements, key=lambda m: (m.branches, m.nodes, m.method, m.family)):
         value = "–" if m.value_ms is None else f"{m.value_ms:.4g}"
-        gap = "–" if m.gap is None else f"{100 * m.gap:.2g} %"
+        gap = "–" if m.gap is None else "0" if m.gap <= PROOF_TOLERANCE else f"{100 * m.gap:.2g} %"
         yield (
             f"| {m.branches} | {m.nodes} | {m.method}, {m.family} | {m.status} | {value} | {gap} "
             f"| {m.seconds:.2f} | {m.peak_mb:.0f} |"
