@@ -29,7 +29,7 @@ START_SECONDS = 5.0
 START_SHARE = 0.2
 """An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from."""
 
-QUICK_START_SECONDS = 1.0
+QUICK_START_SECONDS = 3.0
 """The first of these where annealing goes on from any plan."""
 
 IMPROVEMENT_SHARE = 0.2
@@ -227,8 +227,6 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
         improve_and_bound(contraction, problem, reporter, BEFORE_SHARE if comes_after else 1.0)
         if reporter.value_ms is not None and not reporter.within(problem.gap) and reporter.seconds_left != 0:
             contraction = _without_what_no_better_plan_divides(contraction, problem, reporter, reporter.value_ms)
-    if reporter.within(problem.gap) or reporter.seconds_left == 0:
-        return reporter.result("ip")
     return _run_ip(problem, contraction, reporter, "ip")
 
 
