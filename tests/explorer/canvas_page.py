@@ -1,7 +1,7 @@
 """A small page with the linked picture, for the browser tests; `streamlit run` it to look at it.
 
 The query says what to show: `graph=chain` (6 nodes), `layers` (200 nodes in layers) or `training`; `nodes=<n>`;
-`stages=<n>`, 0 for a graph that is not placed yet.
+`stages=<n>`, 0 for a graph that is not placed yet; `micro_batches=<n>`.
 """
 
 import streamlit as st
@@ -47,7 +47,7 @@ if num_stages:
     device_of |= {2 * size + 1 - v: d for v, d in device_of.items() if graph.is_training}
     split = Split.from_device_of(device_of, deployment)
     schedule_kind = ScheduleKind.ONE_F_ONE_B if graph.is_training else ScheduleKind.INFERENCE
-    schedule = simulate(graph, deployment, split, schedule_kind, 8)
+    schedule = simulate(graph, deployment, split, schedule_kind, int(st.query_params.get("micro_batches", 8)))
 picture, other = st.tabs(["Picture", "Other"])
 with picture:
     gantt = None if schedule is None else gantt_info(schedule, deployment)
