@@ -1,7 +1,5 @@
 """A solve that runs beside the page: start it, watch it live, take note of its end."""
 
-from dataclasses import replace
-
 import streamlit as st
 
 from explorer import session
@@ -9,13 +7,13 @@ from explorer.inputs import FAMILIES, METHODS, Choice
 from explorer.jobs import JobState, Question, Snapshot
 from explorer.palette import ACCELERATOR_COLOURS, THEMES
 from explorer.session import Notice, Plan, Run
+from explorer.shown import by_entry
 from explorer.solver_pool import solver_pool
 from explorer.wording import device_counts, milliseconds, share
 from solvers.baselines.methods import BASELINES
 from solvers.costs import Objective
-from solvers.deployment import Deployment
 from solvers.result import SolveStatus
-from solvers.split import Family, Split
+from solvers.split import Family
 
 POLL_SECONDS = 0.3
 LIVE_WAIT_S = 1.2
@@ -92,7 +90,7 @@ def _take_note() -> None:
     if result.method == "dp":
         session.remember_dp_seconds(run.loaded.graph.digest, result.runtime_s)
     if result.split is not None:
-        split, deployment = _by_entry(result.split, question.deployment)
+        split, deployment = by_entry(result.split, question.deployment)
         session.remember_plan(Plan(question, run.loaded, run.graph, deployment, result, split))
         session.remember_notice(Notice(question, result.message) if result.message else None)
         return
@@ -100,15 +98,6 @@ def _take_note() -> None:
     if result.status is SolveStatus.INFEASIBLE:
         message = f"No plan exists. {message}"
     session.remember_notice(Notice(question, message))
-
-
-def _by_entry(split: Split, deployment: Deployment) -> tuple[Split, Deployment]:
-    """Return the split, and as many accelerators as it has entries: one that is replicated is shown as one device."""
-    if not split.replicas:
-        return split, deployment
-    used = sum(map(bool, split.accelerators))
-    entries = Split(split.accelerators[:used], split.cpus, split.replicas[:used])
-    return entries, replace(deployment, num_accelerators=used)
 
 
 def show_run() -> None:

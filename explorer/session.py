@@ -13,7 +13,7 @@ from solvers.result import SolveResult
 from solvers.split import Split
 
 _GRAPH, _UPLOAD, _PLAN, _RUN, _NOTICE = "loaded_graph", "uploaded_graph", "plan", "run", "notice"
-_DP_SECONDS = "dp_seconds"
+_DP_SECONDS, _INCUMBENT = "dp_seconds", "incumbent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,16 @@ def plan() -> Plan | None:
 def remember_plan(value: Plan) -> None:
     """Show a plan from now on."""
     st.session_state[_PLAN] = value
+
+
+def incumbent() -> Plan | None:
+    """Return the best plan that was last seen of a running solve."""
+    return cast("Plan | None", _get(_INCUMBENT))
+
+
+def remember_incumbent(value: Plan) -> None:
+    """Keep the best plan so far of a running solve."""
+    st.session_state[_INCUMBENT] = value
 
 
 def run() -> Run | None:

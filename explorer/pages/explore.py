@@ -11,6 +11,7 @@ from explorer.load_chart import load_figure
 from explorer.results import headline, show_cut_tensors, show_device_graph, show_devices, show_downloads, theme
 from explorer.running import feels_live, follow, show_run
 from explorer.session import Plan
+from explorer.shown import shown_plan
 from explorer.wording import binary_size, differences, how_found, plain
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
@@ -23,10 +24,10 @@ def show() -> None:
     """Draw the page."""
     choice = sidebar(feels_live)
     follow(choice)
-    _title(choice)
-    _notices(choice)
+    plan = shown_plan(choice)
+    _title(choice, plan)
+    _notices(choice, plan)
     show_run()
-    plan = _plan_of(choice)
     if plan is None:
         placed_pipeline(_dag_info(choice.graph, choice.deployment, None), None, key="picture")
         return
@@ -61,13 +62,7 @@ def show() -> None:
         show_downloads(plan, costs, schedule)
 
 
-def _plan_of(choice: Choice) -> Plan | None:
-    """Return the last plan of the chosen graph, which may answer earlier inputs; None if there is none yet."""
-    plan = session.plan()
-    return plan if plan is not None and plan.answers_for(choice.loaded) else None
-
-
-def _title(choice: Choice) -> None:
+def _title(choice: Choice, plan: Plan | None) -> None:
     graph = choice.graph
     layers = len({node.layer for node in graph.nodes} - {None})
     parts = [f"{len(graph.nodes):,} nodes", f"{len(graph.edges):,} edges"]
@@ -75,14 +70,13 @@ def _title(choice: Choice) -> None:
         parts.append(f"{layers:,} layers")
     parts.append("training" if graph.is_training else "inference")
     st.markdown(f"### {plain(choice.loaded.origin)}", help=None)
-    plan = _plan_of(choice)
     found = f" · plan by {how_found(plan.result)}" if plan is not None else ""
     st.caption(" · ".join(parts) + found)
 
 
-def _notices(choice: Choice) -> None:
+def _notices(choice: Choice, plan: Plan | None) -> None:
     """Say how the last solve ended, and whether the plan below still answers what the inputs ask."""
-    notice, plan, run = session.notice(), _plan_of(choice), session.run()
+    notice, run = session.notice(), session.run()
     is_of_plan = notice is not None and plan is not None and plan.question == notice.question
     if notice is not None and (is_of_plan or notice.question == choice.question):
         (st.info if is_of_plan else st.error)(plain(notice.message))

@@ -1,0 +1,82 @@
+"""Which plan the page shows: one choice, made once a run of the page, that every part of it then takes."""
+
+from dataclasses import replace
+
+from explorer import session
+from explorer.inputs import Choice
+from explorer.jobs import Snapshot
+from explorer.session import Plan, Run
+from solvers.costs import objective_value
+from solvers.deployment import Deployment
+from solvers.result import SolveResult, SolveStatus
+from solvers.split import Split
+
+
+def shown_plan(choice: Choice) -> Plan | None:
+    """Return the plan to show for a choice, None when there is none for its graph.
+
+    It is the best plan so far of a solve that runs on this very question, else the last plan of the chosen graph,
+    which may answer earlier inputs: then its `question` differs from the choice's.
+    """
+    return incumbent_plan(choice) or last_plan(choice)
+
+
+def last_plan(choice: Choice) -> Plan | None:
+    """Return the last plan of the chosen graph, for whatever hardware; None if there is none yet."""
+    plan = session.plan()
+    return plan if plan is not None and plan.answers_for(choice.loaded) else None
+
+
+def incumbent_plan(choice: Choice) -> Plan | None:
+    """Return the best plan so far of the solve that runs on this question; None while there is none."""
+    run = session.run()
+    if run is None:
+        return None
+    snapshot = run.job.snapshot()
+    if snapshot.question != choice.question or snapshot.best_split is None or snapshot.state.is_over:
+        return None
+    known = session.incumbent()
+    if known is None or known.result.split is not snapshot.best_split or known.graph is not run.graph:
+        known = plan_of_snapshot(run, snapshot, snapshot.best_split)
+    elif known.result.lower_bound_ms != _bound_ms(snapshot, known.result.value_ms):
+        # The same plan under a better bound: its value stands.
+        bound_ms = _bound_ms(snapshot, known.result.value_ms)
+        known = replace(known, result=replace(known.result, lower_bound_ms=bound_ms, runtime_s=snapshot.seconds))
+    session.remember_incumbent(known)
+    return known
+
+
+def plan_of_snapshot(run: Run, snapshot: Snapshot, best: Split) -> Plan:
+    """Return a plan of a running solve as of now, its value in ms computed afresh by the evaluator.
+
+    Its status is FEASIBLE with the bound so far, whatever the gap: a running solve has proven nothing final.
+    """
+    question = snapshot.question
+    value_ms = objective_value(run.graph, question.deployment, best, question.objective)
+    result = SolveResult(
+        status=SolveStatus.FEASIBLE,
+        method=f"{question.method} (running)",
+        objective=question.objective,
+        family=question.family,
+        split=best,
+        value_ms=value_ms,
+        lower_bound_ms=_bound_ms(snapshot, value_ms),
+        runtime_s=snapshot.seconds,
+    )
+    split, deployment = by_entry(best, question.deployment)
+    return Plan(question, run.loaded, run.graph, deployment, result, split)
+
+
+def _bound_ms(snapshot: Snapshot, value_ms: float | None) -> float | None:
+    """Return the bound so far, no higher than the value: when they meet they may differ in the last digit."""
+    bound_ms = snapshot.lower_bound_ms
+    return bound_ms if bound_ms is None or value_ms is None else min(bound_ms, value_ms)
+
+
+def by_entry(split: Split, deployment: Deployment) -> tuple[Split, Deployment]:
+    """Return the split, and as many accelerators as it has entries: one that is replicated is shown as one device."""
+    if not split.replicas:
+        return split, deployment
+    used = sum(map(bool, split.accelerators))
+    entries = Split(split.accelerators[:used], split.cpus, split.replicas[:used])
+    return entries, replace(deployment, num_accelerators=used)
