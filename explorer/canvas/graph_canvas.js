@@ -22,6 +22,7 @@ export class GraphPicture {
     this.widths = new Map();
     this.before = null;
     this.changedAt = -Infinity;
+    this.replay = this.overlayDraw = null;
   }
 
   get level() {
@@ -207,6 +208,66 @@ export class GraphPicture {
     this.drawCut(ctx, scale, focus);
     this.drawBoxes(ctx, scale, focus);
     this.drawCosts(ctx, scale, focus);
+    if (this.replay) this.drawReplay(ctx, scale);
+    this.overlayDraw?.(ctx, { scale, width, height, boxRect: (node) => this.boxRect(node) });
+  }
+
+  // Replay and overlays
+
+  /** Draw something of one's own after the boxes in every frame: draw(ctx, {scale, width, height, boxRect}), null for nothing. */
+  overlay(draw) {
+    this.overlayDraw = draw;
+    this.surface.invalidate();
+  }
+
+  /** Where the box that shows a node (by index) stands on the canvas: {x, y, width, height} in pixels. */
+  boxRect(node) {
+    const box = this.level.boxOfNode[node];
+    const [cx, cy] = this.toScreen(this.level.x[box], this.level.y[box]);
+    const [width, height] = [this.level.boxWidth * this.view.scale, this.level.boxHeight * this.view.scale];
+    return { x: cx - width / 2, y: cy - height / 2, width, height };
+  }
+
+  /** Light some nodes and dim the rest: `replay.lit` maps a node's index to {text, colour}, both optional; null ends it. */
+  setReplay(replay) {
+    this.replay = replay;
+    this.litBoxes = null;
+    this.surface.invalidate();
+  }
+
+  /** What is lit of each box: that of its first lit node. */
+  lit() {
+    if (!this.replay) return null;
+    if (this.litBoxes?.level !== this.level) {
+      this.litBoxes = { level: this.level, of: new Map() };
+      for (const [node, mark] of this.replay.lit) {
+        const box = this.level.boxOfNode[node];
+        if (!this.litBoxes.of.has(box)) this.litBoxes.of.set(box, mark);
+      }
+    }
+    return this.litBoxes.of;
+  }
+
+  /** A ring round every lit box, and its text at the upper right corner where there is room. */
+  drawReplay(ctx, scale) {
+    const { level, store } = this;
+    const [width, height] = [level.boxWidth * scale, level.boxHeight * scale];
+    ctx.font = `700 11px ${store.theme.font}`;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    for (const [box, { text, colour }] of this.lit()) {
+      const [cx, cy] = this.toScreen(level.x[box], level.y[box]);
+      this.ring(ctx, box, width, height, colour ?? store.theme.ink, 2, 1.5);
+      if (text === undefined || height < 12) continue;
+      const half = ctx.measureText(text).width / 2 + 4;
+      const [x, y] = [cx + width / 2 - half + 3, cy - height / 2];
+      ctx.fillStyle = store.theme.ink;
+      ctx.beginPath();
+      ctx.roundRect(x - half, y - 7, 2 * half, 14, 7);
+      ctx.fill();
+      ctx.fillStyle = store.theme.background;
+      ctx.fillText(text, x, y + 0.5);
+    }
   }
 
   isEdgeVisible(e) {
@@ -332,6 +393,7 @@ export class GraphPicture {
   }
 
   isBoxInFocus(i, focus, neighbours) {
+    if (this.replay) return this.lit().has(i);
     if (focus.edge >= 0) return i === this.level.edges.source[focus.edge] || i === this.level.edges.target[focus.edge];
     if (i === focus.box || neighbours?.has(i)) return true;
     if (focus.device === null) return focus.box < 0;
