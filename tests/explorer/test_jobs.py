@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from explorer.jobs import MAX_HISTORY, HistoryPoint, Job, JobState, Question, Snapshot, WorkerPool, _Run
+from explorer.job_record import MAX_HISTORY, RunRecord
+from explorer.jobs import HistoryPoint, Job, JobState, Question, Snapshot, WorkerPool
 from explorer.solve_worker import (
     Reporter,
     progress_document,
@@ -318,7 +319,7 @@ def test_the_reporter_passes_every_plan_on_at_once() -> None:
 
 
 def test_a_runs_record_keeps_the_best_and_stays_bounded() -> None:
-    run = _Run(1, question("auto"), GRAPH)
+    run = RunRecord(1, question("auto"), GRAPH)
     other = Split((frozenset({1, 2}), frozenset()))
     run.note(Progress(1.0, 3.0, 2.0, "first phase", SPLIT))
     run.note(Progress(2.0, 5.0, 1.0, "second phase begins anew", other))
@@ -439,6 +440,40 @@ def test_the_reaper_ends_the_jobs_of_sessions_that_are_gone(pool: WorkerPool) ->
     assert not any(map(is_gone, staying))
     pool.release("here")
     assert here.wait(LIMIT_S).state is JobState.CANCELLED
+
+
+def test_a_job_passes_to_the_session_that_presents_its_id(pool: WorkerPool) -> None:
+    """As after a reload: the same solve goes on, and belongs to the new session alone."""
+    alive = {"before"}
+    job = ask(pool, "hang", "before")
+    processes = pids(job)
+    assert pool.adopt("no such id", "after", alive.__contains__) is None
+    alive.clear()
+    assert pool.adopt(job.id, "after", alive.__contains__) is job
+    pool.reap(lambda session: session == "after")
+    assert job.snapshot().state is JobState.RUNNING
+    assert not any(map(is_gone, processes))
+    assert pool.jobs_of("after") == (job,)
+    job.cancel()
+    for process in processes:
+        eventually(lambda process=process: is_gone(process))
+    assert pool.adopt(job.id, "much later", alive.__contains__) is job
+    assert job.snapshot().state is JobState.CANCELLED
+    pool.release("much later")
+    assert pool.adopt(job.id, "too late", alive.__contains__) is None
+
+
+def test_an_id_presented_while_its_session_is_there_joins_the_run(pool: WorkerPool) -> None:
+    job = ask(pool, "hang", "here")
+    processes = pids(job)
+    twin = pool.adopt(job.id, "there", lambda _: True)
+    assert twin is not None
+    assert twin.id != job.id
+    assert pids(twin) == processes
+    twin.cancel()
+    assert job.snapshot().state is JobState.RUNNING
+    assert not any(map(is_gone, processes))
+    job.cancel()
 
 
 def test_reap_waits_for_the_grace(lasting_pool: WorkerPool) -> None:
