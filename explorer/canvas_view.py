@@ -27,13 +27,16 @@ from explorer.palette import THEMES, DeviceColour, Fill, device_colours
 from solvers.deployment import Deployment
 from solvers.schedule import Pass, SlotKind
 
-MODULES = ("format", "theme", "payload", "surface", "graph_canvas", "gantt_canvas", "panel", "main")
+MODULES = (
+    "format", "theme", "payload", "surface", "links", "store", "graph_canvas", "gantt_canvas", "panel", "keys", "main",
+)  # fmt: skip
 """Each module after the ones it imports."""
 SLOT_KINDS = (SlotKind.RECEIVE, SlotKind.COMPUTE, SlotKind.SEND)
 
 Selection = Mapping[str, Any]
-"""What the user selected: {"node": id}, {"group": title, "nodes": ids}, {"device": d}, or
-{"device": d, "stage": s, "micro_batch": m}."""
+"""What the user selected: {"node": id}, {"nodes": ids}, {"group": title, "nodes": ids}, {"tensor": id of the node that
+makes it}, {"device": d}, {"device": d, "stage": s}, {"device": d, "stage": s, "micro_batch": m}, {"micro_batch": m}, or
+{"from_ms": t, "to_ms": t}."""
 
 
 def placed_pipeline(
@@ -65,7 +68,7 @@ def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, hei
         },
         "devices": _devices(deployment, graph_view),
         "graph": None if graph_view is None else _graph(graph_view, arrays),
-        "gantt": None if gantt_view is None else _gantt(gantt_view, arrays),
+        "gantt": None if gantt_view is None else _gantt(gantt_view, graph_view, arrays),
         "arrays": arrays.entries,
     }
     body = bytes(arrays.body)
@@ -108,14 +111,21 @@ def _valid_selection(value: Any, graph_view: DagInfo | None, gantt_view: GanttIn
     if value.get("graph", digest) != digest:
         return None
     selection = {name: part for name, part in value.items() if name != "graph"}
-    if "node" in selection or "nodes" in selection:
+    if named := next((name for name in ("node", "tensor", "nodes") if name in selection), None):
         ids = {node.id for node in graph_view.nodes} if graph_view is not None else set()
-        wanted = [selection["node"]] if "node" in selection else selection["nodes"]
+        wanted = selection[named] if named == "nodes" else [selection[named]]
         return selection if isinstance(wanted, list) and wanted and ids.issuperset(wanted) else None
-    view = graph_view or gantt_view
-    device = selection.get("device")
-    is_known = view is not None and isinstance(device, int) and 0 <= device < view.deployment.num_devices
-    return selection if is_known else None
+    if "device" in selection:
+        view = graph_view or gantt_view
+        device = selection["device"]
+        is_known = view is not None and isinstance(device, int) and 0 <= device < view.deployment.num_devices
+        return selection if is_known else None
+    if "micro_batch" in selection:
+        batch = selection["micro_batch"]
+        is_known = gantt_view is not None and isinstance(batch, int) and 0 <= batch < gantt_view.num_micro_batches
+        return selection if is_known else None
+    ends = selection.get("from_ms"), selection.get("to_ms")
+    return selection if all(isinstance(end, int | float) for end in ends) else None
 
 
 class _Arrays:
@@ -172,6 +182,7 @@ def _devices(deployment: Deployment, view: DagInfo | None) -> list[dict[str, Any
 
 def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
     nodes = view.nodes
+    index = {node.id: i for i, node in enumerate(nodes)}
     return {
         "digest": view.digest,
         "name": view.name,
@@ -180,6 +191,16 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
         "training": any(node.is_backward for node in nodes),
         "opening": view.opening_level,
         "numCutTensors": view.num_cut_tensors,
+        "tensors": [
+            {
+                "source": index[tensor.source],
+                "from": tensor.from_device,
+                "to": tensor.to_devices,
+                "ms": float(tensor.transfer_ms),
+                "bytes": None if tensor.size_bytes is None else float(tensor.size_bytes),
+            }
+            for tensor in view.tensors
+        ],
         "nodes": {
             "id": [node.id for node in nodes],
             "name": [node.name for node in nodes],
@@ -230,7 +251,7 @@ def _level(level: LevelView, arrays: _Arrays) -> dict[str, Any]:
     }
 
 
-def _gantt(view: GanttInfo, arrays: _Arrays) -> dict[str, Any]:
+def _gantt(view: GanttInfo, graph_view: DagInfo | None, arrays: _Arrays) -> dict[str, Any]:
     bars = view.bars
     kind_number = {kind: i for i, kind in enumerate(SLOT_KINDS)}
     arrays.add("bar.lane", [bar.lane for bar in bars], "i4")
@@ -240,6 +261,10 @@ def _gantt(view: GanttInfo, arrays: _Arrays) -> dict[str, Any]:
     arrays.add("bar.micro_batch", [bar.micro_batch for bar in bars], "i4")
     arrays.add("bar.kind", [kind_number[bar.kind] for bar in bars], "u1")
     arrays.add("bar.backward", [bar.direction is Pass.BACKWARD for bar in bars], "u1")
+    index = {} if graph_view is None else {node.id: i for i, node in enumerate(graph_view.nodes)}
+    members = [[index[v] for v in stage.nodes if v in index] for stage in view.stages]
+    arrays.add("stage.node", [i for nodes in members for i in nodes], "i4")
+    arrays.add("stage.node_end", np.cumsum([len(nodes) for nodes in members], dtype=int), "i4")
     idle = [view.deployment.device_name(d) for d in view.idle_devices]
     shown = ", ".join(idle[:8]) + (f" and {len(idle) - 8} more" if len(idle) > 8 else "")
     mark = view.period_mark
@@ -264,5 +289,13 @@ def _gantt(view: GanttInfo, arrays: _Arrays) -> dict[str, Any]:
         "drainStartMs": view.drain_start_ms,
         "hasBackward": any(bar.direction is Pass.BACKWARD for bar in bars),
         "assumptions": view.assumptions,
-        "stageNumbers": view.stage_numbers,
+        "stages": [
+            {
+                "number": stage.number,
+                "device": stage.device,
+                "backward": int(stage.direction is not Pass.FORWARD),
+                "receivesFrom": stage.receives_from,
+            }
+            for stage in view.stages
+        ],
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from explorer.folding import Group, fold_by_layer, fold_by_stage, single_nodes
 from explorer.layout import BOX_HEIGHT, BOX_WIDTH, Layout, Structure, layered_layout
-from solvers.costs import SplitCosts, split_costs
+from solvers.costs import CutTensor, SplitCosts, split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.split import Split
@@ -108,7 +108,10 @@ class DeviceView:
 
 @dataclass(frozen=True, slots=True)
 class DagInfo:
-    """Everything the graph picture shows; `levels[0]` is always the single nodes."""
+    """Everything the graph picture shows; `levels[0]` is always the single nodes.
+
+    `tensors` are those that move between devices, the dearest first.
+    """
 
     digest: str
     name: str
@@ -118,8 +121,13 @@ class DagInfo:
     levels: tuple[LevelView, ...]
     opening_level: str
     max_load_ms: float | None
-    num_cut_tensors: int
+    tensors: tuple[CutTensor, ...]
     cut_ms: float
+
+    @property
+    def num_cut_tensors(self) -> int:
+        """How many tensors are read on a device other than their own."""
+        return len(self.tensors)
 
     @property
     def is_placed(self) -> bool:
@@ -193,7 +201,7 @@ def dag_info(
         levels=levels,
         opening_level=_opening_level(levels),
         max_load_ms=None if costs is None else float(costs.max_load_ms),
-        num_cut_tensors=0 if costs is None else len(costs.cut_tensors),
+        tensors=() if costs is None else costs.cut_tensors,
         cut_ms=0.0 if costs is None else float(sum(t.transfer_ms for t in costs.cut_tensors)),
     )
 

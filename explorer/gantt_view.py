@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from solvers.deployment import Deployment
-from solvers.schedule import Pass, Schedule, ScheduleKind, Slot, SlotKind
+from solvers.schedule import Pass, PipelineStage, Schedule, ScheduleKind, Slot, SlotKind
 
 KIND_TITLES = {
     ScheduleKind.INFERENCE: "Pipelined inference",
@@ -49,7 +49,7 @@ class PeriodMark:
 
 @dataclass(frozen=True, slots=True)
 class GanttInfo:
-    """Everything the timeline shows; bars are sorted by lane, then by start; `stage_numbers` name their stages.
+    """Everything the timeline shows; bars are sorted by lane, then by start, and name an index in `stages`.
 
     The warm-up ends when every device with work has started to compute; the drain begins when the first device has
     nothing left to do, None when that is before the end of the warm-up. `period_name` says what the period is: GPipe
@@ -61,7 +61,7 @@ class GanttInfo:
     lanes: tuple[GanttLane, ...]
     idle_devices: tuple[int, ...]
     bars: tuple[GanttBar, ...]
-    stage_numbers: tuple[int, ...]
+    stages: tuple[PipelineStage, ...]
     num_micro_batches: int
     makespan_ms: float
     period_ms: float | None
@@ -111,7 +111,7 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
         lanes=tuple(_lane(d, schedule, deployment) for d in used),
         idle_devices=tuple(d for d in range(deployment.num_devices) if d not in lane_of),
         bars=bars,
-        stage_numbers=tuple(stage.number for stage in schedule.stages),
+        stages=schedule.stages,
         num_micro_batches=schedule.num_micro_batches,
         makespan_ms=float(schedule.makespan_ms),
         period_ms=None if schedule.period_ms is None else float(schedule.period_ms),

@@ -9,195 +9,39 @@ Nothing here calls Streamlit: jobs take and return plain values, and may be used
 """
 
 import atexit
-import contextlib
 import itertools
-import json
 import logging
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
-import traceback
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from explorer.solve_worker import deployment_document, progress_from_document, result_from_document
-from solvers.costs import Objective, objective_value
-from solvers.deployment import Deployment
+from explorer.job_record import HistoryPoint, JobState, Question, RunRecord, Snapshot
+from explorer.solve_worker import (
+    deployment_document,
+    pins_document,
+    progress_from_document,
+    result_from_document,
+)
+from explorer.solver_process import SolverProcess
 from solvers.graph import DnnGraph
 from solvers.graph_json import graph_document, split_document
-from solvers.result import Progress, SolveResult, SolveStatus, relative_gap
-from solvers.split import Family, Split
+from solvers.result import SolveResult, SolveStatus
+from solvers.split import Split
 
-MAX_HISTORY = 4000
-"""Points kept of a run's history; beyond, every second one is dropped."""
-KEPT_STDERR_BYTES = 16_000
+__all__ = ["HistoryPoint", "Job", "JobState", "Question", "Snapshot", "WorkerPool"]
+
 KILL_PATIENCE_S = 2.0
 """How long to wait for the last words of a killed process; it dies in milliseconds unless the machine is stuck."""
-
-
-class JobState(StrEnum):
-    """Where a job is; the last three are final."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    CANCELLED = "cancelled"
-    FAILED = "failed"
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will happen."""
-        return self in (JobState.DONE, JobState.CANCELLED, JobState.FAILED)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Everything an answer depends on; equal questions are solved once. `gap` is relative, the limit in seconds."""
-
-    graph_digest: str
-    deployment: Deployment
-    objective: Objective = Objective.THROUGHPUT
-    method: str = "auto"
-    family: Family = Family.CHAIN
-    time_limit_s: float | None = None
-    gap: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPoint:
-    """Best value and proven bound in ms at a moment in seconds since the solve began; None while there is none."""
-
-    seconds: float
-    incumbent_ms: float | None
-    lower_bound_ms: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A job at one moment.
-
-    `seconds` counts from the start of the run to now or its end. `progress` is the latest report, `history` has a
-    point per change of value or bound, `best_split` is the best plan so far. `result` is there when the job is DONE
-    or CANCELLED; `error` (a sentence) and `details` (a traceback) when it FAILED. `message` tells what a job that
-    has not begun is waiting for. `from_cache` says that the answer was known before.
-    """
-
-    job_id: str
-    question: Question
-    state: JobState
-    seconds: float
-    progress: Progress | None
-    history: tuple[HistoryPoint, ...]
-    best_split: Split | None
-    result: SolveResult | None
-    error: str
-    details: str
-    message: str
-    from_cache: bool
-
-    @property
-    def incumbent_ms(self) -> float | None:
-        """Value of the best plan so far; None while there is none."""
-        return self.history[-1].incumbent_ms if self.history else None
-
-    @property
-    def lower_bound_ms(self) -> float | None:
-        """The best proven bound so far; None while there is none."""
-        return self.history[-1].lower_bound_ms if self.history else None
-
-    @property
-    def gap(self) -> float | None:
-        """Relative gap between the two; None while either is unknown."""
-        return relative_gap(self.incumbent_ms, self.lower_bound_ms)
-
-
-@dataclass(eq=False, slots=True)
-class _Run:
-    """The work on one question, shared by the jobs that asked it."""
-
-    number: int
-    question: Question
-    graph: DnnGraph
-    start: Split | None = None
-    jobs: set["Job"] = field(default_factory=set)
-    state: JobState = JobState.QUEUED
-    worker: "SolverProcess | None" = None
-    is_ending: bool = False
-    began_s: float | None = None
-    ended_s: float | None = None
-    progress: Progress | None = None
-    history: list[HistoryPoint] = field(default_factory=list)
-    best_split: Split | None = None
-    incumbent_ms: float | None = None
-    lower_bound_ms: float | None = None
-    result: SolveResult | None = None
-    error: str = ""
-    details: str = ""
-
-    @property
-    def seconds(self) -> float:
-        if self.began_s is None:
-            return 0.0
-        return (time.monotonic() if self.ended_s is None else self.ended_s) - self.began_s
-
-    def note(self, progress: Progress) -> None:
-        """Take in a report; one phase of a solver may know less than the one before it."""
-        self.progress = progress
-        value_ms = progress.incumbent_ms
-        if value_ms is None or self.incumbent_ms is None or value_ms <= self.incumbent_ms:
-            self.best_split = progress.split or self.best_split
-            self.incumbent_ms = self.incumbent_ms if value_ms is None else value_ms
-        if progress.lower_bound_ms is not None:
-            self.lower_bound_ms = max(progress.lower_bound_ms, self.lower_bound_ms or 0.0)
-        self.add_point(HistoryPoint(progress.seconds, self.incumbent_ms, self.lower_bound_ms))
-
-    def add_point(self, point: HistoryPoint) -> None:
-        """Extend the history when the point brings something new."""
-        last = self.history[-1] if self.history else None
-        if last is None or (last.incumbent_ms, last.lower_bound_ms) != (point.incumbent_ms, point.lower_bound_ms):
-            self.history.append(point)
-        if len(self.history) > MAX_HISTORY:
-            del self.history[1:-1:2]
-
-    def cancelled_result(self) -> SolveResult:
-        """Return the best plan so far as an answer, its value computed afresh; UNKNOWN when there is none."""
-        question, split = self.question, self.best_split
-        value_ms = None
-        if split is not None:
-            value_ms = objective_value(self.graph, question.deployment, split, question.objective)
-        bound_ms = self.lower_bound_ms
-        if value_ms is not None and bound_ms is not None:
-            bound_ms = min(bound_ms, value_ms)  # they may differ in the last digit
-        outcome = "this is the best plan so far" if value_ms is not None else "no plan was found until then"
-        if self.began_s is None:
-            message = "Cancelled before it began."
-        else:
-            message = f"Cancelled after {self.seconds:.1f} s; {outcome}."
-        return SolveResult(
-            status=SolveStatus.UNKNOWN if value_ms is None else SolveStatus.FEASIBLE,
-            method=f"{question.method} (cancelled)",
-            objective=question.objective,
-            family=question.family,
-            split=None if value_ms is None else split,
-            value_ms=value_ms,
-            lower_bound_ms=bound_ms,
-            runtime_s=self.seconds,
-            message=message,
-        )
 
 
 class Job:
     """One asker's hold on a run; made by `WorkerPool.start`."""
 
-    def __init__(self, pool: "WorkerPool", run: _Run, session: str) -> None:
+    def __init__(self, pool: "WorkerPool", run: RunRecord, session: str) -> None:
         self.id = uuid.uuid4().hex
         self.session = session
         self.question = run.question
@@ -226,104 +70,6 @@ class Job:
         return self.snapshot()
 
 
-class SolverProcess:
-    """One solver process with the threads that listen to it.
-
-    `on_message(process, message)` is called from a thread for each line it writes, and in the end
-    `on_end(process, why, stderr)` once: with a sentence on how it ended and the last it wrote to stderr.
-    """
-
-    def __init__(
-        self,
-        functions: tuple[str, ...],
-        on_message: Callable[["SolverProcess", dict[str, Any]], None],
-        on_end: Callable[["SolverProcess", str, str], None],
-    ) -> None:
-        root = str(Path(__file__).resolve().parents[1])
-        inherited = os.environ.get("PYTHONPATH")
-        # -P keeps the current folder off the import path, where a file could hide a library.
-        process = subprocess.Popen(  # noqa: S603 -- our own module, with names from our own code
-            [sys.executable, "-P", "-m", "explorer.solve_worker", *functions],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{inherited}" if inherited else root},
-        )
-        if process.stdin is None or process.stdout is None or process.stderr is None:
-            raise RuntimeError("The process has no pipes, although they were asked for.")
-        self.pid = process.pid
-        self.is_ready = False
-        self.is_ending = False
-        self._process = process
-        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
-        self._on_message = on_message
-        self._on_end = on_end
-        self._last_words = bytearray()
-        self._listening_to_stderr = self._start(self._listen_to_stderr)
-        self._start(self._bury)
-        self._start(self._listen)
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Write one line to the process, without waiting for it to be read; lost when the process has ended."""
-
-        def write() -> None:
-            with contextlib.suppress(OSError, ValueError):  # it has ended: the listener tells
-                self._stdin.write(json.dumps(message).encode() + b"\n")
-                self._stdin.flush()
-
-        self._start(write)
-
-    def kill(self) -> None:
-        """End the process and all it has started, at once; `on_end` follows."""
-        self.is_ending = True
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-
-    def _start(self, target: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=target, name=f"solver {self.pid}", daemon=True)
-        thread.start()
-        return thread
-
-    def _listen(self) -> None:
-        why = details = ""
-        with self._stdout as stdout:
-            try:
-                for line in stdout:
-                    if line.endswith(b"\n"):  # a killed process may leave half a line
-                        self._on_message(self, json.loads(line))
-            except Exception:  # a job that waits for ever would hide it
-                why = "An answer of the solver process could not be taken in; this is a fault of the program."
-                details = traceback.format_exc()
-                self.kill()
-        code = self._process.wait()
-        with contextlib.suppress(OSError):  # unsent bytes of a request
-            self._stdin.close()
-        self._listening_to_stderr.join(timeout=1.0)
-        self._on_end(self, why or _how_it_ended(code), details or self._last_words.decode(errors="replace"))
-
-    def _listen_to_stderr(self) -> None:
-        with self._stderr as stderr:
-            while chunk := os.read(stderr.fileno(), 65536):
-                self._last_words += chunk
-                del self._last_words[:-KEPT_STDERR_BYTES]
-
-    def _bury(self) -> None:
-        """When the process has ended by itself, end what it left behind, which could also hold our pipes open."""
-        self._process.wait()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-
-
-def _how_it_ended(code: int) -> str:
-    if code == -signal.SIGKILL:
-        return "The solver process was killed from outside; most likely the machine ran out of memory."
-    if code < 0:
-        return f"The solver process crashed ({signal.Signals(-code).name}); this is a fault of the program."
-    return f"The solver process ended unexpectedly (exit code {code}); this is a fault of the program."
-
-
 class WorkerPool:
     """Solver processes, the jobs they work on, and the answers they gave.
 
@@ -350,11 +96,11 @@ class WorkerPool:
         self._max_answers = max_answers
         self._max_jobs = max_jobs
         self._lock = threading.Condition()  # guards all below and all runs; notified at each change
-        self._workers: dict[SolverProcess, _Run | None] = {}
-        self._queue: deque[_Run] = deque()
-        self._open_runs: dict[Question, _Run] = {}
+        self._workers: dict[SolverProcess, RunRecord | None] = {}
+        self._queue: deque[RunRecord] = deque()
+        self._open_runs: dict[Question, RunRecord] = {}
         self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._answers: OrderedDict[Question, _Run] = OrderedDict()
+        self._answers: OrderedDict[Question, RunRecord] = OrderedDict()
         self._absent_since_s: dict[str, float] = {}
         self._numbers = itertools.count(1)
         self._cannot_start = False
@@ -382,7 +128,7 @@ class WorkerPool:
                 raise RuntimeError("The pool of solver processes is closed.")
             run = self._answers.get(question) or self._open_runs.get(question)
             if run is None:
-                run = _Run(next(self._numbers), question, graph, start)
+                run = RunRecord(next(self._numbers), question, graph, start)
                 self._open_runs[question] = run
                 self._queue.append(run)
             elif run.state.is_over:
@@ -399,6 +145,24 @@ class WorkerPool:
         """Return a job by its id; None when it is unknown or was released."""
         with self._lock:
             return self._jobs.get(job_id)
+
+    def adopt(self, job_id: str, session: str, is_alive: Callable[[str], bool]) -> Job | None:
+        """Return a job by its id for a session that knows the id; None when it is unknown or was released.
+
+        A job whose session is gone, as after a reload of the page, passes to the new one. While its session is still
+        there, the new one gets a job of its own on the same run, so that neither can end the other's.
+        """
+        with self._lock:
+            job = self._jobs.get(job_id)
+            if job is None or job.session == session:
+                return job
+            if job._final is None and not job._run.state.is_over and is_alive(job.session):
+                twin = Job(self, job._run, session)
+                job._run.jobs.add(twin)
+                self._jobs[twin.id] = twin
+                return twin
+            job.session = session
+            return job
 
     def jobs_of(self, session: str) -> tuple[Job, ...]:
         """Return the jobs of a session, the oldest first."""
@@ -425,8 +189,11 @@ class WorkerPool:
             if now_s - since_s >= grace_s:
                 self.release(session)
 
-    def start_reaper(self, is_alive: Callable[[str], bool], every_s: float = 1.0, grace_s: float = 3.0) -> None:
-        """Call `reap` every `every_s` seconds from a daemon thread until the pool is closed."""
+    def start_reaper(self, is_alive: Callable[[str], bool], every_s: float = 1.0, grace_s: float = 6.0) -> None:
+        """Call `reap` every `every_s` seconds from a daemon thread until the pool is closed.
+
+        The grace is what a page has to come back after a reload: on a busy machine a few seconds.
+        """
 
         def keep_reaping() -> None:
             while not self._closed.wait(every_s):
@@ -473,7 +240,7 @@ class WorkerPool:
             from_cache=job.from_cache,
         )
 
-    def _waiting_for(self, run: _Run) -> str:
+    def _waiting_for(self, run: RunRecord) -> str:
         if run.state is JobState.QUEUED:
             ahead = self._queue.index(run)
             behind = f", and {ahead} more {'question waits' if ahead == 1 else 'questions wait'} ahead" if ahead else ""
@@ -508,7 +275,7 @@ class WorkerPool:
         self._workers[worker] = None
         return worker
 
-    def _begin(self, run: _Run, worker: SolverProcess) -> None:
+    def _begin(self, run: RunRecord, worker: SolverProcess) -> None:
         self._workers[worker] = run
         run.worker = worker
         run.state = JobState.RUNNING
@@ -525,6 +292,7 @@ class WorkerPool:
                 "time_limit_s": question.time_limit_s,
                 "gap": question.gap,
                 "start": run.start and split_document(run.start),
+                "pins": pins_document(question.pins) if question.pins else None,
             }
         )
 
@@ -566,7 +334,7 @@ class WorkerPool:
             self._tend()
 
     def _finish(
-        self, run: _Run, state: JobState, *, result: SolveResult | None = None, error: str = "", details: str = ""
+        self, run: RunRecord, state: JobState, *, result: SolveResult | None = None, error: str = "", details: str = ""
     ) -> None:
         if run.state.is_over:
             return

@@ -22,16 +22,27 @@ splits of every family. The price of a split that is no pipeline is depth: more 
 Sources: as in `solvers.stages`.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from itertools import pairwise
+from collections.abc import Sequence
 
+from solvers.critical_path import critical_chain, makespan_bounds
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.schedule_assumptions import assumptions_of
+from solvers.schedule_memory import memory_track
+from solvers.schedule_orders import Orders, Rounds, orders_of
+from solvers.schedule_run import Block, run_orders
+from solvers.schedule_types import (
+    MemoryPoint,
+    Pass,
+    PipelineStage,
+    Schedule,
+    ScheduleError,
+    ScheduleKind,
+    Slot,
+    SlotKind,
+)
 from solvers.split import Split
-from solvers.stages import Pass, PipelineStage, ScheduleError, ScheduleKind, pipeline_stages
+from solvers.stages import pipeline_stages
 
 __all__ = [
     "MemoryPoint",
@@ -48,63 +59,6 @@ __all__ = [
 
 SETTLED_TOLERANCE = 1e-9
 """Relative to the makespan: two intervals that differ by less are equal, but for the rounding of sums."""
-
-
-class SlotKind(StrEnum):
-    """What a device does in a slot."""
-
-    RECEIVE = "receive"
-    COMPUTE = "compute"
-    SEND = "send"
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One device doing one thing for one micro-batch, from 0; `stage` is the index of its PipelineStage."""
-
-    device: int
-    stage: int
-    direction: Pass
-    micro_batch: int
-    start_ms: float
-    end_ms: float
-    kind: SlotKind
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPoint:
-    """From `time_ms` on, a device holds `in_flight` micro-batches and `memory_bytes` in all."""
-
-    time_ms: float
-    in_flight: int
-    memory_bytes: float
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """A finished simulation. Tuples per device are indexed by device number, idle devices included.
-
-    Every stage has one compute slot per micro-batch, and a receive and a send slot where these take time; slots are
-    sorted by start. `period_ms` is the steady interval between samples, None when too few micro-batches ran to
-    reach it. `warm_up_ms` is when the pipeline has filled: the last of the devices with work starts its first compute
-    slot. `bubble_fraction` is the share of the makespan a device idles, None for a device without work.
-
-    A micro-batch is in flight on a device from the start of the first stage the device runs for it to the end of the
-    last: in training from its forward to its backward. Memory counts parameters once and the activations of forward
-    nodes once per micro-batch in flight; those of backward nodes count once, always, since a device runs one
-    micro-batch backward at a time. It is constant where the graph does not tell activations from the rest.
-    """
-
-    kind: ScheduleKind
-    num_micro_batches: int
-    stages: tuple[PipelineStage, ...]
-    slots: tuple[Slot, ...]
-    makespan_ms: float
-    period_ms: float | None
-    warm_up_ms: float
-    bubble_fraction: tuple[float | None, ...]
-    peak_in_flight: tuple[int, ...]
-    memory: tuple[tuple[MemoryPoint, ...], ...]
 
 
 def simulate(
@@ -124,9 +78,8 @@ def simulate(
     if num_micro_batches < 1:
         raise ScheduleError(f"{num_micro_batches} micro-batches: give a number of at least 1.")
     stages = pipeline_stages(graph, deployment, split, kind)
-    phases = _phases(stages, kind)
-    blocks = _run(stages, phases, deployment.num_devices, num_micro_batches, backward_last_first=len(phases) > 1)
-    return _schedule(graph, deployment, kind, num_micro_batches, stages, phases, blocks)
+    orders = orders_of(stages, kind, deployment.num_devices, num_micro_batches)
+    return _measured(graph, deployment, kind, num_micro_batches, stages, orders, run_orders(stages, orders.queues))
 
 
 def schedule_text(schedule: Schedule) -> str:
@@ -147,117 +100,54 @@ def schedule_text(schedule: Schedule) -> str:
     return "\n".join(f"device {d}: {' '.join(actions[d])}" for d in sorted(actions))
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """A stage's receive, compute and send for one micro-batch."""
-
-    stage: PipelineStage
-    micro_batch: int
-    start_ms: float
-    end_ms: float
-
-
-_Groups = tuple[tuple[PipelineStage, ...], ...]
-"""The stages that run in the same rounds, by pass and in each pass by depth."""
-
-
-def _phases(stages: Sequence[PipelineStage], kind: ScheduleKind) -> tuple[_Groups, ...]:
-    """Return the groups of stages of each phase; GPipe finishes its forward rounds before its backward rounds."""
-    groups = tuple(tuple(s for s in stages if s.direction is direction) for direction in Pass)
-    return tuple((group,) for group in groups) if kind is ScheduleKind.GPIPE else (groups,)
-
-
-def _rounds(groups: _Groups, num_micro_batches: int) -> Iterator[tuple[PipelineStage, int]]:
-    """Yield (stage, n - depth) for every round n: an order in which nothing waits for anything later."""
-    depths = [[stage.depth for stage in group] for group in groups]
-    last_depth = max((depth for group in depths for depth in group), default=0)
-    for n in range(num_micro_batches + last_depth):
-        for group, depth in zip(groups, depths, strict=True):
-            for stage in group[bisect_right(depth, n - num_micro_batches) : bisect_right(depth, n)]:
-                yield stage, n - stage.depth
-
-
-def _run(
-    stages: Sequence[PipelineStage],
-    phases: Sequence[_Groups],
-    num_devices: int,
-    num_micro_batches: int,
-    backward_last_first: bool,
-) -> list[list[_Block]]:
-    """Return the blocks of each device in the order it runs them, each as early as possible."""
-    free_ms = [0.0] * num_devices
-    finish_ms: list[list[float | None]] = [[None] * num_micro_batches for _ in stages]
-    blocks: list[list[_Block]] = [[] for _ in range(num_devices)]
-    for groups in phases:
-        for stage, turn in _rounds(groups, num_micro_batches):
-            is_reversed = backward_last_first and stage.direction is Pass.BACKWARD
-            micro_batch = num_micro_batches - 1 - turn if is_reversed else turn
-            start = free_ms[stage.device]
-            for source in stage.receives_from:
-                arrival = finish_ms[source][micro_batch]
-                if arrival is None:
-                    raise AssertionError(
-                        f"bug: {stage.notation}{micro_batch} waits for {stages[source].notation}{micro_batch}, "
-                        "which the order runs later: the schedule would deadlock"
-                    )
-                start = max(start, arrival)
-            # Added up as the slots are, so that rounding leaves no overlap.
-            end = start + stage.receive_ms + stage.compute_ms + stage.send_ms
-            finish_ms[stage.index][micro_batch] = free_ms[stage.device] = end
-            blocks[stage.device].append(_Block(stage, micro_batch, start, end))
-    return blocks
-
-
-def _schedule(
+def _measured(
     graph: DnnGraph,
     deployment: Deployment,
     kind: ScheduleKind,
     num_micro_batches: int,
     stages: tuple[PipelineStage, ...],
-    phases: Sequence[_Groups],
-    blocks: Sequence[Sequence[_Block]],
+    orders: Orders,
+    blocks: Sequence[Block],
 ) -> Schedule:
     """Return everything that is measured on the finished run."""
-    makespan = max((run[-1].end_ms for run in blocks if run), default=0.0)
-    loads = [0.0] * deployment.num_devices
-    for stage in stages:
-        loads[stage.device] += stage.total_ms
-    tracks = [_memory_track(graph, stages, d, run) for d, run in enumerate(blocks)]
-    slots = [slot for run in blocks for block in run for slot in _slots(block)]
+    makespan = max((block.end_ms for block in blocks), default=0.0)
+    stages_on = [[stage for stage in stages if stage.device == d] for d in range(deployment.num_devices)]
+    blocks_on: list[list[Block]] = [[] for _ in stages_on]
+    for block in sorted(blocks, key=lambda block: block.start_ms):
+        blocks_on[block.stage.device].append(block)
+    warm_up = max((run[0].start_ms + run[0].stage.receive_ms for run in blocks_on if run), default=0.0)
+    drain = min((max(block.end_ms for block in run) for run in blocks_on if run), default=0.0)
+    loads = [sum(stage.total_ms for stage in own) for own in stages_on]
+    bubbles = [max(0.0, 1 - num_micro_batches * load / makespan) if load > 0 else None for load in loads]
+    bounds = makespan_bounds(stages, num_micro_batches)
+    tracks = [memory_track(graph, deployment, own, run) for own, run in zip(stages_on, blocks_on, strict=True)]
+    slots = [slot for run in blocks_on for block in run for slot in block.slots()]
     slots.sort(key=lambda slot: slot.start_ms)
+    chain = {(blocks[i].stage.index, blocks[i].micro_batch) for i in critical_chain(blocks)}
     return Schedule(
         kind=kind,
         num_micro_batches=num_micro_batches,
         stages=stages,
         slots=tuple(slots),
         makespan_ms=makespan,
-        period_ms=_period(phases, blocks, num_micro_batches, makespan),
-        warm_up_ms=max((run[0].start_ms + run[0].stage.receive_ms for run in blocks if run), default=0.0),
-        bubble_fraction=tuple(
-            max(0.0, 1 - num_micro_batches * load / makespan) if load > 0 else None for load in loads
-        ),
+        period_ms=_period(orders, blocks, makespan),
+        warm_up_ms=warm_up,
+        drain_start_ms=drain if warm_up < drain < makespan else None,
+        bubble_fraction=tuple(bubbles),
+        utilisation=tuple(None if bubble is None else 1 - bubble for bubble in bubbles),
+        load_bound_ms=bounds.load_ms,
+        critical_path_bound_ms=bounds.critical_path_ms,
+        lower_bound_ms=bounds.lower_bound_ms,
+        critical=frozenset(i for i, slot in enumerate(slots) if (slot.stage, slot.micro_batch) in chain),
         peak_in_flight=tuple(peak for peak, _ in tracks),
+        weight_versions=tuple(int(bool(own)) for own in stages_on),
         memory=tuple(points for _, points in tracks),
+        peak_memory_bytes=tuple(max(point.memory_bytes for point in points) for _, points in tracks),
+        assumptions=assumptions_of(kind, deployment, stages),
     )
 
 
-def _slots(block: _Block) -> Iterator[Slot]:
-    stage, received = block.stage, block.start_ms + block.stage.receive_ms
-    computed = received + stage.compute_ms
-
-    def slot(kind: SlotKind, start: float, end: float) -> Slot:
-        return Slot(stage.device, stage.index, stage.direction, block.micro_batch, start, end, kind)
-
-    if stage.receive_ms > 0:
-        yield slot(SlotKind.RECEIVE, block.start_ms, received)
-    yield slot(SlotKind.COMPUTE, received, computed)
-    if stage.send_ms > 0:
-        yield slot(SlotKind.SEND, computed, block.end_ms)
-
-
-def _period(
-    phases: Sequence[_Groups], blocks: Sequence[Sequence[_Block]], num_micro_batches: int, makespan: float
-) -> float | None:
+def _period(orders: Orders, blocks: Sequence[Block], makespan: float) -> float | None:
     """Return the steady interval in ms, summed over the phases; None if one of them has not settled.
 
     Measured on each device over the later half of the rounds in which it runs all its stages of the phase: the
@@ -266,26 +156,19 @@ def _period(
     longer interval travels from device to device while the pipeline fills, so neither a single interval nor all
     devices would do.
     """
+    end_ms = {(block.stage.index, block.micro_batch): block.end_ms for block in blocks}
     period = 0.0
     tolerance = SETTLED_TOLERANCE * makespan
-    for groups in phases:
-        stages_on: dict[int, list[PipelineStage]] = {}
-        for group in groups:
-            for stage in group:
-                stages_on.setdefault(stage.device, []).append(stage)
+    for phase in orders.phases:
         largest = steady = 0.0
-        for d, stages in stages_on.items():
-            closing = stages[-1]
-            ends = [block.end_ms for block in blocks[d] if block.stage is closing]
-            first_full = max(stage.depth for stage in stages) - closing.depth
-            last_full = num_micro_batches - 1 + min(stage.depth for stage in stages) - closing.depth
-            if last_full - first_full < 2:
+        for rounds in phase:
+            intervals = _intervals([end_ms[action] for action in rounds.ends], rounds)
+            if len(intervals) < 2:
                 return None
-            num_intervals = max(2, (last_full - first_full) // 2)
-            window = ends[last_full - num_intervals : last_full + 1]
-            mean = (window[-1] - window[0]) / num_intervals
+            later = intervals[-max(2, len(intervals) // 2) :]
+            mean = sum(later) / len(later)
             largest = max(largest, mean)
-            if all(abs(end - start - mean) <= tolerance for start, end in pairwise(window)):
+            if all(abs(interval - mean) <= tolerance for interval in later):
                 steady = max(steady, mean)
         if largest - steady > tolerance:
             return None
@@ -293,33 +176,7 @@ def _period(
     return period
 
 
-def _memory_track(
-    graph: DnnGraph, stages: Sequence[PipelineStage], device: int, run: Sequence[_Block]
-) -> tuple[int, tuple[MemoryPoint, ...]]:
-    """Return the largest number of micro-batches in flight on a device, and its memory over time."""
-    nodes = [graph.node_by_id[v] for stage in stages if stage.device == device for v in stage.nodes]
-    constant = sum(node.memory_bytes for node in nodes)
-    per_micro_batch = 0.0
-    activations = [(node, node.activation_bytes) for node in nodes if node.activation_bytes is not None]
-    if len(activations) == len(nodes) and all(held <= node.memory_bytes for node, held in activations):
-        per_micro_batch = sum(held for node, held in activations if not node.is_backward)
-        constant -= per_micro_batch
-    stages_here = sum(stage.device == device for stage in stages)
-    left = dict.fromkeys((block.micro_batch for block in run), stages_here)
-    in_flight = peak = 0
-    # A later change at the same time replaces the earlier one: no time passes between them.
-    changes: dict[float, int] = {0.0: 0}
-    for block in run:
-        if left[block.micro_batch] == stages_here:
-            in_flight += 1
-            peak = max(peak, in_flight)
-            changes[block.start_ms] = in_flight
-        left[block.micro_batch] -= 1
-        if left[block.micro_batch] == 0:
-            in_flight -= 1
-            changes[block.end_ms] = in_flight
-    points: list[MemoryPoint] = []
-    for time, count in changes.items():
-        if not points or points[-1].in_flight != count:
-            points.append(MemoryPoint(time, count, constant + count * per_micro_batch))
-    return peak, tuple(points)
+def _intervals(ends_ms: Sequence[float], rounds: Rounds) -> list[float]:
+    """Return the times per sample from one end to the one a stride later."""
+    later = ends_ms[rounds.stride :]
+    return [(end - start) / rounds.samples for start, end in zip(ends_ms, later, strict=False)]

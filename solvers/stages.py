@@ -39,66 +39,14 @@ Pipeline-Parallel DNN Training" (arXiv 2006.09503, the variant with flushes); Fa
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 
 import networkx as nx
 
 from solvers.deployment import Communication, Deployment
-from solvers.errors import PlacementError
 from solvers.graph import DnnGraph
+from solvers.schedule_types import Pass, PipelineStage, ScheduleError, ScheduleKind
 from solvers.split import Split, complete_split
-
-
-class ScheduleError(PlacementError):
-    """A schedule that this graph, split or number of micro-batches does not allow."""
-
-
-class ScheduleKind(StrEnum):
-    """The order in which devices run their passes."""
-
-    INFERENCE = "inference"
-    GPIPE = "gpipe"
-    ONE_F_ONE_B = "1f1b"
-
-
-class Pass(StrEnum):
-    """Which pass of a sample a stage or slot belongs to."""
-
-    FORWARD = "forward"
-    BACKWARD = "backward"
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineStage:
-    """Nodes of one device and one pass that run together, once per micro-batch. Times in ms per micro-batch.
-
-    `index` is its place in the tuple of stages. `number` is what notation calls it, as in `2F0` and `2B0`: forward
-    stages count along the pipeline, and a backward stage shares the number of the forward stage it goes with.
-    `nodes` are in topological order. In round n the stage runs micro-batch n - `depth`. `receives_from` are the
-    indices of the stages on other devices whose tensors it is the first on its device to need.
-    """
-
-    index: int
-    number: int
-    device: int
-    direction: Pass
-    nodes: tuple[int, ...]
-    depth: int
-    receive_ms: float
-    compute_ms: float
-    send_ms: float
-    receives_from: tuple[int, ...]
-
-    @property
-    def total_ms(self) -> float:
-        """Time the device spends on this stage per micro-batch, transfers included."""
-        return self.receive_ms + self.compute_ms + self.send_ms
-
-    @property
-    def notation(self) -> str:
-        """Stage number and pass as the field writes them: '2F', '2B'."""
-        return f"{self.number}{'F' if self.direction is Pass.FORWARD else 'B'}"
 
 
 def pipeline_stages(
@@ -151,6 +99,7 @@ def pipeline_stages(
             compute_ms=sum(_compute_ms(graph, deployment, device_of, v) for v in pieces[i].nodes),
             send_ms=transfers[index].send_ms,
             receives_from=tuple(sorted(transfers[index].receives_from)),
+            follows=tuple(sorted(transfers[index].follows)),
         )
         for index, i in enumerate(ranked)
     )
@@ -165,11 +114,12 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Transfers:
-    """What one stage receives and sends per micro-batch, in ms, and from which stages it receives."""
+    """What one stage receives and sends per micro-batch, in ms, and which stages elsewhere and here it waits for."""
 
-    receive_ms: float
-    send_ms: float
-    receives_from: set[int]
+    receive_ms: float = 0.0
+    send_ms: float = 0.0
+    receives_from: set[int] = field(default_factory=set)
+    follows: set[int] = field(default_factory=set)
 
 
 def _check_kind(graph: DnnGraph, kind: ScheduleKind) -> None:
@@ -355,18 +305,21 @@ def _transfers(
     num_stages: int,
 ) -> list[_Transfers]:
     """Return what each stage sends and receives; a lower stage index on a device runs a micro-batch earlier."""
-    transfers = [_Transfers(0.0, 0.0, set()) for _ in range(num_stages)]
+    transfers = [_Transfers() for _ in range(num_stages)]
     for u, node in graph.node_by_id.items():
         home = device_of[u]
-        first_reader: dict[int, int] = {}
+        readers: dict[int, set[int]] = {}
         for v in graph.readers[u]:
-            d = device_of[v]
-            if d != home:
-                first_reader[d] = min(stage_of[v], first_reader.get(d, stage_of[v]))
-        if first_reader and not deployment.is_cpu(home):
+            readers.setdefault(device_of[v], set()).add(stage_of[v])
+        for stage in readers.pop(home, set()) - {stage_of[u]}:
+            transfers[stage].follows.add(stage_of[u])
+        if readers and not deployment.is_cpu(home):
             transfers[stage_of[u]].send_ms += node.transfer_ms
-        for d, stage in first_reader.items():
-            transfers[stage].receives_from.add(stage_of[u])
+        for d, stages in readers.items():
+            first = min(stages)
+            transfers[first].receives_from.add(stage_of[u])
             if not deployment.is_cpu(d):
-                transfers[stage].receive_ms += node.transfer_ms
+                transfers[first].receive_ms += node.transfer_ms
+            for stage in stages - {first}:
+                transfers[stage].follows.add(first)
     return transfers

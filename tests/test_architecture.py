@@ -71,7 +71,16 @@ def test_only_one_program_uses_or_tools_and_nobody_imports_it() -> None:
 
 
 def test_jobs_do_not_know_streamlit() -> None:
-    for name in ("jobs.py", "solve_worker.py", "dag_view.py", "gantt_view.py", "layout.py", "palette.py"):
+    for name in (
+        "jobs.py",
+        "job_record.py",
+        "solver_process.py",
+        "solve_worker.py",
+        "dag_view.py",
+        "gantt_view.py",
+        "layout.py",
+        "palette.py",
+    ):
         assert not any(module.startswith("streamlit") for module in imported(ROOT / "explorer" / name)), name
 
 

@@ -161,9 +161,9 @@ export class GanttPicture {
     const lane = this.laneAt(py);
     this.surface.canvas.style.cursor = bar >= 0 || (lane >= 0 && px < LABEL_WIDTH) ? "pointer" : "grab";
     if (bar >= 0) {
-      this.actions.hover({ bar, device: this.gantt.lanes[lane].device, microBatch: this.bars.microBatch[bar] }, event);
+      this.actions.hover({ kind: "bar", bar }, event);
     } else if (lane >= 0 && (px < LABEL_WIDTH || px > LABEL_WIDTH + this.plotWidth)) {
-      this.actions.hover({ device: this.gantt.lanes[lane].device, lane }, event);
+      this.actions.hover({ kind: "device", device: this.gantt.lanes[lane].device, lane }, event);
     } else {
       this.actions.hover(null, event);
     }
@@ -177,7 +177,7 @@ export class GanttPicture {
     if (!this.gantt) return;
     const bar = this.barAt(px, py);
     const lane = this.laneAt(py);
-    if (bar >= 0) this.actions.selectBar(bar, this.gantt.lanes[lane].device);
+    if (bar >= 0) this.actions.selectBar(bar);
     else if (lane >= 0 && px < LABEL_WIDTH) this.actions.selectDevice(this.gantt.lanes[lane].device);
     else this.actions.clear();
   }
@@ -312,13 +312,13 @@ export class GanttPicture {
     const height = this.laneHeight;
     const y = TOP + lane * height - this.view.offset;
     if (y + height < TOP || y > TOP + this.plotHeight) return;
-    const isFocus = focus.device === null || focus.device === device;
+    const isFocus = focus.devices === null || focus.devices.has(device);
     ctx.globalAlpha = isFocus ? 1 : 0.5;
     if (lane > 0) {
       ctx.fillStyle = theme.faintLine;
       ctx.fillRect(LABEL_WIDTH, Math.round(y), this.plotWidth, 1);
     }
-    this.drawLaneLabel(ctx, device, name, y, height, focus.device === device);
+    this.drawLaneLabel(ctx, device, name, y, height, focus.devices?.has(device) ?? false);
     ctx.font = `12px ${theme.font}`;
     ctx.fillStyle = theme.mutedInk;
     ctx.textAlign = "left";
@@ -329,7 +329,7 @@ export class GanttPicture {
     ctx.beginPath();
     ctx.rect(LABEL_WIDTH, y, this.plotWidth, height);
     ctx.clip();
-    this.drawBars(ctx, lane, y, height, data.devices[device].colour, focus, device);
+    this.drawBars(ctx, lane, y, height, data.devices[device].colour, focus);
     ctx.restore();
     ctx.globalAlpha = 1;
   }
@@ -357,7 +357,7 @@ export class GanttPicture {
     ctx.fillText(name, 32, y + height / 2 + 0.5, LABEL_WIDTH - 38);
   }
 
-  drawBars(ctx, lane, y, height, colour, focus, device) {
+  drawBars(ctx, lane, y, height, colour, focus) {
     const { bars } = this;
     const { theme, patterns } = this.store;
     const perMs = this.plotWidth / (this.view.to - this.view.from);
@@ -376,7 +376,7 @@ export class GanttPicture {
       const width = (bars.end[i] - start) * perMs;
       const isCompute = bars.kind[i] === COMPUTE;
       const fill = isCompute ? this.barFill(colour, i) : null;
-      const alpha = this.barAlpha(i, focus, device);
+      const alpha = focus.bars === null || focus.bars[i] === 1 ? 1 : DIM;
       if (width < 1) {
         // Add up what falls into one pixel: its share of busy time becomes its opacity.
         const column = Math.round(x);
@@ -441,11 +441,6 @@ export class GanttPicture {
     const odd = this.bars.microBatch[i] % 2 === 1;
     if (this.bars.backward[i]) return odd ? colour.backwardOdd : colour.backward;
     return odd ? colour.forwardOdd : colour.forward;
-  }
-
-  barAlpha(i, focus, device) {
-    if (focus.microBatch !== null) return this.bars.microBatch[i] === focus.microBatch ? 1 : DIM;
-    return focus.device === null || focus.device === device ? 1 : DIM;
   }
 
   drawPeriod(ctx) {

@@ -1,9 +1,10 @@
 /* The placed graph: boxes in the colours of their devices, cut edges with what they cost.
 
    World coordinates are the layout's; the view is {scale, x, y}: magnification and the world point in the
-   middle of the canvas. `store` holds what both canvases know: data, level, highlight, selection, search. */
+   middle of the canvas. What both canvases know is in the store: data, level, highlight, selection, search. */
 
 import { blend, fitText, formatMs } from "./format.js";
+import { thingOfBox } from "./store.js";
 
 export const MAX_FIT_SCALE = 1.6;
 const MAX_SCALE = 6;
@@ -142,8 +143,8 @@ export class GraphPicture {
     const box = this.boxAt(px, py);
     const edge = box < 0 ? this.cutEdgeAt(px, py) : -1;
     this.surface.canvas.style.cursor = box >= 0 || edge >= 0 ? "pointer" : "grab";
-    if (box >= 0) this.actions.hover({ box, device: mainDevice(this.level.boxes.shares[box]) }, event);
-    else if (edge >= 0) this.actions.hover({ edge }, event);
+    if (box >= 0) this.actions.hover(thingOfBox(this.level, box), event);
+    else if (edge >= 0) this.actions.hover({ kind: "edge", edge }, event);
     else this.actions.hover(null, event);
   }
 
@@ -151,11 +152,12 @@ export class GraphPicture {
     this.actions.hover(null);
   }
 
-  click(px, py) {
+  click(px, py, event) {
     const box = this.boxAt(px, py);
     const edge = box < 0 ? this.cutEdgeAt(px, py) : -1;
-    if (box >= 0) this.actions.selectBox(box);
-    else if (edge >= 0) this.actions.selectBox(this.level.edges.source[edge]);
+    if (box >= 0 && (event.shiftKey || event.ctrlKey || event.metaKey)) this.actions.extend(this.level.boxes.nodes[box]);
+    else if (box >= 0) this.actions.selectBox(box);
+    else if (edge >= 0) this.actions.selectEdge(edge);
     else this.actions.clear();
   }
 
@@ -281,7 +283,7 @@ export class GraphPicture {
     ctx.save();
     this.useWorld(ctx);
     ctx.lineWidth = Math.min(1.3, Math.max(0.55, scale)) / scale;
-    ctx.strokeStyle = focus.device === null && focus.box < 0 ? store.theme.line : store.theme.faintLine;
+    ctx.strokeStyle = focus.boxes === null ? store.theme.line : store.theme.faintLine;
     let inBatch = 0;
     ctx.beginPath();
     for (const e of level.uncut) {
@@ -304,7 +306,7 @@ export class GraphPicture {
       ctx.strokeStyle = ctx.fillStyle = store.theme.ink;
       ctx.lineWidth = 1.6 / scale;
       ctx.beginPath();
-      const mine = level.edgesOfBox[focus.box].filter((e) => level.edges.cutMs[e] === null);
+      const mine = level.uncut.filter((e) => focus.edges[e] === 1);
       for (const e of mine) trace(ctx, level.routes[e], scale);
       ctx.stroke();
       for (const e of mine) arrowHead(ctx, level.routes[e], 5, scale);
@@ -348,12 +350,7 @@ export class GraphPicture {
   }
 
   isEdgeInFocus(e, focus) {
-    if (focus.edge >= 0) return focus.edge === e;
-    const { source, target } = this.level.edges;
-    if (focus.box >= 0) return source[e] === focus.box || target[e] === focus.box;
-    if (focus.device === null) return true;
-    const touches = (box) => this.level.boxes.shares[box].some(([device]) => device === focus.device);
-    return touches(source[e]) || touches(target[e]);
+    return focus.edges === null || focus.edges[e] === 1;
   }
 
   drawBoxes(ctx, scale, focus) {
@@ -364,7 +361,6 @@ export class GraphPicture {
     const [marginX, marginY] = [level.boxWidth / 2, level.boxHeight / 2];
     const texts = [];
     this.shownBoxes = [];
-    const neighbours = focus.box >= 0 ? this.neighboursOf(focus.box) : null;
     for (let i = 0; i < level.x.length; i += 1) {
       const [wx, wy] = [level.x[i], level.y[i]];
       if (wx < left - marginX || wx > right + marginX || wy < top - marginY || wy > bottom + marginY) continue;
@@ -372,7 +368,7 @@ export class GraphPicture {
       const [x, y] = height >= 9
         ? [Math.round(cx - width / 2), Math.round(cy - height / 2)]
         : [cx - width / 2, cy - height / 2];
-      const inFocus = this.isBoxInFocus(i, focus, neighbours);
+      const inFocus = this.isBoxInFocus(i, focus);
       ctx.globalAlpha = inFocus ? 1 : FADE;
       this.drawBox(ctx, i, x, y, Math.max(2, width), Math.max(2, height));
       this.shownBoxes.push([x, y, x + width, y + height, boxes.shares[i].length > 1]);
@@ -383,21 +379,13 @@ export class GraphPicture {
     if (store.search?.boxes.size) {
       for (const box of store.search.boxes) this.ring(ctx, box, width, height, store.theme.primary, 2, 2);
     }
-    if (store.selectedBox() >= 0) this.ring(ctx, store.selectedBox(), width, height, store.theme.ink, 2.2, 3);
-    if (store.hovered?.box >= 0) this.ring(ctx, store.hovered.box, width, height, store.theme.ink, 1.4, 1.5);
+    for (const box of store.selectedBoxes()) this.ring(ctx, box, width, height, store.theme.ink, 2.2, 3);
+    if (store.hovered && focus.box >= 0) this.ring(ctx, focus.box, width, height, store.theme.ink, 1.4, 1.5);
   }
 
-  neighboursOf(box) {
-    const { source, target } = this.level.edges;
-    return new Set(this.level.edgesOfBox[box].map((e) => (source[e] === box ? target[e] : source[e])));
-  }
-
-  isBoxInFocus(i, focus, neighbours) {
+  isBoxInFocus(i, focus) {
     if (this.replay) return this.lit().has(i);
-    if (focus.edge >= 0) return i === this.level.edges.source[focus.edge] || i === this.level.edges.target[focus.edge];
-    if (i === focus.box || neighbours?.has(i)) return true;
-    if (focus.device === null) return focus.box < 0;
-    return this.level.boxes.shares[i].some(([device]) => device === focus.device);
+    return focus.boxes === null || focus.boxes[i] > 0;
   }
 
   drawBox(ctx, i, x, y, width, height) {
@@ -561,7 +549,7 @@ export class GraphPicture {
   /** Costs on cut edges, the dearest first, where they cover neither a name nor another cost. */
   drawCosts(ctx, scale, focus) {
     const { level, store } = this;
-    const isAsked = focus.box >= 0 || focus.edge >= 0;
+    const isAsked = focus.box >= 0 || focus.edge >= 0 || focus.kind === "tensor";
     const isFew = level.cut.length <= FEW_CUTS;
     if (!isAsked && scale < (isFew ? 0.3 : 0.5)) return;
     // Far away, costs that do not matter would only cover the picture; a question or a closer look brings them out.
@@ -648,11 +636,6 @@ export class GraphPicture {
     const { width, height, ratio } = this.surface;
     ctx.setTransform(ratio * scale, 0, 0, ratio * scale, ratio * (width / 2 - x * scale), ratio * (height / 2 - y * scale));
   }
-}
-
-/** The device with the largest share; null where nothing is placed. */
-function mainDevice(shares) {
-  return shares.reduce((most, own) => (most && most[1] >= own[1] ? most : own), null)?.[0] ?? null;
 }
 
 /** Add a route to the path, with round corners where they can be seen. */

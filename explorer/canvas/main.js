@@ -5,27 +5,30 @@
 
    For tests, the root element (class "placed-pipeline") carries a read-only `__placement`:
      nodes, bars     how many there are            level, view, ganttView   what is shown, and where
+     focus           what stands out (store.js)    barFacts(i), tensorFacts(t)   what is known of one
      selection       what Python was told          screenPositionOf(id)     page coordinates of a node's box
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
 import { GanttPicture, TOP, ganttHeight } from "./gantt_canvas.js";
 import { GraphPicture, MAX_FIT_SCALE } from "./graph_canvas.js";
-import { Details, Legend, Toolbar, Tooltip, describeBar, describeBox, describeEdge, describeLane, make } from "./panel.js";
+import { pressInside, pressOnPage } from "./keys.js";
+import { Details, Legend, Toolbar, Tooltip, describeThing, make } from "./panel.js";
 import { unpack } from "./payload.js";
+import { Store, thingOfBox } from "./store.js";
 import { Surface } from "./surface.js";
 import { Patterns, readTheme } from "./theme.js";
 
 const GRAPH_HEIGHT = 420;
 const LEAST_GRAPH_HEIGHT = 240;
 const SAVE_DELAY_MS = 200;
-const PAN_STEP = 60;
 
 class PlacedPipeline {
   constructor(parent) {
-    this.data = this.level = this.theme = this.hovered = this.selection = this.search = null;
+    this.store = new Store();
+    this.store.patterns = new Patterns();
+    this.store.subscribe((what) => this.changed(what));
     // The level the user asked for; while there is none, the data say which one to show.
     this.chosenLevel = null;
-    this.patterns = new Patterns();
     this.views = {};
     const actions = this.actions();
     this.legend = new Legend(actions);
@@ -40,11 +43,11 @@ class PlacedPipeline {
       className: "placed-pipeline", tabindex: "-1", role: "group",
       "aria-label": "Placed graph and timeline. Keys: F fit, slash search, Escape clears; plus and minus zoom and arrows pan "
         + "the one of the two that has the focus or the pointer.",
-      onkeydown: (event) => this.key(event),
+      onkeydown: (event) => pressInside(this, event),
     }, [this.toolbar.element, this.legend.element, this.graphArea, this.ganttCanvas, this.tooltip.element, this.status]);
     parent.append(this.root);
-    this.graph = new GraphPicture(this, actions);
-    this.gantt = new GanttPicture(this, actions);
+    this.graph = new GraphPicture(this.store, actions);
+    this.gantt = new GanttPicture(this.store, actions);
     this.graph.surface = new Surface(this.graphCanvas, this.graph);
     this.gantt.surface = new Surface(this.ganttCanvas, this.gantt);
     this.active = this.graph;
@@ -53,20 +56,23 @@ class PlacedPipeline {
     for (const [canvas, picture] of [[this.graphCanvas, this.graph], [this.ganttCanvas, this.gantt]]) {
       for (const type of ["pointerenter", "focus"]) canvas.addEventListener(type, () => { this.active = picture; });
     }
-    this.onPageKey = (event) => this.pageKey(event);
+    this.onPageKey = (event) => pressOnPage(this, event);
     document.addEventListener("keydown", this.onPageKey);
     Object.defineProperty(this.root, "__placement", { get: () => this.probe() });
   }
 
-  /** What the pictures and panels may ask for. */
+  /** What the pictures and panels may ask for; `thing` is one of those listed in store.js. */
   actions() {
     return {
-      hover: (what, event) => this.hover(what, event),
+      hover: (thing, event) => this.hover(thing, event),
+      select: (thing) => this.select(thing),
+      extend: (nodes) => this.select(this.store.extended(nodes)),
       clear: () => this.select(null),
-      selectBox: (box) => this.selectBox(box),
+      selectBox: (box) => this.select(thingOfBox(this.store.level, box)),
       selectNode: (node) => this.selectNode(node),
+      selectEdge: (edge) => this.selectEdge(edge),
       selectDevice: (device) => this.selectDevice(device),
-      selectBar: (bar, device) => this.selectBar(bar, device),
+      selectBar: (bar) => this.select({ kind: "bar", bar }),
       viewChanged: () => this.saveLater(),
       setLevel: (name) => this.setLevel(name),
       search: (text) => this.find(text),
@@ -83,44 +89,40 @@ class PlacedPipeline {
     this.sendSelection = (value) => component.setStateValue("selection", value);
     const bytes = component.data;
     const incoming = bytes ? unpack(bytes) : null;
-    if (incoming && incoming.digest !== this.data?.digest) this.show(incoming);
-    if (this.data) this.refreshTheme();
+    if (incoming && incoming.digest !== this.store.data?.digest) this.show(incoming);
+    if (this.store.data) this.refreshTheme();
   }
 
   show(data) {
-    const old = this.data;
+    const { store } = this;
+    const old = store.data;
     const sameGraph = Boolean(old?.graph && data.graph && old.graph.digest === data.graph.digest);
     this.rememberView();
     if (sameGraph) this.graph.startTransition();
-    this.data = data;
     this.storageKey = `placement-view ${data.key}`;
-    const saved = sameGraph ? null : this.loadView();
     if (!sameGraph) {
-      const isSaved = Boolean(saved) && saved.digest === data.graph?.digest;
-      this.views = isSaved ? saved.views : {};
-      this.chosenLevel = isSaved ? saved.chosenLevel ?? null : null;
-      this.selection = this.hovered = null;
+      const saved = this.loadView(data.graph?.digest);
+      this.views = saved?.views ?? {};
+      this.chosenLevel = saved?.chosenLevel ?? null;
     }
     const levels = data.graph?.levels ?? [];
-    const before = this.level?.name;
-    this.level = levels.find((level) => level.name === this.chosenLevel)
-      ?? levels.find((level) => level.name === data.graph.opening) ?? null;
-    if (this.level?.name !== before) this.graph.widths.clear();
+    const before = store.level?.name;
+    const level = levels.find((one) => one.name === this.chosenLevel)
+      ?? levels.find((one) => one.name === data.graph.opening) ?? null;
+    store.show(data, level, sameGraph);
+    if (level?.name !== before) this.graph.widths.clear();
     this.toolbar.element.hidden = this.graphArea.hidden = !data.graph;
     this.ganttCanvas.hidden = !data.gantt;
-    const ganttPixels = data.gantt ? ganttHeight(data.gantt) : 0;
-    this.ganttPixels = ganttPixels;
+    this.ganttPixels = data.gantt ? ganttHeight(data.gantt) : 0;
     this.setGraphHeight();
-    this.ganttCanvas.style.height = `${ganttPixels}px`;
-    this.hovered = null;
-    if (this.selection?.kind === "bar") this.selection = null;
-    this.theme = readTheme(this.root, data.themes);
+    this.ganttCanvas.style.height = `${this.ganttPixels}px`;
+    store.theme = readTheme(this.root, data.themes);
     this.graphCanvas.setAttribute("aria-label", data.graph?.summary ?? "");
     this.ganttCanvas.setAttribute("aria-label", data.gantt?.summary ?? "");
     if (data.graph) {
-      this.toolbar.showLevels(levels, this.level.name);
-      if (this.search) this.find(this.toolbar.input.value);
-      this.graph.restore(this.views[this.level.name] ?? null);
+      this.toolbar.showLevels(levels, level.name);
+      if (store.search) this.find(this.toolbar.input.value);
+      this.graph.restore(this.views[level.name] ?? null);
     }
     if (data.gantt) {
       this.gantt.prepare();
@@ -133,7 +135,7 @@ class PlacedPipeline {
 
   /** A small graph takes a lower area, so that the picture has no large empty half; the rest get all there is. */
   setGraphHeight() {
-    const { data, ganttPixels } = this;
+    const { ganttPixels, store: { data } } = this;
     if (!data?.graph) return;
     const most = data.height ? Math.max(200, data.height - ganttPixels - 78) : GRAPH_HEIGHT;
     const width = this.root.clientWidth || 1000;
@@ -142,11 +144,19 @@ class PlacedPipeline {
   }
 
   refreshTheme() {
-    this.theme = readTheme(this.root, this.data.themes);
-    this.root.classList.toggle("dark", this.theme.dark);
-    this.root.style.setProperty("--transfer", this.theme.palette.transfer);
-    this.legend.show(this.data, this.theme);
-    this.legend.mark(this.selection?.device ?? null);
+    const { store } = this;
+    store.theme = readTheme(this.root, store.data.themes);
+    this.root.classList.toggle("dark", store.theme.dark);
+    this.root.style.setProperty("--transfer", store.theme.palette.transfer);
+    this.legend.show(store.data, store.theme);
+    this.changed("theme");
+  }
+
+  /** Bring all views up to date with what is hovered and selected. */
+  changed(what) {
+    const { store } = this;
+    this.legend.mark(store.focus().devices, store.selection?.kind === "device" ? store.selection.device : null);
+    if (what === "selection") this.showDetails();
     this.redraw();
   }
 
@@ -156,25 +166,27 @@ class PlacedPipeline {
   }
 
   setLevel(name) {
-    if (!this.data?.graph) return;
+    const { store } = this;
+    const levels = store.data?.graph?.levels;
+    if (!levels?.some((level) => level.name === name)) return;
     this.chosenLevel = name;
-    if (name === this.level.name) return;
+    if (name === store.level.name) return;
     this.rememberView();
-    this.level = this.data.graph.levels.find((level) => level.name === name);
-    this.hovered = null;
-    if (this.search) this.find(this.toolbar.input.value);
-    this.toolbar.showLevels(this.data.graph.levels, name);
+    store.setLevel(levels.find((level) => level.name === name));
+    if (store.search) this.find(this.toolbar.input.value);
+    this.toolbar.showLevels(levels, name);
     this.graph.widths.clear();
     this.graph.restore(this.views[name] ?? null);
-    this.status.textContent = `${this.level.boxes.label.length} boxes shown`;
+    this.status.textContent = `${store.level.boxes.label.length} boxes shown`;
     this.saveLater();
   }
 
   // The view survives new data for the same graph, and a change of page
 
   rememberView() {
-    if (this.level && this.graph.view) this.views[this.level.name] = { ...this.graph.view };
-    if (this.data?.gantt && this.gantt.view) this.views.gantt = { ...this.gantt.view };
+    const { data, level } = this.store;
+    if (level && this.graph.view) this.views[level.name] = { ...this.graph.view };
+    if (data?.gantt && this.gantt.view) this.views.gantt = { ...this.gantt.view };
   }
 
   saveLater() {
@@ -184,7 +196,7 @@ class PlacedPipeline {
 
   save() {
     this.rememberView();
-    const value = { digest: this.data?.graph?.digest, chosenLevel: this.chosenLevel, views: this.views };
+    const value = { digest: this.store.data?.graph?.digest, chosenLevel: this.chosenLevel, views: this.views };
     try {
       sessionStorage.setItem(this.storageKey, JSON.stringify(value));
     } catch {
@@ -192,9 +204,11 @@ class PlacedPipeline {
     }
   }
 
-  loadView() {
+  /** What was kept for a graph, null if nothing was. */
+  loadView(digest) {
     try {
-      return JSON.parse(sessionStorage.getItem(this.storageKey));
+      const saved = JSON.parse(sessionStorage.getItem(this.storageKey));
+      return saved && saved.digest === digest ? saved : null;
     } catch {
       return null;
     }
@@ -202,101 +216,64 @@ class PlacedPipeline {
 
   // Highlight and selection
 
-  /** What stands out now: the thing under the pointer, else the selection. */
-  focus() {
-    const nothing = { device: null, box: -1, edge: -1, microBatch: null };
-    if (this.hovered) return { ...nothing, ...this.hovered };
-    if (this.selection?.kind === "device") return { ...nothing, device: this.selection.device };
-    if (this.selection?.kind === "bar") {
-      return { ...nothing, device: this.selection.device, microBatch: this.selection.microBatch };
-    }
-    return nothing;
-  }
-
-  /** The box that shows the selected node or group at this level; -1 when none does. */
-  selectedBox() {
-    if (!this.level || !this.selection?.nodes) return -1;
-    return this.level.boxOfNode[this.selection.nodes[0]];
-  }
-
-  hover(what, event) {
-    const key = what ? JSON.stringify(what) : "";
-    if (key !== this.hoverKey) {
-      this.hoverKey = key;
-      this.hovered = what;
-      this.legend.mark(what?.device ?? this.selection?.device ?? null);
-      this.redraw();
-    }
-    if (!what || !event) return this.tooltip.hide();
-    if (what.box >= 0) this.tooltip.show(describeBox(this.data, this.level, what.box), event, this.root);
-    else if (what.edge >= 0) this.tooltip.show(describeEdge(this.data, this.level, what.edge), event, this.root);
-    else if (what.bar >= 0) {
-      const lane = this.gantt.bars.lane[what.bar];
-      this.tooltip.show(describeBar(this.data, this.gantt.bars, what.bar, lane), event, this.root);
-    } else if (what.lane >= 0) this.tooltip.show(describeLane(this.data, what.lane), event, this.root);
+  /** Point at a thing; with the event of a pointer a note about it appears there. */
+  hover(thing, event) {
+    this.store.hover(thing);
+    const lines = thing && event ? describeThing(this.store, thing) : null;
+    if (lines) this.tooltip.show(lines, event, this.root);
     else this.tooltip.hide();
-    return undefined;
   }
 
-  /** Change the selection; what Python hears is in `value`. */
-  select(selection, value = null) {
-    const hadOne = this.selection !== null;
-    this.selection = selection;
-    this.legend.mark(selection?.device ?? null);
-    this.showDetails();
-    this.redraw();
-    // With the graph it was made in: Python must not take it for a node or device of another one.
-    if (selection || hadOne) this.sendSelection(value && { ...value, graph: this.data.graph?.digest ?? null });
-  }
-
-  selectBox(box) {
-    const nodes = this.level.boxes.nodes[box];
-    if (nodes.length === 1) return this.selectNode(nodes[0]);
-    const ids = nodes.map((i) => this.data.graph.nodes.id[i]);
-    return this.select({ kind: "group", nodes, level: this.level.name, box },
-      { group: this.level.boxes.title[box], nodes: ids });
+  /** Select a thing, or none, and tell Python. */
+  select(thing) {
+    const hadOne = this.store.selection !== null;
+    this.store.select(thing);
+    if (thing || hadOne) this.sendSelection(selectionForPython(this.store, thing));
   }
 
   selectNode(i) {
-    this.select({ kind: "node", nodes: [i] }, { node: this.data.graph.nodes.id[i] });
-    const [x, y] = this.graph.toScreen(this.level.x[this.level.boxOfNode[i]], this.level.y[this.level.boxOfNode[i]]);
-    if (x < 0 || y < 0 || x > this.graph.surface.width || y > this.graph.surface.height) {
-      this.graph.centreOn(this.level.boxOfNode[i]);
-    }
+    this.select({ kind: "node", nodes: [i] });
+    const { level } = this.store;
+    const box = level.boxOfNode[i];
+    const [x, y] = this.graph.toScreen(level.x[box], level.y[box]);
+    if (x < 0 || y < 0 || x > this.graph.surface.width || y > this.graph.surface.height) this.graph.centreOn(box);
+  }
+
+  /** A drawn edge stands for the tensors it moves: select the one, or the box that sends them. */
+  selectEdge(edge) {
+    const { store } = this;
+    const moves = store.links.movesOfEdge(store.level, edge);
+    if (moves.length === 1) this.select({ kind: "tensor", tensor: moves[0].tensor });
+    else this.select(thingOfBox(store.level, store.level.edges.source[edge]));
   }
 
   selectDevice(device) {
-    if (this.selection?.kind === "device" && this.selection.device === device) return this.select(null);
-    return this.select({ kind: "device", device }, { device });
+    const { selection } = this.store;
+    this.select(selection?.kind === "device" && selection.device === device ? null : { kind: "device", device });
   }
 
-  selectBar(bar, device) {
-    const { stage, microBatch } = this.gantt.bars;
-    this.select({ kind: "bar", bar, device, microBatch: microBatch[bar] },
-      { device, stage: stage[bar], micro_batch: microBatch[bar] });
+  /** Take back the last question: the selection. */
+  clear() {
+    this.select(null);
   }
 
   showDetails() {
-    const { selection, data } = this;
-    if (!selection || !data?.graph) this.details.hide();
-    else if (selection.kind === "node") this.details.showNode(data, selection.nodes[0]);
-    else if (selection.kind === "group") {
-      const level = data.graph.levels.find((l) => l.name === selection.level);
-      if (level) this.details.showGroup(data, level, level.boxOfNode[selection.nodes[0]]);
-      else this.details.hide();
-    } else if (selection.kind === "bar") this.details.showBar(data, this.gantt.bars, selection.bar);
-    else this.details.showDevice(data, data.devices[selection.device]);
-    if (selection && data?.graph) this.status.textContent = this.details.element.innerText;
+    const { selection, data } = this.store;
+    if (!selection || !data) return this.details.hide();
+    this.details.show(this.store, selection);
+    this.status.textContent = this.details.element.innerText;
+    return undefined;
   }
 
   // Search
 
   find(text) {
+    const { store } = this;
     text = text.trim();
     if (!text) {
-      this.search = null;
+      store.search = null;
     } else {
-      const { nodes } = this.data.graph;
+      const { nodes } = store.data.graph;
       const test = matcher(text);
       const matches = [];
       for (let i = 0; i < nodes.id.length; i += 1) {
@@ -304,16 +281,16 @@ class PlacedPipeline {
       }
       // The node with exactly this id comes first.
       matches.sort((a, b) => (String(nodes.id[b]) === text) - (String(nodes.id[a]) === text) || a - b);
-      this.search = { matches, at: -1, boxes: new Set(matches.map((i) => this.level.boxOfNode[i])) };
+      store.search = { matches, at: -1, boxes: new Set(matches.map((i) => store.level.boxOfNode[i])) };
     }
-    this.toolbar.showCount(this.search);
+    this.toolbar.showCount(store.search);
     this.graph.surface.invalidate();
   }
 
   nextMatch(step) {
-    const { search } = this;
+    const { search, level } = this.store;
     if (!search?.matches.length) return;
-    const { boxOfNode } = this.level;
+    const { boxOfNode } = level;
     const last = search.at < 0 ? -1 : boxOfNode[search.matches[search.at]];
     const n = search.matches.length;
     for (let k = 0; k < n; k += 1) {
@@ -324,43 +301,13 @@ class PlacedPipeline {
     const node = search.matches[search.at];
     this.toolbar.showCount(search);
     this.graph.centreOn(boxOfNode[node]);
-    this.selection = { kind: "node", nodes: [node] };
-    this.showDetails();
-    this.redraw();
+    // Going through matches is looking, not choosing: Python does not hear of it.
+    this.store.select({ kind: "node", nodes: [node] });
   }
-
-  // Keyboard
 
   fit() {
     this.graph.fit();
     this.gantt.fit();
-  }
-
-  key(event) {
-    if (event.target.closest?.("input") || event.ctrlKey || event.metaKey || event.altKey) return;
-    const pans = { ArrowLeft: [1, 0], a: [1, 0], ArrowRight: [-1, 0], d: [-1, 0],
-      ArrowUp: [0, 1], w: [0, 1], ArrowDown: [0, -1], s: [0, -1] };
-    const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (name in pans) this.active.pan(pans[name][0] * PAN_STEP, pans[name][1] * PAN_STEP);
-    else if (name === "f") this.fit();
-    else if (name === "+" || name === "=") this.active.zoom(1.3);
-    else if (name === "-" || name === "_") this.active.zoom(1 / 1.3);
-    else if (name === "/") this.toolbar.input.focus();
-    else if (name === "Escape") this.select(null);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  }
-
-  /** Keys pressed elsewhere on the page: search and fit work from everywhere but where one types. */
-  pageKey(event) {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || this.root.clientWidth === 0) return;
-    const target = event.composedPath()[0];
-    if (target.isContentEditable || target.closest?.("input, textarea, select, [role=dialog]")) return;
-    if (event.key === "/" && this.data?.graph) this.toolbar.input.focus();
-    else if (event.key.toLowerCase() === "f") this.fit();
-    else return;
-    event.preventDefault();
   }
 
   // Tests
@@ -370,21 +317,24 @@ class PlacedPipeline {
       const box = canvas.getBoundingClientRect();
       return { x: box.left + x, y: box.top + y };
     };
-    const indexOf = (id) => this.data.graph.nodes.id.indexOf(id);
+    const { store } = this;
+    const indexOf = (id) => store.data.graph.nodes.id.indexOf(id);
     return Object.freeze({
-      nodes: this.data?.graph?.nodes.id.length ?? 0,
-      bars: this.data?.gantt ? this.gantt.bars.lane.length : 0,
-      level: this.level?.name ?? null,
+      nodes: store.data?.graph?.nodes.id.length ?? 0,
+      bars: store.data?.gantt ? this.gantt.bars.lane.length : 0,
+      level: store.level?.name ?? null,
       view: this.graph.view && { ...this.graph.view },
       ganttView: this.gantt.view && { ...this.gantt.view },
-      selection: this.selection && { ...this.selection },
-      focus: this.focus(),
-      digest: this.data?.digest ?? null,
+      selection: store.selection && { ...store.selection },
+      focus: store.focus(),
+      digest: store.data?.digest ?? null,
+      barFacts: (i) => Object.fromEntries(Object.entries(store.links.bars).map(([name, values]) => [name, values[i]])),
+      tensorFacts: (t) => ({ ...store.links.tensors[t], source: store.data.graph.nodes.id[store.links.tensors[t].source] }),
       screenPositionOf: (id) => {
-        const box = this.level.boxOfNode[indexOf(id)];
-        return onPage(this.graphCanvas, this.graph.toScreen(this.level.x[box], this.level.y[box]));
+        const box = store.level.boxOfNode[indexOf(id)];
+        return onPage(this.graphCanvas, this.graph.toScreen(store.level.x[box], store.level.y[box]));
       },
-      boxColourOf: (id) => this.graph.colours()[this.level.boxOfNode[indexOf(id)]],
+      boxColourOf: (id) => this.graph.colours()[store.level.boxOfNode[indexOf(id)]],
       barPosition: (i) => {
         const { bars, laneHeight } = this.gantt;
         const x = this.gantt.toX((bars.start[i] + bars.end[i]) / 2);
@@ -395,13 +345,35 @@ class PlacedPipeline {
 
   destroy() {
     clearTimeout(this.saving);
-    if (this.data) this.save();
+    if (this.store.data) this.save();
     document.removeEventListener("keydown", this.onPageKey);
     this.observer.disconnect();
     this.graph.surface.destroy();
     this.gantt.surface.destroy();
     this.root.remove();
   }
+}
+
+/** What Python hears of a selection. With the graph it was made in: it must not be taken for one in another. */
+function selectionForPython(store, thing) {
+  if (!thing) return null;
+  const { data, links, level } = store;
+  const ids = (nodes) => nodes.map((i) => data.graph.nodes.id[i]);
+  const value = {
+    node: () => ({ node: ids(thing.nodes)[0] }),
+    nodes: () => ({ nodes: ids(thing.nodes) }),
+    group: () => ({ group: level.boxes.title[thing.box], nodes: ids(thing.nodes) }),
+    device: () => ({ device: thing.device }),
+    stage: () => ({ device: links.stages[thing.stage].device, stage: thing.stage }),
+    tensor: () => ({ tensor: ids([links.tensors[thing.tensor].source])[0] }),
+    bar: () => {
+      const { stage, microBatch, lane } = links.bars;
+      return { device: links.deviceOfLane[lane[thing.bar]], stage: stage[thing.bar], micro_batch: microBatch[thing.bar] };
+    },
+    microBatch: () => ({ micro_batch: thing.microBatch }),
+    range: () => ({ from_ms: thing.fromMs, to_ms: thing.toMs }),
+  }[thing.kind]();
+  return { ...value, graph: data.graph?.digest ?? null };
 }
 
 /** A test for a search text: a regular expression if it is one, plain text otherwise; case does not matter. */

@@ -121,7 +121,7 @@ export class Legend {
       type: "button", className: `device${device.isBottleneck ? " slowest" : ""}`, "data-device": device.device,
       title: `${device.name}${device.isBottleneck ? ", the slowest" : ""}${isFull ? ", over its memory" : ""}`,
       onclick: () => this.actions.selectDevice(device.device),
-      onmouseenter: () => this.actions.hover({ device: device.device }),
+      onmouseenter: () => this.actions.hover({ kind: "device", device: device.device }),
       onmouseleave: () => this.actions.hover(null),
     }, [deviceChip(device), make("span", { className: "facts", text: facts.join(" · ") || device.name })]);
     if (device.isBottleneck) entry.append(make("em", { text: "slowest" }));
@@ -129,11 +129,12 @@ export class Legend {
     return entry;
   }
 
-  mark(device) {
+  /** Mark the devices in focus, and the selected one as pressed. */
+  mark(devices, selected) {
     for (const entry of this.element.querySelectorAll("button.device")) {
-      const isOn = Number(entry.dataset.device) === device;
-      entry.classList.toggle("on", isOn);
-      entry.setAttribute("aria-pressed", String(isOn));
+      const device = Number(entry.dataset.device);
+      entry.classList.toggle("on", Boolean(devices?.has(device)));
+      entry.setAttribute("aria-pressed", String(device === selected));
     }
   }
 }
@@ -166,6 +167,21 @@ export class Details {
       ...(subtitle ? [make("p", { text: subtitle })] : []), table, ...lists);
     this.element.hidden = false;
     this.element.scrollTop = 0;
+  }
+
+  /** Show what is known about a thing (see store.js). */
+  show(store, thing) {
+    const { data, links } = store;
+    if (thing.kind === "node") this.showNode(data, thing.nodes[0]);
+    else if (thing.kind === "device") this.showDevice(data, data.devices[thing.device]);
+    else if (thing.kind === "bar") this.showBar(data, links, thing.bar);
+    else if (thing.kind === "group") {
+      const level = data.graph.levels.find((one) => one.name === thing.level);
+      if (level) this.showGroup(data, level, level.boxOfNode[thing.nodes[0]]);
+      else this.hide();
+    } else if (thing.kind === "nodes") this.showNodes(data, thing.nodes);
+    else if (thing.kind === "tensor") this.showTensor(data, links.tensors[thing.tensor]);
+    else this.hide();
   }
 
   showNode(data, i) {
@@ -232,9 +248,29 @@ export class Details {
       [this.links("nodes", members, data, null)]);
   }
 
+  /** Several nodes: what they are together. */
+  showNodes(data, members) {
+    const { nodes } = data.graph;
+    const sum = (values) => members.reduce((total, i) => total + values[i], 0);
+    const devices = [...new Set(members.map((i) => nodes.device[i]))].filter((d) => d >= 0).sort((a, b) => a - b);
+    const rows = devices.map((d, k) => [k === 0 ? "on" : "", data.devices[d].name, deviceChip(data.devices[d])]);
+    rows.push(["accelerator", formatMs(sum(nodes.acceleratorMs))], ["CPU", formatMs(sum(nodes.cpuMs))],
+      ["memory", formatBytes(sum(nodes.memoryBytes))]);
+    this.fill(`${members.length} nodes`, "", rows, [this.links("nodes", members, data, null)]);
+  }
+
+  showTensor(data, tensor) {
+    const { nodes } = data.graph;
+    const rows = [["from", data.devices[tensor.from].name, deviceChip(data.devices[tensor.from])]];
+    tensor.to.forEach((d, k) => rows.push([k === 0 ? "to" : "", data.devices[d].name, deviceChip(data.devices[d])]));
+    rows.push(["time", `${formatMs(tensor.ms)} each way`], ["size", formatBytes(tensor.bytes)]);
+    this.fill(`output of ${nodes.name[tensor.source] || `node ${nodes.id[tensor.source]}`}`, "moves between devices", rows,
+      [this.links("made by", [tensor.source], data, null)]);
+  }
+
   /** One stage's work on one micro-batch: its receive, compute and send. */
-  showBar(data, bars, bar) {
-    const device = data.devices[data.gantt.lanes[bars.lane[bar]].device];
+  showBar(data, { bars, deviceOfLane }, bar) {
+    const device = data.devices[deviceOfLane[bars.lane[bar]]];
     const rows = [["device", device.name, deviceChip(device)]];
     let [start, end] = [bars.start[bar], bars.end[bar]];
     const parts = [];
@@ -245,8 +281,8 @@ export class Details {
       parts.push([SLOT_NAMES[bars.kind[i]], times]);
     }
     rows.push(["start", formatMs(start)], ["end", formatMs(end)], ...parts);
-    const pass = data.gantt.hasBackward ? `${bars.backward[bar] ? "backward" : "forward"}, ` : "";
-    this.fill(`Stage ${data.gantt.stageNumbers[bars.stage[bar]]}, micro-batch ${bars.microBatch[bar]}`,
+    const pass = data.gantt.hasBackward ? `${data.gantt.stages[bars.stage[bar]].backward ? "backward" : "forward"}, ` : "";
+    this.fill(`Stage ${data.gantt.stages[bars.stage[bar]].number}, micro-batch ${bars.microBatch[bar]}`,
       `${pass}takes ${formatMs(end - start)}`, rows);
   }
 
@@ -286,8 +322,16 @@ export class Tooltip {
   }
 }
 
-/** Lines of a tooltip. */
-export function describeBox(data, level, box) {
+/** Lines of the note about a thing at the pointer; null where there is nothing to add. */
+export function describeThing({ data, level, links }, thing) {
+  if (thing.kind === "node" || thing.kind === "group") return describeBox(data, level, level.boxOfNode[thing.nodes[0]]);
+  if (thing.kind === "edge") return describeEdge(data, level, thing.edge);
+  if (thing.kind === "bar") return describeBar(data, links.bars, thing.bar);
+  if (thing.kind === "device" && thing.lane >= 0) return describeLane(data, thing.lane);
+  return null;
+}
+
+function describeBox(data, level, box) {
   const { boxes } = level;
   const { nodes } = data.graph;
   const where = boxes.shares[box].map(([d]) => data.devices[d].name).join(", ") || "not placed";
@@ -302,7 +346,7 @@ export function describeBox(data, level, box) {
   return lines;
 }
 
-export function describeEdge(data, level, e) {
+function describeEdge(data, level, e) {
   const { boxes, edges } = level;
   const names = (box) => boxes.shares[box].map(([d]) => data.devices[d].name).join(", ");
   const tensors = edges.tensors[e] > 1 ? `${edges.tensors[e]} tensors, ` : "";
@@ -312,15 +356,16 @@ export function describeEdge(data, level, e) {
     ...(edges.showsCost[e] ? [] : ["the same tensor as on another line to this device, moved once"])];
 }
 
-export function describeLane(data, lane) {
+function describeLane(data, lane) {
   const { name, utilisation, bubbleFraction } = data.gantt.lanes[lane];
   if (utilisation === null) return [name];
   return [name, `busy ${formatPercent(utilisation)} of the time, idle ${formatPercent(bubbleFraction)}`];
 }
 
-export function describeBar(data, bars, i, lane) {
+function describeBar(data, bars, i) {
   const kind = SLOT_NAMES[bars.kind[i]];
-  return [`${data.gantt.lanes[lane].name}, stage ${data.gantt.stageNumbers[bars.stage[i]]}`,
-    `${kind}, ${bars.backward[i] ? "backward" : "forward"}, micro-batch ${bars.microBatch[i]}`,
+  const { number, backward } = data.gantt.stages[bars.stage[i]];
+  return [`${data.gantt.lanes[bars.lane[i]].name}, stage ${number}`,
+    `${kind}, ${backward ? "backward" : "forward"}, micro-batch ${bars.microBatch[i]}`,
     `${formatMs(bars.start[i])} to ${formatMs(bars.end[i])}, takes ${formatMs(bars.end[i] - bars.start[i])}`];
 }

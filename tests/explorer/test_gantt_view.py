@@ -92,7 +92,7 @@ def test_training_has_both_passes(kind):
     info = gantt_info(simulate(graph, deployment, split, kind, 5), deployment)
     assert {bar.direction for bar in info.bars} == {Pass.FORWARD, Pass.BACKWARD}
     # A forward stage and the backward stage of the same nodes are one stage to the reader.
-    numbers = {(bar.lane, info.stage_numbers[bar.stage]) for bar in info.bars}
+    numbers = {(bar.lane, info.stages[bar.stage].number) for bar in info.bars}
     assert len(numbers) == 2
 
 

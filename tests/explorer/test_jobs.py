@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from explorer.jobs import MAX_HISTORY, HistoryPoint, Job, JobState, Question, Snapshot, WorkerPool, _Run
+from explorer.job_record import MAX_HISTORY, RunRecord
+from explorer.jobs import HistoryPoint, Job, JobState, Question, Snapshot, WorkerPool
 from explorer.solve_worker import (
     Reporter,
     progress_document,
@@ -28,6 +29,7 @@ from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.errors import GraphError
 from solvers.graph import DnnGraph, Edge, Node
+from solvers.pins import NO_PINS, Pins
 from solvers.result import OnProgress, Progress, SolveResult, SolveStatus
 from solvers.split import Family, Split
 
@@ -42,6 +44,7 @@ DEPLOYMENT = Deployment(
     replication=Replication(2, 1e6),
 )
 GRAPH = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0, layer="4", name="häd")), (Edge(1, 2),))
+PINS = Pins(((2, 1),), ((1, 2),))
 SPLIT = Split((frozenset({1}), frozenset({2})), replicas=(2, 1))
 
 
@@ -58,12 +61,13 @@ def pretend_to_solve(
     time_limit_s: float | None,
     gap: float,
     start: Split | None,
+    pins: Pins = NO_PINS,
     on_progress: OnProgress,
 ) -> SolveResult:
     behaviour, _, argument = method.partition(" ")
     on_progress(Progress(0.0, None, 1.0, f"pid {os.getpid()}"))
     if behaviour == "echo":
-        message = repr((graph.digest, deployment, objective, family, time_limit_s, gap))
+        message = repr((graph.digest, deployment, objective, family, time_limit_s, gap, pins))
         return SolveResult(SolveStatus.OPTIMAL, method, objective, family, SPLIT, 3.0, 3.0, 0.1, message)
     if behaviour == "count":  # one more line in a file
         with Path(argument).open("a") as file:
@@ -163,11 +167,11 @@ def lasting_pool() -> Iterator[WorkerPool]:
 
 
 def test_a_question_reaches_the_solver_whole_and_its_answer_comes_back(lasting_pool: WorkerPool) -> None:
-    asked = question("echo", objective=Objective.GPIPE, family=Family.CONVEX, time_limit_s=1.5, gap=0.01)
+    asked = question("echo", objective=Objective.GPIPE, family=Family.CONVEX, time_limit_s=1.5, gap=0.01, pins=PINS)
     job = lasting_pool.start("me", asked, GRAPH)
     snapshot = job.wait(LIMIT_S)
     assert (snapshot.state, snapshot.job_id, snapshot.question) == (JobState.DONE, job.id, asked)
-    message = repr((GRAPH.digest, DEPLOYMENT, Objective.GPIPE, Family.CONVEX, 1.5, 0.01))
+    message = repr((GRAPH.digest, DEPLOYMENT, Objective.GPIPE, Family.CONVEX, 1.5, 0.01, PINS))
     assert snapshot.result == SolveResult(
         SolveStatus.OPTIMAL, "echo", Objective.GPIPE, Family.CONVEX, SPLIT, 3.0, 3.0, 0.1, message
     )
@@ -318,7 +322,7 @@ def test_the_reporter_passes_every_plan_on_at_once() -> None:
 
 
 def test_a_runs_record_keeps_the_best_and_stays_bounded() -> None:
-    run = _Run(1, question("auto"), GRAPH)
+    run = RunRecord(1, question("auto"), GRAPH)
     other = Split((frozenset({1, 2}), frozenset()))
     run.note(Progress(1.0, 3.0, 2.0, "first phase", SPLIT))
     run.note(Progress(2.0, 5.0, 1.0, "second phase begins anew", other))
@@ -439,6 +443,40 @@ def test_the_reaper_ends_the_jobs_of_sessions_that_are_gone(pool: WorkerPool) ->
     assert not any(map(is_gone, staying))
     pool.release("here")
     assert here.wait(LIMIT_S).state is JobState.CANCELLED
+
+
+def test_a_job_passes_to_the_session_that_presents_its_id(pool: WorkerPool) -> None:
+    """As after a reload: the same solve goes on, and belongs to the new session alone."""
+    alive = {"before"}
+    job = ask(pool, "hang", "before")
+    processes = pids(job)
+    assert pool.adopt("no such id", "after", alive.__contains__) is None
+    alive.clear()
+    assert pool.adopt(job.id, "after", alive.__contains__) is job
+    pool.reap(lambda session: session == "after")
+    assert job.snapshot().state is JobState.RUNNING
+    assert not any(map(is_gone, processes))
+    assert pool.jobs_of("after") == (job,)
+    job.cancel()
+    for process in processes:
+        eventually(lambda process=process: is_gone(process))
+    assert pool.adopt(job.id, "much later", alive.__contains__) is job
+    assert job.snapshot().state is JobState.CANCELLED
+    pool.release("much later")
+    assert pool.adopt(job.id, "too late", alive.__contains__) is None
+
+
+def test_an_id_presented_while_its_session_is_there_joins_the_run(pool: WorkerPool) -> None:
+    job = ask(pool, "hang", "here")
+    processes = pids(job)
+    twin = pool.adopt(job.id, "there", lambda _: True)
+    assert twin is not None
+    assert twin.id != job.id
+    assert pids(twin) == processes
+    twin.cancel()
+    assert job.snapshot().state is JobState.RUNNING
+    assert not any(map(is_gone, processes))
+    job.cancel()
 
 
 def test_reap_waits_for_the_grace(lasting_pool: WorkerPool) -> None:

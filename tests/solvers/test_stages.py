@@ -9,8 +9,9 @@ from solvers.costs import split_costs
 from solvers.deployment import Communication, Deployment, Replication
 from solvers.errors import PlacementError
 from solvers.graph import DnnGraph, Edge, Node
+from solvers.schedule_types import Pass, PipelineStage, ScheduleError, ScheduleKind
 from solvers.split import Split
-from solvers.stages import Pass, PipelineStage, ScheduleError, ScheduleKind, pipeline_stages
+from solvers.stages import pipeline_stages
 from tests.graphs import (
     chain,
     convex_witness,
