@@ -3,12 +3,20 @@
 import re
 
 from explorer.jobs import Question
+from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.result import SolveResult, SolveStatus
 
 MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
 """Characters that can begin Markdown, a link, an image, a formula, a colour or an emoji."""
+
+VALUE_LABELS = {
+    Objective.THROUGHPUT: "Time per sample",
+    Objective.GPIPE: "Time per micro-batch",
+    Objective.LATENCY: "Latency of one sample",
+}
+"""What the value of each objective is called."""
 
 METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic", "pipedream": "PipeDream", "scotch": "Scotch"}
 """What methods are called inside a sentence; others by their own names."""
@@ -17,10 +25,12 @@ METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic", "pipedream": "PipeD
 def milliseconds(value: float | None) -> str:
     """Write a time.
 
-    >>> milliseconds(2.82649), milliseconds(None)
-    ('2.826 ms', '–')
+    >>> milliseconds(2.82649), milliseconds(17571.2), milliseconds(None)
+    ('2.826 ms', '17,571 ms', '–')
     """
-    return "–" if value is None else f"{value:,.4g} ms"
+    if value is None:
+        return "–"
+    return f"{value:,.0f} ms" if value >= 9999.5 else f"{value:,.4g} ms"
 
 
 def plain(text: str) -> str:

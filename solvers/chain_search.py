@@ -1,7 +1,5 @@
 """One search for a chain within a threshold: the tables of `solvers.chain_kernel`, made, enlarged and read."""
 
-from collections.abc import Collection
-
 import numpy as np
 
 from solvers.chain_kernel import (
@@ -43,13 +41,8 @@ def is_loaded() -> bool:
     return bool(getattr(grow, "signatures", True))  # without compilation it is a plain function
 
 
-def chain_problem(
-    contraction: Contraction,
-    deployment: Deployment,
-    edges: tuple[tuple[int, int], ...],
-    pinned: Collection[int] = (),
-) -> ChainProblem:
-    """Flatten a contraction, with `edges` in place of its own, for the kernel; no two `pinned` blocks share a stage."""
+def chain_problem(contraction: Contraction, deployment: Deployment, edges: tuple[tuple[int, int], ...]) -> ChainProblem:
+    """Flatten a contraction, with `edges` in place of its own, for the kernel."""
     n = contraction.num_blocks
     successors: list[list[int]] = [[] for _ in range(n)]
     predecessors: list[list[int]] = [[] for _ in range(n)]
@@ -60,8 +53,6 @@ def chain_problem(
     for e, hyperedge in enumerate(contraction.hyperedges):
         for b in hyperedge.blocks:
             nets[b].append(e)
-    is_pinned = np.zeros(n, np.int32)
-    is_pinned[list(pinned)] = 1
     words = words_for(n)
     descendants = np.zeros((n, words), np.uint64)
     for b in range(n - 1, -1, -1):  # blocks are numbered in topological order
@@ -100,7 +91,6 @@ def chain_problem(
         num_accelerators=deployment.num_accelerators,
         num_cpus=deployment.num_cpus,
         memory_limit=np.inf if memory is None else memory,
-        is_pinned=is_pinned,
     )
 
 
@@ -137,7 +127,6 @@ class ThresholdSearch:
             memory=np.zeros((2, FIRST_ROWS)),
             state=np.zeros((2, FIRST_ROWS), np.int32),
             on_cpu=np.zeros((2, FIRST_ROWS), np.int32),
-            pinned=np.zeros((2, FIRST_ROWS), np.int32),
             passed=np.zeros((2, FIRST_ROWS), np.int32),
             origin=np.zeros((2, FIRST_ROWS), np.int32),
             unread=np.zeros((2, FIRST_ROWS, slot_words), np.uint64),

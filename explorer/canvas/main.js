@@ -16,7 +16,6 @@ import { Details, Legend, Toolbar, Tooltip, describeThing, make } from "./panel.
 import { unpack } from "./payload.js";
 import { Store, thingOfBox } from "./store.js";
 import { Surface } from "./surface.js";
-import { Tables } from "./tables.js";
 import { Patterns, readTheme } from "./theme.js";
 
 const GRAPH_HEIGHT = 420;
@@ -36,7 +35,6 @@ class PlacedPipeline {
     this.toolbar = new Toolbar(actions, this.legend.keys);
     this.details = new Details(actions);
     this.tooltip = new Tooltip();
-    this.tables = new Tables(this.store, actions);
     this.graphCanvas = make("canvas", { className: "graph", role: "img", tabindex: "0" });
     this.ganttCanvas = make("canvas", { className: "gantt", role: "img", tabindex: "0" });
     this.status = make("div", { className: "reader-only", role: "status", "aria-live": "polite" });
@@ -46,7 +44,7 @@ class PlacedPipeline {
       "aria-label": "Placed graph and timeline. Keys: F fit, slash search, Escape clears; plus and minus zoom and arrows pan "
         + "the one of the two that has the focus or the pointer.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.toolbar.element, this.legend.element, this.graphArea, this.ganttCanvas, this.tables.element, this.tooltip.element, this.status]);
+    }, [this.toolbar.element, this.legend.element, this.graphArea, this.ganttCanvas, this.tooltip.element, this.status]);
     parent.append(this.root);
     this.graph = new GraphPicture(this.store, actions);
     this.gantt = new GanttPicture(this.store, actions);
@@ -130,7 +128,6 @@ class PlacedPipeline {
       this.gantt.prepare();
       this.gantt.restore(this.views.gantt ?? null);
     }
-    this.tables.show();
     this.showDetails();
     this.graph.surface.resize();
     this.gantt.surface.resize();
@@ -160,7 +157,6 @@ class PlacedPipeline {
     const { store } = this;
     this.legend.mark(store.focus().devices, store.selection?.kind === "device" ? store.selection.device : null);
     if (what === "selection") this.showDetails();
-    this.tables.changed(what);
     this.redraw();
   }
 

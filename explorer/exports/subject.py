@@ -1,0 +1,91 @@
+"""What an export is about: one plan with all that is known of it, and the words that stand on every figure."""
+
+import re
+from dataclasses import dataclass
+
+from explorer.dag_view import DagInfo
+from explorer.gantt_view import GanttInfo
+from explorer.jobs import Question
+from explorer.wording import VALUE_LABELS, binary_size, device_counts, how_found, milliseconds, proof, share
+from solvers.costs import SplitCosts
+from solvers.deployment import Communication, Deployment
+from solvers.graph import DnnGraph
+from solvers.result import SolveResult, SolveStatus
+from solvers.schedule import Schedule
+from solvers.split import Split
+
+MAX_STEM = 60
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A plan as it is shown: `split` and `costs` are by device of `deployment`, which has replicas as one device.
+
+    `title` is what the app calls the graph. `schedule` and `gantt` are None where no schedule can be shown.
+    """
+
+    title: str
+    question: Question
+    graph: DnnGraph
+    deployment: Deployment
+    split: Split
+    result: SolveResult
+    costs: SplitCosts
+    dag: DagInfo
+    gantt: GanttInfo | None = None
+    schedule: Schedule | None = None
+
+    @property
+    def stem(self) -> str:
+        """What the names of its files begin with."""
+        return file_stem(self.graph.name or self.title)
+
+
+def file_stem(name: str) -> str:
+    """Return a file name of letters, digits, "-" and "_" that every system takes, without its ending.
+
+    >>> file_stem("../BERT base: <training>.json"), file_stem("//")
+    ('BERT_base_training', 'graph')
+    """
+    name = name.rsplit("/", 1)[-1].removesuffix(".json")
+    return re.sub(r"[^0-9A-Za-z_-]+", "_", name)[:MAX_STEM].strip("_-") or "graph"
+
+
+def graph_facts(subject: Subject) -> str:
+    """Say in one line what the graph and the hardware are."""
+    graph = subject.graph
+    kind = "training" if graph.is_training else "inference"
+    return f"{len(graph.nodes):,} nodes, {len(graph.edges):,} edges, {kind} · {hardware(subject)}"
+
+
+def hardware(subject: Subject) -> str:
+    """Say in one line which devices the plan is for, as they were asked for."""
+    deployment = subject.question.deployment
+    memory = "no memory limit" if deployment.memory_bytes is None else f"{binary_size(deployment.memory_bytes)} each"
+    parts = [f"{device_counts(deployment)}, {memory}"]
+    if deployment.communication is not Communication.SUM:
+        parts.append(f"{deployment.communication} transfers")
+    if deployment.replication is not None:
+        parts.append(f"up to {deployment.replication.max_replicas} replicas of a stage")
+    bandwidth = subject.graph.bandwidth_bytes_per_ms
+    if bandwidth is not None:
+        parts.append(f"links of {bandwidth / 1e6:,.4g} GB/s")
+    return ", ".join(parts)
+
+
+def result_facts(subject: Subject) -> tuple[tuple[str, str], ...]:
+    """Return what every picture of a plan has to say: value, proven bound, gap, method and time, as (name, text)."""
+    result = subject.result
+    return (
+        (VALUE_LABELS[result.objective], milliseconds(result.value_ms)),
+        ("Proven lower bound", milliseconds(result.lower_bound_ms)),
+        ("Gap", _gap(result)),
+        ("Found by", how_found(result)),
+    )
+
+
+def _gap(result: SolveResult) -> str:
+    if result.gap is None:
+        return "unknown"
+    # What is proven optimal up to rounding has no gap worth a digit.
+    return f"{'0 %' if result.status is SolveStatus.OPTIMAL else share(result.gap)} ({proof(result)})"
