@@ -28,7 +28,8 @@ from solvers.deployment import Deployment
 from solvers.schedule import Pass, SlotKind
 
 MODULES = (
-    "format", "theme", "payload", "surface", "links", "store", "graph_canvas", "gantt_canvas", "panel", "keys", "main",
+    "format", "theme", "payload", "surface", "links", "store", "graph_canvas", "gantt_canvas", "panel",
+    "virtual_table", "tables", "keys", "main",
 )  # fmt: skip
 """Each module after the ones it imports."""
 SLOT_KINDS = (SlotKind.RECEIVE, SlotKind.COMPUTE, SlotKind.SEND)
@@ -169,8 +170,12 @@ def _devices(deployment: Deployment, view: DagInfo | None) -> list[dict[str, Any
                 "name": deployment.device_name(d),
                 "label": colour.label,
                 "colour": _colour(colour),
+                "isCpu": deployment.is_cpu(d),
                 "numNodes": known.num_nodes if known else 1,
                 "loadMs": known.load_ms if known else None,
+                "computeMs": known.compute_ms if known else None,
+                "receiveMs": known.receive_ms if known else None,
+                "sendMs": known.send_ms if known else None,
                 "memoryBytes": known.memory_bytes if known else None,
                 "capacityBytes": deployment.capacity_bytes(d),
                 "replicas": known.replicas if known else 1,
@@ -214,6 +219,7 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
             "outputBytes": [node.output_bytes for node in nodes],
             "transferMs": [node.transfer_ms for node in nodes],
             "cut": [int(node.is_cut) for node in nodes],
+            "flops": [node.flops for node in nodes],
         },
         "levels": [_level(level, arrays) for level in view.levels],
     }
@@ -277,6 +283,7 @@ def _gantt(view: GanttInfo, graph_view: DagInfo | None, arrays: _Arrays) -> dict
                 "name": lane.name,
                 "bubbleFraction": lane.bubble_fraction,
                 "utilisation": lane.utilisation,
+                "peakMemoryBytes": lane.peak_memory_bytes,
             }
             for lane in view.lanes
         ],
@@ -292,6 +299,8 @@ def _gantt(view: GanttInfo, graph_view: DagInfo | None, arrays: _Arrays) -> dict
         "stages": [
             {
                 "number": stage.number,
+                "notation": stage.notation,
+                "pass": str(stage.direction),
                 "device": stage.device,
                 "backward": int(stage.direction is not Pass.FORWARD),
                 "receivesFrom": stage.receives_from,

@@ -43,6 +43,7 @@ class NodeView:
     output_bytes: float | None
     transfer_ms: float
     is_cut: bool
+    flops: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,9 @@ class LevelView:
 
 @dataclass(frozen=True, slots=True)
 class DeviceView:
-    """One device, or several alike that take turns; load and memory are None while nothing is placed.
+    """One device, or several alike that take turns; times and memory are None while nothing is placed.
 
-    Capacity is None where there is no limit.
+    `compute_ms`, `receive_ms` and `send_ms` are per sample, as the load is. Capacity is None where there is no limit.
     """
 
     device: int
@@ -104,6 +105,9 @@ class DeviceView:
     capacity_bytes: float | None
     is_bottleneck: bool
     replicas: int = 1
+    compute_ms: float | None = None
+    receive_ms: float | None = None
+    send_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,7 @@ def dag_info(
             output_bytes=graph.output_bytes[v],
             transfer_ms=float(node.transfer_ms),
             is_cut=v in cut_sources,
+            flops=node.flops,
         )
         for v, node in ((v, graph.node_by_id[v]) for v in graph.topological_order)
     )
@@ -243,6 +248,9 @@ def _devices(
             capacity_bytes=deployment.capacity_bytes(d),
             is_bottleneck=costs is not None and d == costs.bottleneck,
             replicas=1 if costs is None else costs.devices[d].replicas,
+            compute_ms=None if costs is None else float(costs.devices[d].compute_ms),
+            receive_ms=None if costs is None else float(costs.devices[d].receive_ms),
+            send_ms=None if costs is None else float(costs.devices[d].send_ms),
         )
         for d in range(deployment.num_devices)
     )

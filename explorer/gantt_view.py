@@ -17,12 +17,16 @@ NO_PERIOD = "no steady period: more micro-batches needed"
 
 @dataclass(frozen=True, slots=True)
 class GanttLane:
-    """The row of one device that has work; `bubble_fraction` is the share of the makespan it idles."""
+    """The row of one device that has work; `bubble_fraction` is the share of the makespan it idles.
+
+    `peak_memory_bytes` is the most it holds at a time, None where the schedule does not tell.
+    """
 
     device: int
     name: str
     bubble_fraction: float | None
     utilisation: float | None
+    peak_memory_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,8 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
 def _lane(device: int, schedule: Schedule, deployment: Deployment) -> GanttLane:
     bubble = schedule.bubble_fraction[device] if device < len(schedule.bubble_fraction) else None
     share = None if bubble is None else min(1.0, max(0.0, float(bubble)))
-    return GanttLane(device, deployment.device_name(device), share, None if share is None else 1.0 - share)
+    peak = float(schedule.peak_memory_bytes[device]) if device < len(schedule.peak_memory_bytes) else None
+    return GanttLane(device, deployment.device_name(device), share, None if share is None else 1.0 - share, peak)
 
 
 def _period_name(schedule: Schedule) -> str:

@@ -12,6 +12,7 @@ from explorer.solver_process import SolverProcess
 from solvers.costs import Objective, objective_value
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.pins import NO_PINS, Pins
 from solvers.result import Progress, SolveResult, SolveStatus, relative_gap
 from solvers.split import Family, Split
 
@@ -39,7 +40,10 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Everything an answer depends on; equal questions are solved once. `gap` is relative, the limit in seconds."""
+    """Everything an answer depends on; equal questions are solved once. `gap` is relative, the limit in seconds.
+
+    `pins` are what the answer must honour, by device numbers of the deployment.
+    """
 
     graph_digest: str
     deployment: Deployment
@@ -48,6 +52,7 @@ class Question:
     family: Family = Family.CHAIN
     time_limit_s: float | None = None
     gap: float = 0.0
+    pins: Pins = NO_PINS
 
 
 @dataclass(frozen=True, slots=True)

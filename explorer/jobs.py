@@ -20,7 +20,12 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.job_record import HistoryPoint, JobState, Question, RunRecord, Snapshot
-from explorer.solve_worker import deployment_document, progress_from_document, result_from_document
+from explorer.solve_worker import (
+    deployment_document,
+    pins_document,
+    progress_from_document,
+    result_from_document,
+)
 from explorer.solver_process import SolverProcess
 from solvers.graph import DnnGraph
 from solvers.graph_json import graph_document, split_document
@@ -287,6 +292,7 @@ class WorkerPool:
                 "time_limit_s": question.time_limit_s,
                 "gap": question.gap,
                 "start": run.start and split_document(run.start),
+                "pins": pins_document(question.pins) if question.pins else None,
             }
         )
 

@@ -1,7 +1,6 @@
 """What is shown of a plan beside the linked picture: headline numbers, tables, downloads."""
 
 import json
-from typing import Any
 
 import streamlit as st
 
@@ -60,80 +59,6 @@ def headline(plan: Plan, costs: SplitCosts) -> None:
 def theme() -> ThemeName:
     """Return which of the two themes the browser shows."""
     return "dark" if st.context.theme.type == "dark" else "light"
-
-
-def device_rows(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> list[dict[str, Any]]:
-    """Return the table of devices, one row each: nodes, times per sample in ms, memory in GiB."""
-    rows: list[dict[str, Any]] = []
-    for device, members in zip(costs.devices, plan.split.on(plan.deployment).devices, strict=True):
-        d = device.device
-        capacity = plan.deployment.capacity_bytes(d)
-        peak = max((point.memory_bytes for point in schedule.memory[d]), default=None) if schedule else None
-        rows.append(
-            {
-                "Device": plan.deployment.device_name(d),
-                **({"Replicas": device.replicas} if plan.split.replicas else {}),
-                "Nodes": len(members),
-                "Compute (ms)": device.compute_ms,
-                "Receive (ms)": device.receive_ms,
-                "Send (ms)": device.send_ms,
-                "Load (ms)": device.load_ms,
-                "Of max-load": 100 * device.load_ms / costs.max_load_ms if costs.max_load_ms else 0.0,
-                "Memory (GiB)": device.memory_bytes / 2**30,
-                "Peak (GiB)": None if peak is None else peak / 2**30,
-                "Capacity (GiB)": None if capacity is None else capacity / 2**30,
-            }
-        )
-    return rows
-
-
-def show_devices(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> None:
-    """Show the table of devices."""
-    number = st.column_config.NumberColumn(format="%.4g")
-    st.dataframe(
-        device_rows(plan, costs, schedule),
-        hide_index=True,
-        alt="Compute, transfers, load and memory of every device",
-        column_config={
-            "Compute (ms)": number,
-            "Receive (ms)": number,
-            "Send (ms)": number,
-            "Load (ms)": number,
-            "Memory (GiB)": st.column_config.NumberColumn(format="%.3g", help="Of one micro-batch at a time."),
-            "Capacity (GiB)": st.column_config.NumberColumn(format="%.3g", help="Empty where there is no limit."),
-            "Peak (GiB)": st.column_config.NumberColumn(
-                format="%.3g", help="With the activations of all micro-batches in flight, where the file knows them."
-            ),
-            "Of max-load": st.column_config.ProgressColumn(format="%.0f %%", min_value=0, max_value=100),
-        },
-    )
-
-
-def show_cut_tensors(plan: Plan, costs: SplitCosts) -> None:
-    """Show every tensor that moves between devices, the dearest first."""
-    if not costs.cut_tensors:
-        st.caption("No tensor moves between devices.")
-        return
-    name = plan.deployment.device_name
-    st.dataframe(
-        [
-            {
-                "Output of": plan.graph.node_by_id[tensor.source].name or f"node {tensor.source}",
-                "Node": tensor.source,
-                "From": name(tensor.from_device),
-                "To": ", ".join(name(d) for d in tensor.to_devices),
-                "Time each way (ms)": tensor.transfer_ms,
-                "Size (MiB)": None if tensor.size_bytes is None else tensor.size_bytes / 2**20,
-            }
-            for tensor in costs.cut_tensors
-        ],
-        hide_index=True,
-        alt="Tensors that move between devices",
-        column_config={
-            "Time each way (ms)": st.column_config.NumberColumn(format="%.4g"),
-            "Size (MiB)": st.column_config.NumberColumn(format="%.4g"),
-        },
-    )
 
 
 def show_device_graph(plan: Plan, costs: SplitCosts) -> None:

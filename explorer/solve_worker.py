@@ -2,7 +2,8 @@
 
     python -m explorer.solve_worker MODULE:SOLVE [MODULE:WARM_UP ...]
 
-In:  {"run", "graph" (as in a file), "deployment", "objective", "method", "family", "time_limit_s", "gap", "start"}
+In:  {"run", "graph" (as in a file), "deployment", "objective", "method", "family", "time_limit_s", "gap", "start",
+      "pins"}
 Out: {"kind": "ready"} once warm, then per run any number of {"kind": "progress", "run", "progress"} and one of
      {"kind": "result", "run", "result"} and {"kind": "failure", "run", "error", "traceback", "reusable"}.
 
@@ -29,6 +30,7 @@ from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.errors import PlacementError
 from solvers.graph_json import parse_graph, parse_split, split_document
+from solvers.pins import Pins
 from solvers.result import Progress, SolveResult, SolveStatus
 from solvers.split import Family, Split
 
@@ -90,6 +92,16 @@ def deployment_from_document(document: dict[str, Any]) -> Deployment:
 def split_from_document(document: dict[str, Any] | None) -> Split | None:
     """Return the split that `solvers.graph_json.split_document` wrote, None for None."""
     return None if document is None else parse_split(json.dumps(document))
+
+
+def pins_document(pins: Pins) -> dict[str, Any]:
+    """Return pins as a JSON object."""
+    return {"devices": pins.devices, "together": pins.together}
+
+
+def pins_from_document(document: dict[str, Any]) -> Pins:
+    """Return the pins that `pins_document` wrote."""
+    return Pins(tuple((v, d) for v, d in document["devices"]), tuple(map(tuple, document["together"])))
 
 
 def progress_document(progress: Progress) -> dict[str, Any]:
@@ -231,6 +243,7 @@ def _answer(request: dict[str, Any], solve: Callable[..., Any], send: Send) -> N
             time_limit_s=request["time_limit_s"],
             gap=request["gap"],
             start=split_from_document(request["start"]),
+            **({"pins": pins_from_document(request["pins"])} if request["pins"] else {}),
             on_progress=reporter,
         )
         answer = {"kind": "result", "run": run, "result": result_document(result)}

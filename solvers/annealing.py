@@ -17,6 +17,7 @@ of the forward nodes that v reaches and before[v] of those that reach it, S is c
 Nothing is proven here: bounds come from elsewhere.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -85,6 +86,7 @@ class AnnealingProblem(NamedTuple):
     node_idx: IntArray
     after: BitArray
     before: BitArray
+    is_fixed: npt.NDArray[np.bool_]  # blocks that stay where they are
 
 
 class Annealing:
@@ -97,11 +99,14 @@ class Annealing:
         device_of_block: dict[int, int],
         seed: int = 0,
         convex_in: DnnGraph | None = None,
+        fixed: Collection[int] = (),
     ) -> None:
-        """Start from a valid plan of the free family, or of the convex splits of a graph."""
+        """Start from a valid plan of the free family, or of the convex splits of a graph; `fixed` blocks stay."""
         self._contraction, self._deployment = contraction, deployment
         self._order = None if convex_in is None else ForwardOrder.of(convex_in)
-        self._problem = _problem(contraction, deployment, self._order)
+        self._is_fixed = np.zeros(contraction.num_blocks, np.bool_)
+        self._is_fixed[list(fixed)] = True
+        self._problem = _problem(contraction, deployment, self._order, self._is_fixed)
         self._rng = np.random.default_rng(seed)
         self._futile = 0
         self._stop = np.zeros(1, np.bool_)
@@ -141,7 +146,9 @@ class Annealing:
         cluster = np.array(cluster_of)
         device = np.zeros(coarse.num_blocks, np.int32)
         device[cluster] = self._current
-        problem = _problem(coarse, self._deployment, self._order)
+        is_fixed = np.zeros(coarse.num_blocks, np.bool_)
+        is_fixed[cluster[self._is_fixed]] = True
+        problem = _problem(coarse, self._deployment, self._order, is_fixed)
         moves = patience * MOVES_PER_CLUSTER * coarse.num_blocks
         best = self._cool(problem, device, moves, float(rng.choice(HOTTEST)))
         if best is not None:
@@ -192,7 +199,9 @@ class ForwardOrder(NamedTuple):
         return ForwardOrder(number, after, before)
 
 
-def _problem(contraction: Contraction, deployment: Deployment, order: ForwardOrder | None) -> AnnealingProblem:
+def _problem(
+    contraction: Contraction, deployment: Deployment, order: ForwardOrder | None, is_fixed: np.ndarray
+) -> AnnealingProblem:
     n = contraction.num_blocks
     nets: list[list[int]] = [[] for _ in range(n)]
     neighbours: list[set[int]] = [set() for _ in range(n)]
@@ -229,6 +238,7 @@ def _problem(contraction: Contraction, deployment: Deployment, order: ForwardOrd
         node_idx=node_idx,
         after=order.after,
         before=order.before,
+        is_fixed=is_fixed,
     )
 
 
@@ -387,7 +397,7 @@ def _anneal(problem, device, value, moves, power, hottest, seed, stop):
         if np.random.random() < SWAP_SHARE:
             other = np.random.randint(n)
             t = device[other]
-        if t == s:
+        if t == s or problem.is_fixed[b] or (other >= 0 and problem.is_fixed[other]):
             continue
         if t < problem.num_accelerators and np.isinf(problem.accelerator_ms[b]):
             continue

@@ -22,14 +22,30 @@ def work_bound(contraction: Contraction, deployment: Deployment) -> float:
     shared by as many accelerators as a stage may have; in (b) a stage on r of them takes up at least its work, as
     r of the k times T.
     """
+    return max(largest_block(contraction, deployment)[1], balance_bound(contraction, deployment))
+
+
+def largest_block(contraction: Contraction, deployment: Deployment) -> tuple[int, float]:
+    """Return the number of the block that takes longest on its better device, and bound (a) of `work_bound` in ms."""
+    k, num_cpus = deployment.num_accelerators, deployment.num_cpus
+    best_ms = np.full_like(contraction.accelerator_ms, np.inf)
+    replicas = 1
+    if k:
+        replicas = 1 if deployment.replication is None else min(k, deployment.replication.max_replicas)
+        best_ms = contraction.accelerator_ms / replicas
+    if num_cpus:
+        best_ms = np.minimum(best_ms, contraction.cpu_ms)
+    b = int(np.argmax(best_ms))
+    return b, float(best_ms[b]) * (1 if replicas == 1 and not num_cpus else 1 - ROUNDING)
+
+
+def balance_bound(contraction: Contraction, deployment: Deployment) -> float:
+    """Return bound (b) of `work_bound` in ms: all work divided perfectly over all devices, transfers for nothing."""
     k, num_cpus = deployment.num_accelerators, deployment.num_cpus
     accelerator_ms = contraction.accelerator_ms if k else np.full_like(contraction.accelerator_ms, np.inf)
-    replicas = 1 if deployment.replication is None else min(max(1, k), deployment.replication.max_replicas)
     if not num_cpus:
-        largest = float(accelerator_ms.max()) / replicas * (1 if replicas == 1 else 1 - ROUNDING)
-        return max(largest, float(accelerator_ms.sum()) / k * (1 - ROUNDING)) if k else np.inf
+        return float(accelerator_ms.sum()) / k * (1 - ROUNDING) if k else np.inf
     cpu_ms = contraction.cpu_ms
-    largest = float(np.minimum(accelerator_ms / replicas, cpu_ms).max())
     cpu_only = np.isinf(accelerator_ms)
     forced_ms = float(cpu_ms[cpu_only].sum())
     free_accelerator_ms, free_cpu_ms = accelerator_ms[~cpu_only], cpu_ms[~cpu_only]
@@ -40,7 +56,7 @@ def work_bound(contraction: Contraction, deployment: Deployment) -> float:
     spent = np.concatenate([[0.0], np.cumsum(free_cpu_ms[order])]) + forced_ms
     # Summed from the end: a difference of two large sums would be off by more than its small blocks.
     left = np.concatenate([np.cumsum(free_accelerator_ms[order][::-1])[::-1], [0.0]])
-    return max(largest, _least_time(spent, left, k, num_cpus)) * (1 - ROUNDING)
+    return _least_time(spent, left, k, num_cpus) * (1 - ROUNDING)
 
 
 def _least_time(spent: FloatArray, left: FloatArray, k: int, num_cpus: int) -> float:

@@ -17,8 +17,9 @@ far (compute time and transfers paid), its memory, and of each tensor that cross
 
 Taking a further block changes these by O(degree). A label may end its stage at I, which makes a chain that ends in I
 and starts the labels of the next stage there. Label a dominates b if a has used no more devices of either kind, its
-largest load and its memory are no larger, and its cost is no larger even if every tensor whose status differs costs a
-its w and b nothing; a tensor that a has read costs it nothing more. Then every continuation of b is as good for a.
+largest load, its memory and its pinned blocks (a stage holds at most one) are no larger, and its cost is no larger even
+if every tensor whose status differs costs a its w and b nothing; a tensor that a has read costs it nothing more. Then
+every continuation of b is as good for a.
 
 A stage takes blocks in the order of their indices, a topological one, so that it comes to an ideal in one way only: the
 blocks that are ready and `passed` when another is taken are left out for good, with all that depend on them. For
@@ -81,6 +82,7 @@ class ChainProblem(NamedTuple):
     num_accelerators: int
     num_cpus: int
     memory_limit: float
+    is_pinned: np.ndarray  # int32: a stage holds at most one block with a 1
 
 
 class Limits(NamedTuple):
@@ -121,6 +123,7 @@ class Labels(NamedTuple):
     memory: np.ndarray
     state: np.ndarray  # int32: devices used, that of this stage included
     on_cpu: np.ndarray  # int32
+    pinned: np.ndarray  # int32: how many pinned blocks the stage holds
     passed: np.ndarray  # int32: blocks that are ready up to this index have been left out
     origin: np.ndarray  # int32: the chain that the stage goes on from
     unread: np.ndarray  # uint64 (2, capacity, slot words)
@@ -291,6 +294,7 @@ def _dominates(labels, side, a, b, width, slack, net_at, row, net_weight):
         or labels.value[side, a] > labels.value[side, b]
         or labels.passed[side, a] > labels.passed[side, b]
         or labels.memory[side, a] > labels.memory[side, b]
+        or labels.pinned[side, a] > labels.pinned[side, b]
         or sa // width > sb // width
         or sa % width > sb % width
     ):
@@ -418,6 +422,7 @@ def _begin_stages(problem, borders, labels, chains, counters, i, best, best_orig
             labels.memory[side, a] = 0.0
             labels.state[side, a] = s + (1 if on_cpu else width)
             labels.on_cpu[side, a] = on_cpu
+            labels.pinned[side, a] = 0
             labels.passed[side, a] = -1
             labels.origin[side, a] = chain
             for w in range(labels.unread.shape[2]):
@@ -471,6 +476,7 @@ def _take(problem, limits, borders, labels, places, found, counters, i, v, dead_
             labels.passed[side, a] >= v
             or left < 0.0
             or memory > memory_limit
+            or labels.pinned[side, a] + problem.is_pinned[v] > 1
             or dead_work > reach
             or rest > reach + (left * limits.slope[s % width] if on_cpu else left)
         ):
@@ -511,6 +517,7 @@ def _take(problem, limits, borders, labels, places, found, counters, i, v, dead_
             labels.memory[other, new] = 0.0 if memory + borders.memory[other, row] <= memory_limit else memory
             labels.state[other, new] = s
             labels.on_cpu[other, new] = on_cpu
+            labels.pinned[other, new] = labels.pinned[side, a] + problem.is_pinned[v]
             labels.passed[other, new] = passed
             labels.origin[other, new] = labels.origin[side, a]
             _insert(labels, counters, new, borders, other, row, limits, width)

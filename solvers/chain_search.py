@@ -1,5 +1,7 @@
 """One search for a chain within a threshold: the tables of `solvers.chain_kernel`, made, enlarged and read."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from solvers.chain_kernel import (
@@ -41,8 +43,13 @@ def is_loaded() -> bool:
     return bool(getattr(grow, "signatures", True))  # without compilation it is a plain function
 
 
-def chain_problem(contraction: Contraction, deployment: Deployment, edges: tuple[tuple[int, int], ...]) -> ChainProblem:
-    """Flatten a contraction, with `edges` in place of its own, for the kernel."""
+def chain_problem(
+    contraction: Contraction,
+    deployment: Deployment,
+    edges: tuple[tuple[int, int], ...],
+    pinned: Collection[int] = (),
+) -> ChainProblem:
+    """Flatten a contraction, with `edges` in place of its own, for the kernel; no two `pinned` blocks share a stage."""
     n = contraction.num_blocks
     successors: list[list[int]] = [[] for _ in range(n)]
     predecessors: list[list[int]] = [[] for _ in range(n)]
@@ -53,6 +60,8 @@ def chain_problem(contraction: Contraction, deployment: Deployment, edges: tuple
     for e, hyperedge in enumerate(contraction.hyperedges):
         for b in hyperedge.blocks:
             nets[b].append(e)
+    is_pinned = np.zeros(n, np.int32)
+    is_pinned[list(pinned)] = 1
     words = words_for(n)
     descendants = np.zeros((n, words), np.uint64)
     for b in range(n - 1, -1, -1):  # blocks are numbered in topological order
@@ -91,6 +100,7 @@ def chain_problem(contraction: Contraction, deployment: Deployment, edges: tuple
         num_accelerators=deployment.num_accelerators,
         num_cpus=deployment.num_cpus,
         memory_limit=np.inf if memory is None else memory,
+        is_pinned=is_pinned,
     )
 
 
@@ -127,6 +137,7 @@ class ThresholdSearch:
             memory=np.zeros((2, FIRST_ROWS)),
             state=np.zeros((2, FIRST_ROWS), np.int32),
             on_cpu=np.zeros((2, FIRST_ROWS), np.int32),
+            pinned=np.zeros((2, FIRST_ROWS), np.int32),
             passed=np.zeros((2, FIRST_ROWS), np.int32),
             origin=np.zeros((2, FIRST_ROWS), np.int32),
             unread=np.zeros((2, FIRST_ROWS, slot_words), np.uint64),

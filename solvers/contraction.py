@@ -50,7 +50,7 @@ Chain blocks are numbered in a topological order of the forward graph.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import networkx as nx
@@ -107,25 +107,34 @@ class Contraction:
 
 
 def contract(
-    graph: DnnGraph, family: Family, deployment: Deployment, *, join_idle: bool = True, passes_apart: bool = False
+    graph: DnnGraph,
+    family: Family,
+    deployment: Deployment,
+    *,
+    join_idle: bool = True,
+    passes_apart: bool = False,
+    together: Collection[Collection[int]] = (),
+    fixed: Collection[int] = (),
 ) -> Contraction:
     """Return the prepared problem of a graph for a family of splits over the devices of `deployment`.
 
     `passes_apart` must be set for the GPipe time, where a move must not shift transfers between passes, and
-    `join_idle` must be off for objectives that are neither that nor max-load.
+    `join_idle` must be off for objectives that are neither that nor max-load. Only splits are kept that have each group
+    of nodes of `together` on one device. The blocks of the nodes in `fixed` join no other: they may be idle, but are
+    asked to be on a certain device.
 
     >>> from solvers.graph import Node, Edge
     >>> nodes = tuple(Node(i, 1.0, 1.0, colocation_class=i % 2) for i in range(4))
     >>> contract(DnnGraph(nodes, ()), Family.FREE, Deployment(2)).members
     ((0, 2), (1, 3))
     """
-    block_of = _colocation_blocks(graph)
+    block_of = _colocation_blocks(graph, together)
     edges = forward_edges(graph)
     if family is Family.CHAIN:
         block_of = _fuse_cycles(block_of, edges)
     draft = _Draft(graph, block_of, edges)
     if join_idle and family is not Family.CONVEX:
-        draft.join_idle_blocks(family, deployment, passes_apart=passes_apart)
+        draft.join_idle_blocks(family, deployment, {block_of[v] for v in fixed}, passes_apart=passes_apart)
 
     position = {v: i for i, v in enumerate(graph.topological_order)}
     first = {b: min(position[v] for v in ids) for b, ids in draft.members.items()}
@@ -201,8 +210,8 @@ class _Draft:
                 merged.append(Hyperedge(ends, sum(of_writer.values()), None))
         return tuple(merged)
 
-    def join_idle_blocks(self, family: Family, deployment: Deployment, *, passes_apart: bool) -> None:
-        """Join every idle block that may join a neighbour, until none is left."""
+    def join_idle_blocks(self, family: Family, deployment: Deployment, fixed: set[int], *, passes_apart: bool) -> None:
+        """Join every idle block that may join a neighbour, until none is left but the `fixed` ones."""
         total_bytes = sum(node.memory_bytes for node in self.graph.nodes)
         is_limited = deployment.memory_bytes is not None
         memory_binds = is_limited and total_bytes > (deployment.memory_bytes or 0.0)
@@ -218,7 +227,7 @@ class _Draft:
         waiting = sorted(self.members, reverse=True)
         while waiting:
             b = waiting.pop()
-            if b not in self.members or not self._is_idle(b) or any(map(binds, self._nodes(b))):
+            if b in fixed or b not in self.members or not self._is_idle(b) or any(map(binds, self._nodes(b))):
                 continue
             a = self._host_of(b, family, deployment.communication, passes_apart)
             if a is not None:
@@ -302,14 +311,21 @@ def _least_bytes(graph: DnnGraph, deployment: Deployment, blocks: list[list[int]
     return np.array([sum(graph.node_by_id[v].memory_bytes for v in ids) for ids in blocks])
 
 
-def _colocation_blocks(graph: DnnGraph) -> dict[int, int]:
-    """Return the block of each node: one per colocation class, one per node without a class."""
+def _colocation_blocks(graph: DnnGraph, together: Collection[Collection[int]]) -> dict[int, int]:
+    """Return the block of each node: one per colocation class, one per node without; those with a group are one."""
     block_of_class: dict[int, int] = {}
     block_of: dict[int, int] = {}
     for i, node in enumerate(graph.nodes):
         c = node.colocation_class
         block_of[node.id] = i if c is None else block_of_class.setdefault(c, i)
-    return block_of
+    if not together:
+        return block_of
+    ties: nx.Graph[int] = nx.Graph()
+    ties.add_nodes_from(block_of.values())
+    for ids in together:
+        nx.add_path(ties, [block_of[v] for v in ids])
+    first = {b: min(tied) for tied in nx.connected_components(ties) for b in tied}
+    return {v: first[b] for v, b in block_of.items()}
 
 
 def _fuse_cycles(block_of: dict[int, int], edges: list[tuple[int, int]]) -> dict[int, int]:

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 
 from solvers.annealing import MOST_FORWARD_NODES, Annealing
-from solvers.contraction import Contraction, contract
+from solvers.contraction import Contraction
 from solvers.free_bounds import FreeBounds
-from solvers.solving import Problem, Reporter
+from solvers.solving import Problem, Reporter, contracted
 from solvers.split import Family, Split
 
 POLL_SECONDS = 0.05
@@ -37,6 +37,7 @@ class PlanSearch:
             problem.deployment,
             {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)},
             convex_in=problem.graph if problem.family is Family.CONVEX else None,
+            fixed=problem.pins.blocks(contraction),
         )
         self._handed_over = self._annealing.value_ms
         self._stopping = threading.Event()
@@ -131,9 +132,7 @@ def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Repo
     try:
         if search is not None:
             search.start()
-        free = (
-            contraction if problem.family is Family.FREE else contract(problem.graph, Family.FREE, problem.deployment)
-        )
+        free = contraction if problem.family is Family.FREE else contracted(problem, Family.FREE)
 
         def let_plans_improve() -> None:
             until = reporter.seconds + HEAD_START_SHARE * (deadline - reporter.seconds)

@@ -22,14 +22,15 @@ from dataclasses import replace
 
 from solvers.baselines.methods import BASELINES, as_run
 from solvers.bounds import why_infeasible, work_bound
-from solvers.contraction import Contraction, contract
+from solvers.contraction import Contraction
 from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph
 from solvers.latency import solve_latency
 from solvers.memory import why_static
+from solvers.pins import NO_PINS, Pins
 from solvers.result import OnProgress, SolveCancelled, SolveResult
-from solvers.solving import MethodError, Problem, Reporter
+from solvers.solving import MethodError, Problem, Reporter, contracted
 from solvers.split import Family, Split, complete_split, family_of
 from solvers.throughput import solve_by_dp, solve_by_dp_then_ip, solve_by_ip
 
@@ -44,15 +45,18 @@ def solve(
     time_limit_s: float | None = None,
     gap: float = 0.0,
     start: Split | None = None,
+    pins: Pins = NO_PINS,
     on_progress: OnProgress | None = None,
 ) -> SolveResult:
     """Return the best split found with its proven bound, for one objective and family of splits.
 
     `start` is a split known already: the answer is no worse, if it is valid here; method expert judges it alone, other
-    baselines take none. Stops at the relative `gap` or
+    baselines take none. `pins` are honoured by the answer, and its bound is on the splits that honour them; methods
+    auto, dp and ip take pins, but not for latency or replicated stages. Stops at the relative `gap` or
     after `time_limit_s` seconds. `on_progress` is called while the solve runs, from the calling thread; raising
     SolveCancelled in it ends the solve with the best answer so far. Raises MethodError for an unknown method, or one
-    that does not fit the objective, family or graph. For the objective latency the family is always free.
+    that does not fit the objective, family or graph, and PinError for pins that do not fit graph or deployment. For the
+    objective latency the family is always free.
 
     >>> from solvers.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
@@ -68,16 +72,18 @@ def solve(
         raise MethodError(f"Method {method} makes its own plan and takes none to start from; leave it out.")
     if objective is Objective.LATENCY or method in BASELINES:
         family = Family.FREE
-    problem = Problem(graph, deployment, objective, family, time_limit_s, gap, start)
+    if pins:
+        _require_pinnable(deployment, objective, method)
+        pins.require_known(graph, deployment)
+    problem = Problem(graph, deployment, objective, family, time_limit_s, gap, start, pins)
     reporter = Reporter(problem, on_progress)
-    contraction = contract(
-        graph,
+    contraction = contracted(
+        problem,
         family,
-        deployment,
         join_idle=objective is not Objective.LATENCY,
         passes_apart=objective is Objective.GPIPE,
     )
-    reason = why_infeasible(graph, contraction, deployment)
+    reason = pins.why_impossible(graph, deployment, contraction) or why_infeasible(graph, contraction, deployment)
     if reason is not None:
         return _with_note(reporter.result(method, infeasible=reason), note)
     if objective is not Objective.LATENCY or not deployment.num_cpus:
@@ -92,6 +98,19 @@ def solve(
     if method in BASELINES and result.split is not None:
         result = replace(result, family=family_of(graph, result.split))
     return _with_note(result, note)
+
+
+def _require_pinnable(deployment: Deployment, objective: Objective, method: str) -> None:
+    """Raise MethodError where pins are not supported."""
+    if objective is Objective.LATENCY:
+        raise MethodError(
+            "Pins are honoured for throughput and the GPipe time, not for the latency of one sample; unpin all nodes, "
+            "or choose throughput."
+        )
+    if deployment.replication is not None:
+        raise MethodError("Pins name single devices, so stages cannot be replicated with them; allow one replica.")
+    if method in BASELINES:
+        raise MethodError(f"Method {method} makes its own plan and honours no pins; choose auto, dp or ip.")
 
 
 Run = Callable[[Problem, Contraction, Reporter], SolveResult]

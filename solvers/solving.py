@@ -4,10 +4,12 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from solvers.contraction import Contraction, contract
 from solvers.costs import Objective, objective_value
 from solvers.deployment import Deployment
 from solvers.errors import PlacementError
 from solvers.graph import DnnGraph
+from solvers.pins import NO_PINS, Pins
 from solvers.result import (
     PROOF_TOLERANCE,
     OnProgress,
@@ -41,6 +43,20 @@ class Problem:
     time_limit_s: float | None
     gap: float
     start: Split | None = None
+    pins: Pins = NO_PINS
+
+
+def contracted(problem: Problem, family: Family, *, join_idle: bool = True, passes_apart: bool = False) -> Contraction:
+    """Return the contraction of a problem's graph for the splits of a family that honour its pins."""
+    return contract(
+        problem.graph,
+        family,
+        problem.deployment,
+        join_idle=join_idle,
+        passes_apart=passes_apart,
+        together=problem.pins.groups,
+        fixed=problem.pins.device_of,
+    )
 
 
 class Reporter:
@@ -73,6 +89,8 @@ class Reporter:
         if value is None or (self.value_ms is not None and value >= self.value_ms):
             return False
         if check_split(problem.graph, problem.deployment, split, problem.family):
+            return False
+        if problem.pins and problem.pins.broken_by(problem.graph, split):
             return False
         self.split, self.value_ms = split, value
         return True
@@ -183,6 +201,9 @@ def run_model(
 def no_split_fits(problem: Problem) -> str:
     """Say what a search that found no split has proven."""
     memory = problem.deployment.memory_bytes
+    if problem.pins:
+        wider = "" if problem.family is Family.FREE else f", or allow more than {problem.family} splits"
+        return f"No split that honours the pins keeps every device within its limits; unpin some nodes{wider}."
     size = "" if memory is None else f" of {memory / 2**30:.3g} GiB"
     wider = "" if problem.family is Family.FREE else f" No {problem.family} split fits, a freer family may."
     if problem.objective is Objective.LATENCY:

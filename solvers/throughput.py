@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from solvers.bounds import why_infeasible
-from solvers.contraction import Contraction, contract
+from solvers.contraction import Contraction
 from solvers.costs import Objective
 from solvers.deployment import Communication
 from solvers.result import LOADING, PROOF_TOLERANCE, SolveResult
-from solvers.solving import NOTHING_IN_TIME, Problem, Reporter, no_split_fits, run_model
+from solvers.solving import NOTHING_IN_TIME, Problem, Reporter, contracted, no_split_fits, run_model
 from solvers.split import Family, Split
 
 TOO_MANY_IDEALS = "The ideals were too many for the DP in its share of time and memory; other methods went on."
@@ -126,18 +126,22 @@ def _chain_search(
     contraction: Contraction, problem: Problem
 ) -> tuple[Any, Callable[[Any], Any], Callable[[Any], Split]]:
     """Return the search for the plain model or for its variants, what reads its plan, and makes that a split."""
-    deployment = problem.deployment
+    deployment, pins = problem.deployment, problem.pins
+    pinned = {b: deployment.is_cpu(d) for b, d in pins.blocks(contraction).items()}
     if _is_plain(problem):
         from solvers.throughput_dp import ChainSearch  # numba loads here, when it is needed
 
         def split_of(device_of_block: dict[int, int]) -> Split:
-            return Split.from_device_of(contraction.device_of(device_of_block), deployment)
+            split = Split.from_device_of(contraction.device_of(device_of_block), deployment)
+            return pins.labelled(split, deployment) if pins else split
 
-        return ChainSearch(contraction, deployment), lambda search: search.device_of_block, split_of
+        return ChainSearch(contraction, deployment, pinned=pinned), lambda search: search.device_of_block, split_of
     from solvers.variant_dp import VariantSearch
 
-    general = VariantSearch(problem.graph, contraction, deployment, problem.objective)
-    return general, lambda search: search.stages, general.split_of
+    general = VariantSearch(problem.graph, contraction, deployment, problem.objective, pinned=pinned)
+    if not pins:
+        return general, lambda search: search.stages, general.split_of
+    return general, lambda search: search.stages, lambda stages: pins.labelled(general.split_of(stages), deployment)
 
 
 def _is_plain(problem: Problem) -> bool:
@@ -150,7 +154,7 @@ def _is_plain(problem: Problem) -> bool:
 
 def _improve(contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None) -> None:
     """Improve the chain known so far for at most `seconds`, or until that becomes futile."""
-    if reporter.split is None or not _is_plain(problem):
+    if reporter.split is None or not _is_plain(problem) or problem.pins:
         return
     from solvers.chain_improvement import ChainImprovement
 
@@ -177,7 +181,7 @@ def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:
         reporter.report("bound on free splits")
         return reporter.seconds < deadline and not reporter.within(problem.gap)
 
-    free = contract(problem.graph, Family.FREE, problem.deployment)
+    free = contracted(problem, Family.FREE)
     raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds)
 
 
@@ -216,8 +220,9 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     if problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT:
         seconds = min(seconds, QUICK_START_SECONDS)
     passes_apart = problem.objective is Objective.GPIPE
-    chain = contract(problem.graph, Family.CHAIN, problem.deployment, passes_apart=passes_apart)
-    if why_infeasible(problem.graph, chain, problem.deployment) is None:
+    chain = contracted(problem, Family.CHAIN, passes_apart=passes_apart)
+    is_hopeless = problem.pins.why_impossible(problem.graph, problem.deployment, chain)
+    if not is_hopeless and why_infeasible(problem.graph, chain, problem.deployment) is None:
         run_dp(chain, problem, reporter, seconds, proves=False)
     if problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT:
         from solvers.free_splits import improve_and_bound  # numba loads here, when it is needed
@@ -283,6 +288,7 @@ def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, meth
             scale_ms=reporter.value_ms or bound,
             lower_bound_ms=bound,
             value_ms=reporter.value_ms,
+            device_of_block=problem.pins.blocks(contraction),
         )
         start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
         result = run_model(model, start, problem, reporter, method)

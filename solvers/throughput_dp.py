@@ -13,7 +13,7 @@ Time O(ideals within T x width x labels), see there.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +37,9 @@ SAME_VALUE = 4e-9
 LINE_GAP = 0.002
 """The best chain along one line is not sought more closely than this."""
 
+KIND_FACTOR = 4.0
+"""A block pinned to an accelerator takes this many times on a CPU what no split needs to exceed."""
+
 MAX_TABLE_BYTES = 400 * 2**20
 """Largest tables of ideals and labels; while they grow, half as much again is in use."""
 
@@ -58,8 +61,17 @@ class ChainAnswer:
 class ChainSearch:
     """One optimisation that can be watched and stopped; `run` does the work, the rest reads its state."""
 
-    def __init__(self, contraction: Contraction, deployment: Deployment, max_bytes: int = MAX_TABLE_BYTES) -> None:
-        """Prepare the search; nothing is computed yet."""
+    def __init__(
+        self,
+        contraction: Contraction,
+        deployment: Deployment,
+        max_bytes: int = MAX_TABLE_BYTES,
+        pinned: Mapping[int, bool] | None = None,
+    ) -> None:
+        """Prepare the search; nothing is computed yet.
+
+        `pinned` says of blocks no two of which may share a stage whether they are for a CPU, or for an accelerator.
+        """
         # More devices than blocks are of no use, and every one of them costs states.
         n = contraction.num_blocks
         self._contraction = contraction
@@ -71,6 +83,10 @@ class ChainSearch:
         )
         self._net_weight = np.array([h.weight_ms for h in contraction.hyperedges], np.float64)
         self._max_bytes = max_bytes
+        self._ceiling = threshold_that_allows_all(contraction)
+        self._pinned = pinned or {}
+        if pinned:
+            self._contraction = contraction = with_kinds(contraction, pinned, KIND_FACTOR * self._ceiling)
         self._stop = np.zeros(1, np.uint8)
         self._num_ideals = 0
         self.phase = LOADING
@@ -88,9 +104,11 @@ class ChainSearch:
             contraction, deployment = self._contraction, self._deployment
             line = tuple((b, b + 1) for b in range(contraction.num_blocks - 1))
             if line != contraction.edges:
-                for _ in self._searches(chain_problem(contraction, deployment, line), "linearised DP", LINE_GAP):
+                for _ in self._searches(
+                    chain_problem(contraction, deployment, line, self._pinned), "linearised DP", LINE_GAP
+                ):
                     pass  # a bound on the chains along one line says nothing of the others
-            problem = chain_problem(contraction, deployment, contraction.edges)
+            problem = chain_problem(contraction, deployment, contraction.edges, self._pinned)
             for lower_bound_ms in self._searches(problem, "DP over ideals", SAME_VALUE):
                 self.lower_bound_ms = lower_bound_ms
         return ChainAnswer(self.device_of_block, self.value_ms, self.lower_bound_ms, self._num_ideals)
@@ -100,7 +118,7 @@ class ChainSearch:
 
         Unless the search was ended early the last bound is within `gap` of the value, or infinite without a chain.
         """
-        ceiling = self._threshold_that_allows_all()
+        ceiling = self._ceiling
         lower, step = self.lower_bound_ms, FIRST_STEP
         while lower < self.value_ms * (1 - gap):
             threshold = min(max(lower, ceiling * 1e-6) * (1 + step), self.value_ms * (1 - gap), ceiling)
@@ -130,12 +148,23 @@ class ChainSearch:
         if value_ms < self.value_ms:
             self.value_ms, self.device_of_block = value_ms, device_of_block
 
-    def _threshold_that_allows_all(self) -> float:
-        """Return a max-load in ms that no split exceeds."""
-        contraction = self._contraction
-        finite = contraction.accelerator_ms[np.isfinite(contraction.accelerator_ms)]
-        on_one_accelerator = float(finite.sum() + self._net_weight.sum())
-        return max(on_one_accelerator, float(contraction.cpu_ms.sum()), 1e-9)
+
+def threshold_that_allows_all(contraction: Contraction) -> float:
+    """Return a max-load in ms that no split exceeds."""
+    finite = contraction.accelerator_ms[np.isfinite(contraction.accelerator_ms)]
+    on_one_accelerator = float(finite.sum() + sum(h.weight_ms for h in contraction.hyperedges))
+    return max(on_one_accelerator, float(contraction.cpu_ms.sum()), 1e-9)
+
+
+def with_kinds(contraction: Contraction, is_for_cpu: Mapping[int, bool], too_long_ms: float) -> Contraction:
+    """Return the contraction with some blocks for CPUs only, and some so long on a CPU that they will not be there."""
+    accelerator_ms, cpu_ms = contraction.accelerator_ms.copy(), contraction.cpu_ms.copy()
+    for b, on_cpu in is_for_cpu.items():
+        if on_cpu:
+            accelerator_ms[b] = np.inf
+        else:
+            cpu_ms[b] = too_long_ms
+    return replace(contraction, accelerator_ms=accelerator_ms, cpu_ms=cpu_ms)
 
 
 def as_devices(stages: list[tuple[bool, list[int]]], first_cpu: int) -> dict[int, int]:

@@ -29,6 +29,7 @@ All times are divided by a scale near the optimum and memory by M.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,7 +51,7 @@ class ThroughputModel:
 
     `problem` minimises `value_ms / scale_ms`. `accelerator` and `cpu` hold a column per stage or device: how much of
     each block is on it; in a chain `prefix` says which blocks are in the first stages and `cpu_stage` which stages are
-    on CPUs.
+    on CPUs. `fixed` is the device of blocks that are pinned; a chain's stages get these names from whoever asked.
     """
 
     problem: pulp.LpProblem
@@ -62,6 +63,7 @@ class ThroughputModel:
     cpu: list[list[Expression]] = field(default_factory=list)
     prefix: list[list[Expression]] = field(default_factory=list)
     cpu_stage: list[Expression] = field(default_factory=list)
+    fixed: Mapping[int, int] = field(default_factory=dict)
 
     def start_values(self, graph: DnnGraph, split: Split) -> dict[pulp.LpVariable, float]:
         """Return values of the integer variables that describe a valid split of the model's family."""
@@ -121,13 +123,15 @@ class ThroughputModel:
     def _numbered_by_first_block(self, device: list[int]) -> list[int]:
         """Renumber devices of each kind in the order that breaks the model's symmetry."""
         k = self.deployment.num_accelerators
-        number: dict[int, int] = {}
-        used = {False: 0, True: k}
+        pinned = set(self.fixed.values())
+        number = {d: d for d in pinned}
+        left = {
+            False: iter([d for d in range(k) if d not in pinned]),
+            True: iter([d for d in range(k, self.deployment.num_devices) if d not in pinned]),
+        }
         for b in _by_work(self.contraction):
             if device[b] not in number:
-                on_cpu = device[b] >= k
-                number[device[b]] = used[on_cpu]
-                used[on_cpu] += 1
+                number[device[b]] = next(left[device[b] >= k])
         return [number[d] for d in device]
 
 
@@ -141,19 +145,21 @@ def throughput_model(
     scale_ms: float,
     lower_bound_ms: float,
     value_ms: float | None = None,
+    device_of_block: Mapping[int, int] | None = None,
 ) -> ThroughputModel:
     """Return the program of the module's formulation.
 
     `scale_ms` is a value near the optimum, `lower_bound_ms` a proven bound on it, `value_ms` the value of a known
     plan: times and transfers above twice that, and sizes above twice the memory, are written as that, which rules out
     the same splits and keeps the numbers in HiGHS's range. For the GPipe objective the
-    contraction must keep passes apart.
+    contraction must keep passes apart. `device_of_block` is where blocks are pinned: for a chain only that they are on
+    stages of their own, of the kind of their devices.
     """
     scale_ms = scale_ms if scale_ms > 0 else 1.0
     most_ms = math.inf if value_ms is None else 2 * value_ms
     contraction = _capped(contraction, most_ms)
     problem = pulp.LpProblem("placement", pulp.LpMinimize)
-    model = ThroughputModel(problem, scale_ms, family, contraction, deployment)
+    model = ThroughputModel(problem, scale_ms, family, contraction, deployment, fixed=device_of_block or {})
     if family is Family.CHAIN:
         _add_stages(model)
     else:
@@ -227,6 +233,10 @@ def _add_stages(model: ThroughputModel) -> None:
             # Data flows forwards.
             problem += a[u][j] >= a[v][j], f"order_{u}_{v}_{j}"
     stage = [[a[b][j + 1] - a[b][j] for b in blocks] for j in stages]
+    if len(model.fixed) > 1 and last > 1:
+        for j in stages:
+            # Blocks that are pinned to different devices are on different stages.
+            problem += pulp.lpSum(stage[j][b] for b in model.fixed) <= 1, f"pinned_apart_{j}"
     cpu_only = np.isinf(contraction.accelerator_ms)
     if not deployment.num_cpus:
         model.accelerator = stage
@@ -244,25 +254,36 @@ def _add_stages(model: ThroughputModel) -> None:
                 problem += on_cpu[b] == stage[j][b], f"cpu_only_{b}_{j}"
         model.cpu.append(on_cpu)
         model.accelerator.append([stage[j][b] - on_cpu[b] for b in blocks])
+    for b, d in model.fixed.items():
+        for j in stages:
+            # A pinned block is on a stage of its device's kind.
+            problem += model.cpu[j][b] == (stage[j][b] if deployment.is_cpu(d) else 0), f"pinned_kind_{b}_{j}"
 
 
 def _add_devices(model: ThroughputModel) -> None:
-    """One 0/1 variable per block and device; identical devices are numbered by their first block."""
+    """One 0/1 variable per block and device; identical devices are numbered by their first block.
+
+    Devices with pinned blocks differ from all others: these blocks are there, and only the rest are alike.
+    """
     problem, contraction, deployment = model.problem, model.contraction, model.deployment
-    rank = {b: r for r, b in enumerate(_by_work(contraction))}
+    rank = {b: r for r, b in enumerate(b for b in _by_work(contraction) if b not in model.fixed)}
     cpu_only = np.isinf(contraction.accelerator_ms)
+    pinned = set(model.fixed.values())
+
+    def entry(b: int, d: int, first: int) -> Expression:
+        if b in model.fixed:
+            return problem.add_variable(f"x_{b}_{d}", 1, 1) if model.fixed[b] == d else 0
+        place = 0 if d in pinned else sum(other not in pinned for other in range(first, d))
+        is_never = place > rank[b] or (cpu_only[b] and not deployment.is_cpu(d))
+        return 0 if is_never else _binary(problem, f"x_{b}_{d}")
 
     def column(d: int, first: int) -> list[Expression]:
-        on_accelerator = not deployment.is_cpu(d)
-        return [
-            0 if d - first > rank[b] or (on_accelerator and cpu_only[b]) else _binary(problem, f"x_{b}_{d}")
-            for b in range(contraction.num_blocks)
-        ]
+        return [entry(b, d, first) for b in range(contraction.num_blocks)]
 
     k = deployment.num_accelerators
     model.accelerator = [column(d, 0) for d in range(k)]
     model.cpu = [column(d, k) for d in range(k, deployment.num_devices)]
-    for b in range(contraction.num_blocks):
+    for b in rank:
         model.problem += pulp.lpSum(x[b] for x in model.accelerator + model.cpu) == 1, f"somewhere_{b}"
 
 

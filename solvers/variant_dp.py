@@ -20,6 +20,7 @@ numbered backwards and edges reversed, and a chain is found from its last stage 
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -41,6 +42,7 @@ from solvers.ideal_table import (
 )
 from solvers.memory import is_scheduled
 from solvers.split import Split
+from solvers.throughput_dp import KIND_FACTOR, with_kinds
 from solvers.variant_kernel import VariantProblem, expand_variant
 from solvers.variant_problem import (
     PlannedStage,
@@ -84,8 +86,12 @@ class VariantSearch:
         deployment: Deployment,
         objective: Objective,
         max_bytes: int = MAX_TABLE_BYTES,
+        pinned: Mapping[int, bool] | None = None,
     ) -> None:
-        """Prepare the search; nothing is computed yet. For GPipe the contraction must keep passes apart."""
+        """Prepare the search; nothing is computed yet. For GPipe the contraction must keep passes apart.
+
+        `pinned` says of blocks no two of which may share a stage whether they are for a CPU, or for an accelerator.
+        """
         n = contraction.num_blocks
         self._contraction, self._original = contraction, deployment
         # More devices than blocks can use are of no use, and every one of them costs states.
@@ -100,9 +106,20 @@ class VariantSearch:
         assert replicas == 1 or deployment.training_memory is None, "replicas are no stages"
         self._backwards = deployment.training_memory is not None
         costs = stage_costs(graph, contraction, deployment, objective)
-        self._problem = variant_problem(costs, contraction, deployment, contraction.edges, self._backwards)
+        apart: Mapping[int, bool] = pinned or {}
+        self._ceiling = threshold_that_allows_all(
+            variant_problem(costs, contraction, deployment, contraction.edges, self._backwards)
+        )
+        if pinned:
+            for b, on_cpu in pinned.items():
+                if on_cpu:
+                    costs.accelerator_ms[b] = np.inf
+                else:
+                    costs.cpu_ms[b] = KIND_FACTOR * self._ceiling
+            contraction = with_kinds(contraction, pinned, KIND_FACTOR * self._ceiling)
+        self._problem = variant_problem(costs, contraction, deployment, contraction.edges, self._backwards, apart)
         line = tuple((b, b + 1) for b in range(n - 1))
-        self._line_problem = variant_problem(costs, contraction, deployment, line, self._backwards)
+        self._line_problem = variant_problem(costs, contraction, deployment, line, self._backwards, apart)
         self._num_states = (deployment.num_accelerators + 1) * (deployment.num_cpus + 1)
         self._max_rows = max(1, max_bytes // bytes_per_row(n, self._num_states))
         self._table: IdealTable | None = None
@@ -133,7 +150,7 @@ class VariantSearch:
     def run(self) -> None:
         """Search until the optimum is proven, the ideals are too many, or `stop` is called."""
         self.phase = "linearised DP"
-        ceiling = threshold_that_allows_all(self._problem)
+        ceiling = self._ceiling
         if np.isinf(self.lower_bound_ms):
             return
         for threshold in (*(factor * self.lower_bound_ms for factor in LINE_THRESHOLDS), ceiling):

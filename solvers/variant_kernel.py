@@ -87,6 +87,7 @@ class VariantProblem(NamedTuple):
     memory_bytes: FloatArray  # (n, 3)
     memory_factor: FloatArray  # (k+l+1, 3): by number of devices in use before the stage; columns never fall
     memory_limit: float
+    is_pinned: np.ndarray  # int32 (n,): a stage holds at most one block with a 1
     sync_ms: FloatArray  # (n,): twice the weight bytes over the bandwidth
     successor_ptr: IntArray
     successor_idx: IntArray
@@ -254,6 +255,7 @@ def expand_variant(problem, table, limits, max_rows):
     on_a_cpu = np.zeros((n + 1, measures))
     num_bytes = np.zeros((n + 1, 3))
     sync = np.zeros(n + 1)
+    num_pinned = np.zeros(n + 1, np.int32)
     traffic = np.zeros((n + 1, passes, NUM_SUMS))
     load = np.zeros(measures)
     crossing = np.zeros((n + 1, measures))  # tensors with ends in and outside the ideal that the stage ends in
@@ -372,6 +374,7 @@ def expand_variant(problem, table, limits, max_rows):
                 frame_cell[depth] = cell_next[cell]
                 d = depth + 1
                 sync[d] = sync[depth] + sync_ms[v]
+                num_pinned[d] = num_pinned[depth] + problem.is_pinned[v]
                 for i in range(3):
                     num_bytes[d, i] = num_bytes[depth, i] + memory_bytes[v, i]
                 on_acc = (
@@ -379,7 +382,8 @@ def expand_variant(problem, table, limits, max_rows):
                     and num_bytes[d, 0] + least_memory_factor * num_bytes[d, 1] + least_in_flight * num_bytes[d, 2]
                     <= memory_limit
                 )
-                on_cpu = cpu_possible
+                on_cpu = cpu_possible and num_pinned[d] <= 1
+                on_acc = on_acc and num_pinned[d] <= 1
                 for q in range(measures):
                     on_accelerator[d, q] = on_accelerator[depth, q] + accelerator_ms[v, q]
                     on_a_cpu[d, q] = on_a_cpu[depth, q] + cpu_ms[v, q]

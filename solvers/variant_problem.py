@@ -4,6 +4,7 @@ Measures and the formulas of loads, memory and replicas are described there. A p
 numbered from the last to the first and its edges reversed, so that its chains are those of the graph from the end.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -110,9 +111,15 @@ def variant_problem(
     deployment: Deployment,
     edges: tuple[tuple[int, int], ...],
     backwards: bool,
+    pinned: Collection[int] = (),
 ) -> VariantProblem:
-    """Flatten a contraction, with `edges` in place of its own, for the kernel; `backwards` turns it around."""
+    """Flatten a contraction, with `edges` in place of its own, for the kernel; `backwards` turns it around.
+
+    No two `pinned` blocks share a stage.
+    """
     n = contraction.num_blocks
+    is_pinned = np.zeros(n, np.int32)
+    is_pinned[list(pinned)] = 1
     number = np.arange(n)[::-1] if backwards else np.arange(n)
     if backwards:
         edges = tuple((b, a) for a, b in edges)
@@ -149,6 +156,7 @@ def variant_problem(
         memory_bytes=np.ascontiguousarray(costs.memory_bytes[number]),
         memory_factor=costs.memory_factor,
         memory_limit=np.inf if memory is None else memory,
+        is_pinned=is_pinned[number],
         sync_ms=costs.sync_ms[number],
         successor_ptr=successor_ptr,
         successor_idx=successor_idx,

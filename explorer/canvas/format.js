@@ -21,6 +21,13 @@ export function formatBytes(bytes) {
   return `${i === 0 ? Math.round(bytes) : trimZeros(bytes.toPrecision(bytes >= 1000 ? 4 : 3))} ${units[i]}`;
 }
 
+const FOUR_DIGITS = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 4 });
+
+/** Write a number for a column whose head names the unit; "–" for an unknown one. */
+export function formatNumber(value) {
+  return value === null || value === undefined ? "–" : FOUR_DIGITS.format(value);
+}
+
 export function formatPercent(share) {
   const percent = 100 * share;
   return `${percent > 0 && percent < 10 ? percent.toFixed(1) : Math.round(percent)} %`;

@@ -16,6 +16,7 @@ import { Details, Legend, Toolbar, Tooltip, describeThing, make } from "./panel.
 import { unpack } from "./payload.js";
 import { Store, thingOfBox } from "./store.js";
 import { Surface } from "./surface.js";
+import { Tables } from "./tables.js";
 import { Patterns, readTheme } from "./theme.js";
 
 const GRAPH_HEIGHT = 420;
@@ -35,6 +36,7 @@ class PlacedPipeline {
     this.toolbar = new Toolbar(actions, this.legend.keys);
     this.details = new Details(actions);
     this.tooltip = new Tooltip();
+    this.tables = new Tables(this.store, actions);
     this.graphCanvas = make("canvas", { className: "graph", role: "img", tabindex: "0" });
     this.ganttCanvas = make("canvas", { className: "gantt", role: "img", tabindex: "0" });
     this.status = make("div", { className: "reader-only", role: "status", "aria-live": "polite" });
@@ -44,7 +46,7 @@ class PlacedPipeline {
       "aria-label": "Placed graph and timeline. Keys: F fit, slash search, Escape clears; plus and minus zoom and arrows pan "
         + "the one of the two that has the focus or the pointer.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.toolbar.element, this.legend.element, this.graphArea, this.ganttCanvas, this.tooltip.element, this.status]);
+    }, [this.toolbar.element, this.legend.element, this.graphArea, this.ganttCanvas, this.tables.element, this.tooltip.element, this.status]);
     parent.append(this.root);
     this.graph = new GraphPicture(this.store, actions);
     this.gantt = new GanttPicture(this.store, actions);
@@ -128,6 +130,7 @@ class PlacedPipeline {
       this.gantt.prepare();
       this.gantt.restore(this.views.gantt ?? null);
     }
+    this.tables.show();
     this.showDetails();
     this.graph.surface.resize();
     this.gantt.surface.resize();
@@ -157,6 +160,7 @@ class PlacedPipeline {
     const { store } = this;
     this.legend.mark(store.focus().devices, store.selection?.kind === "device" ? store.selection.device : null);
     if (what === "selection") this.showDetails();
+    this.tables.changed(what);
     this.redraw();
   }
 

@@ -8,7 +8,7 @@ from explorer.dag_view import DagInfo, dag_info
 from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
 from explorer.load_chart import load_figure
-from explorer.results import headline, show_cut_tensors, show_device_graph, show_devices, show_downloads, theme
+from explorer.results import headline, show_device_graph, show_downloads, theme
 from explorer.running import feels_live, follow, show_run
 from explorer.session import Plan
 from explorer.shown import shown_plan
@@ -45,17 +45,14 @@ def show() -> None:
             "No backward node of this file reads a forward one, so the timeline is not that of a real training run; "
             "the loads and the optimum are those of the file."
         )
-    devices, tensors, between, files = st.tabs(["Devices", "Cut tensors", "Between devices", "Downloads"])
-    with devices:
-        show_devices(plan, costs, schedule)
+    loads, between, files = st.tabs(["Loads", "Between devices", "Downloads"])
+    with loads:
         st.plotly_chart(
             load_figure(costs, plan.deployment, plan.result.lower_bound_ms, theme()),
             key="loads",
             config={"displayModeBar": False},
             alt="Load of every device, split into compute, receive and send",
         )
-    with tensors:
-        show_cut_tensors(plan, costs)
     with between:
         show_device_graph(plan, costs)
     with files:

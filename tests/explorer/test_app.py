@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.solver_pool import solver_pool
 from solvers.samples import sample_names
+from tests.explorer.test_canvas_view import unpack
 
 APP = str(Path(__file__).parents[2] / "explorer" / "app.py")
 
@@ -171,8 +172,8 @@ def test_replicas_share_the_samples() -> None:
     next(box for box in app.number_input if box.label == "Replicas of a stage, up to").set_value(2).run()
     # Both accelerators run the whole graph, each for every other sample: 8 ms / 2.
     assert metrics(solved(app))["Time per sample"] == "4 ms"
-    devices = app.dataframe[0].value
-    assert list(devices["Replicas"]) == [2]
+    header, _ = unpack(app.get("bidi_component")[0].proto.bytes)
+    assert [device["replicas"] for device in header["devices"] if device["numNodes"]] == [2]
     assert any("replica" in info.value for info in app.info)  # why there is no timeline
 
 

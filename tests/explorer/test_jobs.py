@@ -29,6 +29,7 @@ from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.errors import GraphError
 from solvers.graph import DnnGraph, Edge, Node
+from solvers.pins import NO_PINS, Pins
 from solvers.result import OnProgress, Progress, SolveResult, SolveStatus
 from solvers.split import Family, Split
 
@@ -43,6 +44,7 @@ DEPLOYMENT = Deployment(
     replication=Replication(2, 1e6),
 )
 GRAPH = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0, layer="4", name="häd")), (Edge(1, 2),))
+PINS = Pins(((2, 1),), ((1, 2),))
 SPLIT = Split((frozenset({1}), frozenset({2})), replicas=(2, 1))
 
 
@@ -59,12 +61,13 @@ def pretend_to_solve(
     time_limit_s: float | None,
     gap: float,
     start: Split | None,
+    pins: Pins = NO_PINS,
     on_progress: OnProgress,
 ) -> SolveResult:
     behaviour, _, argument = method.partition(" ")
     on_progress(Progress(0.0, None, 1.0, f"pid {os.getpid()}"))
     if behaviour == "echo":
-        message = repr((graph.digest, deployment, objective, family, time_limit_s, gap))
+        message = repr((graph.digest, deployment, objective, family, time_limit_s, gap, pins))
         return SolveResult(SolveStatus.OPTIMAL, method, objective, family, SPLIT, 3.0, 3.0, 0.1, message)
     if behaviour == "count":  # one more line in a file
         with Path(argument).open("a") as file:
@@ -164,11 +167,11 @@ def lasting_pool() -> Iterator[WorkerPool]:
 
 
 def test_a_question_reaches_the_solver_whole_and_its_answer_comes_back(lasting_pool: WorkerPool) -> None:
-    asked = question("echo", objective=Objective.GPIPE, family=Family.CONVEX, time_limit_s=1.5, gap=0.01)
+    asked = question("echo", objective=Objective.GPIPE, family=Family.CONVEX, time_limit_s=1.5, gap=0.01, pins=PINS)
     job = lasting_pool.start("me", asked, GRAPH)
     snapshot = job.wait(LIMIT_S)
     assert (snapshot.state, snapshot.job_id, snapshot.question) == (JobState.DONE, job.id, asked)
-    message = repr((GRAPH.digest, DEPLOYMENT, Objective.GPIPE, Family.CONVEX, 1.5, 0.01))
+    message = repr((GRAPH.digest, DEPLOYMENT, Objective.GPIPE, Family.CONVEX, 1.5, 0.01, PINS))
     assert snapshot.result == SolveResult(
         SolveStatus.OPTIMAL, "echo", Objective.GPIPE, Family.CONVEX, SPLIT, 3.0, 3.0, 0.1, message
     )

@@ -1,0 +1,281 @@
+"""Explanations: facts that add up, and sentences that are right where things are at their limits."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solvers.bounds import balance_bound, largest_block, work_bound
+from solvers.contraction import contract
+from solvers.costs import Objective, objective_value, single_sample_latency, split_costs
+from solvers.deployment import Communication, Deployment, Replication
+from solvers.explanation import Explanation, bound_of, explain, explanation_document
+from solvers.explanation_text import explanation_text, plain_text
+from solvers.graph import DnnGraph, Edge, Node
+from solvers.latency_path import latency_path
+from solvers.load_parts import backward_parts, forward_parts, load_parts
+from solvers.solve import solve
+from solvers.split import Family, Split
+from tests.graphs import chain, dag, diamond, random_dag, random_split, small_graphs, training_chain
+
+SEEDS = st.integers(0, 10_000)
+
+
+def explained(graph: DnnGraph, deployment: Deployment, **options: Any) -> tuple[Explanation, str]:
+    """Explain the best plan; return the facts and all sentences in one line."""
+    result = solve(graph, deployment, **options)
+    assert result.split is not None
+    explanation = explain(
+        graph,
+        deployment,
+        result.split,
+        objective=result.objective,
+        family=result.family,
+        lower_bound_ms=bound_of(result),
+    )
+    return explanation, text_of(explanation, graph)
+
+
+def text_of(explanation: Explanation, graph: DnnGraph) -> str:
+    return " ".join(plain_text(explanation_text(explanation, graph)).split())
+
+
+@settings(max_examples=100, deadline=None)
+@given(small_graphs(), SEEDS, st.sampled_from(Communication), st.integers(1, 2))
+def test_parts_add_up_to_loads_and_hide_what_is_longer_elsewhere(
+    case: tuple[DnnGraph, Deployment], seed: int, communication: Communication, replicas: int
+) -> None:
+    graph, deployment = case
+    split = random_split(graph, deployment, seed)
+    extra = sum(map(bool, split.accelerators)) * (replicas - 1)
+    deployment = replace(
+        deployment,
+        communication=communication,
+        replication=Replication(replicas, 1.0),
+        num_accelerators=deployment.num_accelerators + extra,
+    )
+    split = replace(split, replicas=tuple(replicas for _ in split.accelerators))
+    for device in split_costs(graph, deployment, split).devices:
+        for parts, time_ms in (
+            (load_parts(device), device.load_ms),
+            (forward_parts(device), device.forward_ms),
+            (backward_parts(device), device.backward_ms),
+        ):
+            assert parts.load_ms == pytest.approx(time_ms)
+            assert parts.hidden_compute_ms <= parts.transfer_ms + 1e-12
+        whole = load_parts(device)
+        transfers = whole.receive_ms + whole.send_ms + whole.hidden_receive_ms + whole.hidden_send_ms
+        assert transfers * device.replicas == pytest.approx(device.receive_ms + device.send_ms)
+
+
+@settings(max_examples=100, deadline=None)
+@given(small_graphs(), SEEDS, st.sampled_from((Objective.THROUGHPUT, Objective.GPIPE)), st.sampled_from(Communication))
+def test_value_is_balance_plus_uneven_compute_plus_transfers(
+    case: tuple[DnnGraph, Deployment], seed: int, objective: Objective, communication: Communication
+) -> None:
+    graph, deployment = case
+    deployment = replace(deployment, communication=communication)
+    split = random_split(graph, deployment, seed)
+    explanation = explain(graph, deployment, split, objective=objective)
+    assert explanation.value_ms == pytest.approx(objective_value(graph, deployment, split, objective))
+    if math.isfinite(explanation.balance.balance_ms):
+        assert explanation.value_ms == pytest.approx(
+            explanation.balance.balance_ms + explanation.compute_over_balance_ms + explanation.paid_transfers_ms
+        )
+    for limit in explanation.limits:
+        for parts in limit.bottlenecks:
+            assert parts.load_ms >= limit.value_ms * (1 - 1e-3)
+    assert text_of(explanation, graph)
+    explanation_document(explanation)
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_graphs(backward=False), SEEDS)
+def test_critical_path_takes_the_latency(case: tuple[DnnGraph, Deployment], seed: int) -> None:
+    graph, deployment = case
+    split = random_split(graph, deployment, seed)
+    latency, path = single_sample_latency(graph, deployment, split), latency_path(graph, deployment, split)
+    assert (latency is None) == (path is None)
+    if path is None:
+        return
+    assert path.latency_ms == pytest.approx(latency)
+    assert path.compute_ms + path.transfer_ms == pytest.approx(latency)
+    ends = [0.0, *(step.end_ms for step in path.steps)]
+    assert [step.start_ms for step in path.steps] == pytest.approx(ends[:-1])  # without a pause
+    assert text_of(explain(graph, deployment, split, objective=Objective.LATENCY), graph)
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_graphs())
+def test_the_two_bounds_make_the_bound_from_total_work(case: tuple[DnnGraph, Deployment]) -> None:
+    graph, deployment = case
+    contraction = contract(graph, Family.FREE, deployment)
+    parts = largest_block(contraction, deployment)[1], balance_bound(contraction, deployment)
+    assert work_bound(contraction, deployment) == max(parts)
+
+
+def test_the_slowest_device_and_its_dearest_tensor() -> None:
+    graph = chain((2, 3, 1), transfer_ms=(0.5, 0.25, 0))
+    explanation, text = explained(graph, Deployment(3))
+    (limit,) = explanation.limits
+    assert [parts.device for parts in limit.bottlenecks] == [1]
+    assert (limit.bottlenecks[0].compute_ms, limit.bottlenecks[0].receive_ms) == (3.0, 0.5)
+    assert explanation.is_optimal
+    assert "Accelerator 2 sets the pace with 3.75 ms per sample." in text
+    assert "computes for 3 ms (80 %), receives for 0.5 ms (13.3 %) and sends for 0.25 ms (6.67 %)" in text
+    assert "the output of node 1 from Accelerator 1 (0.5 ms)" in text
+    assert "Of the difference of 1.75 ms, 1 ms (57.1 %) is uneven compute and 0.75 ms (42.9 %) transfers." in text
+    assert "no chain split for these devices has a smaller time per sample" in text
+
+
+def test_devices_that_are_equally_slow_are_all_named() -> None:
+    explanation, text = explained(chain((1, 1), transfer_ms=0.5), Deployment(2))
+    assert [parts.device for parts in explanation.limits[0].bottlenecks] == [0, 1]
+    assert "Accelerator 1 sets the pace with 1.5 ms per sample, and Accelerator 2 within 0.1 % of it" in text
+    assert "Nobody: all devices are busy all the time." in text
+
+
+def test_free_transfers_without_memory_limit_reach_total_work_over_devices() -> None:
+    explanation, text = explained(chain((1, 1, 1, 1), transfer_ms=0), Deployment(2))
+    assert explanation.balance.balance_ms == pytest.approx(2)
+    assert "It is reached: all work divided as evenly as it can be over 2 accelerators takes 2 ms per sample" in text
+    assert "It transfers for nothing." in text
+    assert "Memory" not in text
+
+
+def test_one_device_has_nothing_to_balance() -> None:
+    _, text = explained(chain((1, 2)), Deployment(1))
+    assert "There is one device: it does all the work, 3 ms per sample, and moves nothing." in text
+    assert "waits" not in text
+
+
+def test_links_without_speed_leave_one_device() -> None:
+    graph = chain((1, 2, 3)).with_bandwidth_factor(1e-6)
+    explanation, text = explained(graph, Deployment(3))
+    assert explanation.value_ms == 6
+    assert "All nodes are on one device" in text
+    assert "moving even the smallest takes 1,000,000 ms" in text or "moving even the smallest takes 1e+06 ms" in text
+    assert "have nothing to do at all" in text
+
+
+def test_a_graph_that_takes_no_time_has_nothing_to_explain() -> None:
+    _, text = explained(chain((0, 0), transfer_ms=0), Deployment(2))
+    assert "there is nothing to speed up" in text
+
+
+def test_a_cpu_that_sets_the_pace_transfers_for_nothing() -> None:
+    nodes = (Node(1, 1, 1, transfer_ms=0.25), Node(2, 1, 5, transfer_ms=0.25, runs_on_accelerator=False), Node(3, 1, 1))
+    explanation, text = explained(DnnGraph(nodes, (Edge(1, 2), Edge(2, 3))), Deployment(1, 2), family=Family.FREE)
+    assert explanation.devices[explanation.limits[0].bottlenecks[0].device].is_cpu
+    assert " sets the pace with 5 ms per sample." in text
+    assert "CPUs transfer for nothing." in text
+    assert "Nodes are whole: the largest, node 2, takes 5 ms, as long as the plan" in text
+
+
+def test_a_dear_node_is_the_reason() -> None:
+    _, text = explained(chain((1, 9, 1), transfer_ms=0), Deployment(3))
+    assert "the largest, node 2, takes 9 ms, as long as the plan, so no plan can be faster" in text
+
+
+def test_memory_is_said_to_limit_nothing_only_where_everything_fits_on_one_device() -> None:
+    graph = chain((1, 2, 3))
+    _, text = explained(graph, Deployment(2, 0, memory_bytes=3.0))
+    assert "Memory limits nothing: all nodes together take 3 B, and one accelerator has 3 B." in text
+    _, text = explained(graph, Deployment(2, 0, memory_bytes=2.0))
+    assert "is the fullest with 2 B of 2 B (100 %)" in text
+
+
+def test_a_plan_that_breaks_rules_is_not_called_optimal() -> None:
+    graph = chain((1, 2), transfer_ms=0)
+    split = Split((frozenset({1, 2}), frozenset()))
+    explanation = explain(graph, Deployment(2, 0, memory_bytes=1.0), split, lower_bound_ms=3.0)
+    text = text_of(explanation, graph)
+    assert not explanation.is_optimal
+    assert text.startswith("What this plan breaks Accelerator 1 is short by")
+    assert "It is no valid plan" in text
+
+
+def test_what_contiguity_costs() -> None:
+    graph = dag((2, 3, 1, 2), ((1, 2), (3, 4)), transfer_ms=0.0)
+    deployment = Deployment(2)
+    best = solve(graph, deployment)
+    assert best.split is not None
+    wider = solve(graph, deployment, family=Family.FREE)
+    explanation = explain(
+        graph, deployment, best.split, family=Family.CHAIN, lower_bound_ms=best.lower_bound_ms, wider=wider
+    )
+    assert "That stages are a chain costs 1 ms: a free split takes 4 ms." in text_of(explanation, graph)
+
+
+def test_contiguity_that_costs_nothing() -> None:
+    graph, deployment = chain((2, 3), transfer_ms=1.0), Deployment(2)
+    best, wider = solve(graph, deployment), solve(graph, deployment, family=Family.FREE)
+    assert best.split is not None
+    explanation = explain(graph, deployment, best.split, family=Family.CHAIN, lower_bound_ms=4.0, wider=wider)
+    assert "Contiguity costs nothing: no free split is faster either." in text_of(explanation, graph)
+
+
+def test_overlapped_transfers_are_said_to_run_beside() -> None:
+    graph = chain((3, 4), transfer_ms=1.0)
+    deployment = Deployment(2, communication=Communication.OVERLAPPED)
+    explanation, text = explained(graph, deployment)
+    assert explanation.value_ms == 4
+    assert "Accelerator 2 computes for 4 ms (100 %). 1 ms of receiving runs beside that and costs nothing." in text
+
+
+def test_gpipe_names_the_slowest_of_each_pass() -> None:
+    graph = training_chain((1, 3), (5, 2))
+    split = Split((frozenset({1, 3}), frozenset({2, 4})))
+    explanation = explain(graph, Deployment(2), split, objective=Objective.GPIPE)
+    assert [limit.bottlenecks[0].device for limit in explanation.limits] == [1, 0]
+    text = text_of(explanation, graph)
+    assert (
+        "The time per micro-batch is 8 ms: the slowest forward pass and the slowest backward pass, 3 ms + 5 ms." in text
+    )
+    assert "Accelerator 2 sets the pace of the forward pass with 3 ms" in text
+    assert "Accelerator 1 sets the pace of the backward pass with 5 ms" in text
+
+
+def test_latency_names_the_path_and_what_runs_beside_it() -> None:
+    graph = diamond(transfer_ms=0.0)
+    split = Split((frozenset({1, 3, 4}), frozenset({2})))
+    explanation = explain(graph, Deployment(3), split, objective=Objective.LATENCY)
+    assert explanation.value_ms is None  # each waits for the other
+    split = Split((frozenset({1}), frozenset({2}), frozenset({3, 4})))
+    explanation = explain(graph, Deployment(3), split, objective=Objective.LATENCY)
+    text = text_of(explanation, graph)
+    assert explanation.value_ms == 10  # 1, then 2 beside nothing, then 3 and 4 as one
+    assert "Accelerator 1 from 0 ms to 1 ms (1 node), then Accelerator 2" in text
+
+
+def test_a_training_graph_has_no_latency() -> None:
+    graph = training_chain((1, 1), (1, 1))
+    split = Split((frozenset({1, 3}), frozenset({2, 4})))
+    explanation = explain(graph, Deployment(2), split, objective=Objective.LATENCY)
+    assert "it has no latency" in text_of(explanation, graph)
+
+
+def test_names_of_nodes_stay_as_they_are() -> None:
+    graph = DnnGraph((Node(1, 1, 1, transfer_ms=0.5, name="<img src=x>"), Node(2, 1, 1)), (Edge(1, 2),))
+    split = Split((frozenset({1}), frozenset({2})))
+    assert "node 1 (<img src=x>)" in text_of(explain(graph, Deployment(2), split), graph)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_proven_claims_hold(seed: int) -> None:
+    """Whoever is told that a plan is optimal finds no better one; whoever is told a bound finds none below."""
+    graph = random_dag(seed, 6)
+    deployment = Deployment(2, 1)
+    best = solve(graph, deployment, family=Family.FREE)
+    assert best.value_ms is not None
+    for other in range(8):
+        split = random_split(graph, deployment, other)
+        explanation = explain(graph, deployment, split)
+        bound = explanation.proof.lower_bound_ms
+        assert bound is not None
+        assert bound <= best.value_ms * (1 + 1e-9)
+        if explanation.is_optimal:
+            assert explanation.value_ms == pytest.approx(best.value_ms)
