@@ -13,6 +13,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -29,7 +30,7 @@ from solvers.schedule import Pass, SlotKind
 
 MODULES = (
     "format", "theme", "payload", "surface", "links", "store", "graph_canvas", "gantt_canvas", "panel",
-    "virtual_table", "tables", "keys", "main",
+    "virtual_table", "tables", "keys", "sync", "main", "standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""
 SLOT_KINDS = (SlotKind.RECEIVE, SlotKind.COMPUTE, SlotKind.SEND)
@@ -40,20 +41,38 @@ makes it}, {"device": d}, {"device": d, "stage": s}, {"device": d, "stage": s, "
 {"from_ms": t, "to_ms": t}."""
 
 
+@dataclass(frozen=True, slots=True)
+class PictureOptions:
+    """How a picture is shown among others.
+
+    `height` is in pixels for graph and timeline together; by default the graph takes 420 and the timeline what its
+    lanes need. Pictures with the same `sync_group` follow each other's pointer, selection, level and view. `compact`
+    leaves out the tables and lowers the graph. `time_max_ms` is where the time axis ends at the earliest, so that
+    several timelines have one scale.
+    """
+
+    height: int | None = None
+    sync_group: str | None = None
+    compact: bool = False
+    time_max_ms: float | None = None
+
+
+PLAIN = PictureOptions()
+
+
 def placed_pipeline(
-    graph_view: DagInfo | None, gantt_view: GanttInfo | None, *, key: str, height: int | None = None
+    graph_view: DagInfo | None, gantt_view: GanttInfo | None, *, key: str, options: PictureOptions = PLAIN
 ) -> Selection | None:
     """Show the placed graph above the timeline of its schedule; return what the user has selected, None for nothing.
 
-    Either part may be None. `height` is in pixels for the whole picture; by default the graph takes 420 and the
-    timeline what its lanes need. A selection stays until the user clears it; one that does not fit what is shown now
-    (the graph has changed) is not returned.
+    Either part may be None. A selection stays until the user clears it; one that does not fit what is shown now (the
+    graph has changed) is not returned.
     """
-    result = _component()(key=key, data=pack(graph_view, gantt_view, key, height), on_selection_change=_nothing)
+    result = _component()(key=key, data=pack(graph_view, gantt_view, key, options), on_selection_change=_nothing)
     return _valid_selection(result.get("selection"), graph_view, gantt_view)
 
 
-def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, height: int | None = None) -> bytes:
+def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, options: PictureOptions = PLAIN) -> bytes:
     """Return the message to the component: a JSON header and typed arrays, see `canvas/payload.js`.
 
     One block of bytes, because bars by the ten thousand are slow as JSON, and Streamlit passes bytes only alone.
@@ -63,7 +82,10 @@ def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, hei
     deployment = graph_view.deployment if graph_view else gantt_view.deployment if gantt_view else Deployment(0)
     header: dict[str, Any] = {
         "key": key,
-        "height": height,
+        "height": options.height,
+        "syncGroup": options.sync_group,
+        "compact": options.compact,
+        "timeMaxMs": options.time_max_ms,
         "themes": {
             name: {"transfer": theme.transfer, "unplaced": _fill(theme.unplaced)} for name, theme in THEMES.items()
         },
@@ -89,6 +111,23 @@ def component_source() -> tuple[str, str]:
         source = re.sub(r"^import .*?;\n", "", source, flags=re.MULTILINE | re.DOTALL)
         parts.append(re.sub(r"^export (?!default)", "", source, flags=re.MULTILINE))
     return "\n".join(parts), (folder / "style.css").read_text(encoding="utf-8")
+
+
+@cache
+def standalone_source() -> tuple[str, str]:
+    """Return the JavaScript and the CSS that show a picture on a page without Streamlit.
+
+    The JavaScript is a module for a script element of that type. It defines `placementPicture` for the page:
+    `placementPicture.mountStandalone(element, bytes, "light" | "dark" | "auto")` shows what `pack` returned, and
+    `placementPicture.bytesFromBase64(text)` reads it from a text. The CSS holds within elements of class
+    `placement-picture` only, so the element to mount on needs that class.
+    """
+    js, css = component_source()
+    js = re.sub(r"^export default ", "", js, flags=re.MULTILINE)
+    return (
+        f"{js}\nglobalThis.placementPicture = {{ mountStandalone, bytesFromBase64 }};\n",
+        f".placement-picture {{\n{css}\n}}\n",
+    )
 
 
 def _component() -> Any:

@@ -69,9 +69,9 @@ export class GanttPicture {
     this.surface.invalidate();
   }
 
-  /** What the picture spans when all of it is shown: where no time passes, a plain axis from 0 to 1. */
+  /** What the picture spans when all of it is shown, on a page that compares the longest of all; where no time passes, 0 to 1. */
   get wholeMs() {
-    return this.gantt.makespanMs > 0 ? this.gantt.makespanMs : 1;
+    return Math.max(this.gantt.makespanMs, this.store.data.timeMaxMs ?? 0) || 1;
   }
 
   get plotWidth() {

@@ -11,6 +11,7 @@ export class Links {
     const { graph, gantt, arrays } = data;
     this.numNodes = graph?.nodes.id.length ?? 0;
     this.deviceOf = graph?.nodes.device ?? [];
+    this.indexOfId = new Map((graph?.nodes.id ?? []).map((id, i) => [id, i]));
     const { source = [], target = [] } = graph?.levels[0].edges ?? {};
     // The boxes of the first level are the nodes.
     this.edgeSource = source;
@@ -31,6 +32,11 @@ export class Links {
     this.deviceOfLane = gantt?.lanes.map((lane) => lane.device) ?? [];
     this.tensors = graph?.tensors ?? [];
     this.tensorOfNode = new Map(this.tensors.map((tensor, t) => [tensor.source, t]));
+  }
+
+  /** The index of a node by its id; -1 when there is none. */
+  indexOf(id) {
+    return this.indexOfId.get(id) ?? -1;
   }
 
   get numBars() {

@@ -16,14 +16,16 @@ import { Details, Legend, Toolbar, Tooltip, describeThing, make } from "./panel.
 import { unpack } from "./payload.js";
 import { Store, thingOfBox } from "./store.js";
 import { Surface } from "./surface.js";
+import { Sync, portableThing, thingFromPortable } from "./sync.js";
 import { Tables } from "./tables.js";
 import { Patterns, readTheme } from "./theme.js";
 
 const GRAPH_HEIGHT = 420;
 const LEAST_GRAPH_HEIGHT = 240;
+const COMPACT_GRAPH_HEIGHT = 300;
 const SAVE_DELAY_MS = 200;
 
-class PlacedPipeline {
+export class PlacedPipeline {
   constructor(parent) {
     this.store = new Store();
     this.store.patterns = new Patterns();
@@ -31,6 +33,7 @@ class PlacedPipeline {
     // The level the user asked for; while there is none, the data say which one to show.
     this.chosenLevel = null;
     this.views = {};
+    this.sync = new Sync((topic, value) => this.follow(topic, value));
     const actions = this.actions();
     this.legend = new Legend(actions);
     this.toolbar = new Toolbar(actions, this.legend.keys);
@@ -75,7 +78,7 @@ class PlacedPipeline {
       selectEdge: (edge) => this.selectEdge(edge),
       selectDevice: (device) => this.selectDevice(device),
       selectBar: (bar) => this.select({ kind: "bar", bar }),
-      viewChanged: () => this.saveLater(),
+      viewChanged: () => this.viewChanged(),
       setLevel: (name) => this.setLevel(name),
       search: (text) => this.find(text),
       nextMatch: (step) => this.nextMatch(step),
@@ -100,6 +103,8 @@ class PlacedPipeline {
     const old = store.data;
     const sameGraph = Boolean(old?.graph && data.graph && old.graph.digest === data.graph.digest);
     this.rememberView();
+    this.sync.join(data.syncGroup);
+    this.root.classList.toggle("compact", Boolean(data.compact));
     if (sameGraph) this.graph.startTransition();
     this.storageKey = `placement-view ${data.key}`;
     if (!sameGraph) {
@@ -130,7 +135,8 @@ class PlacedPipeline {
       this.gantt.prepare();
       this.gantt.restore(this.views.gantt ?? null);
     }
-    this.tables.show();
+    this.tables.element.hidden = Boolean(data.compact);
+    if (!data.compact) this.tables.show();
     this.showDetails();
     this.graph.surface.resize();
     this.gantt.surface.resize();
@@ -140,7 +146,8 @@ class PlacedPipeline {
   setGraphHeight() {
     const { ganttPixels, store: { data } } = this;
     if (!data?.graph) return;
-    const most = data.height ? Math.max(200, data.height - ganttPixels - 78) : GRAPH_HEIGHT;
+    const usual = data.compact ? COMPACT_GRAPH_HEIGHT : GRAPH_HEIGHT;
+    const most = data.height ? Math.max(200, data.height - ganttPixels - 78) : usual;
     const width = this.root.clientWidth || 1000;
     const wanted = data.graph.levels.map((level) => level.height * Math.min(MAX_FIT_SCALE, width / level.width) + 40);
     this.graphArea.style.height = `${Math.round(Math.min(most, Math.max(LEAST_GRAPH_HEIGHT, ...wanted)))}px`;
@@ -160,7 +167,7 @@ class PlacedPipeline {
     const { store } = this;
     this.legend.mark(store.focus().devices, store.selection?.kind === "device" ? store.selection.device : null);
     if (what === "selection") this.showDetails();
-    this.tables.changed(what);
+    if (!store.data?.compact) this.tables.changed(what);
     this.redraw();
   }
 
@@ -169,7 +176,13 @@ class PlacedPipeline {
     this.gantt.surface.invalidate();
   }
 
+  /** Show another level, here and in the pictures that follow this one. */
   setLevel(name) {
+    this.showLevel(name);
+    this.sync.send("level", name);
+  }
+
+  showLevel(name) {
     const { store } = this;
     const levels = store.data?.graph?.levels;
     if (!levels?.some((level) => level.name === name)) return;
@@ -191,6 +204,37 @@ class PlacedPipeline {
     const { data, level } = this.store;
     if (level && this.graph.view) this.views[level.name] = { ...this.graph.view };
     if (data?.gantt && this.gantt.view) this.views.gantt = { ...this.gantt.view };
+  }
+
+  /** A view was moved by the user. */
+  viewChanged() {
+    this.saveLater();
+    const { level, data } = this.store;
+    if (level) this.sync.send("graphView", { level: level.name, width: level.width, height: level.height, view: { ...this.graph.view } });
+    if (data?.gantt && this.gantt.view) this.sync.send("ganttView", { from: this.gantt.view.from, to: this.gantt.view.to });
+  }
+
+  /** Do as another picture of the group does. */
+  follow(topic, value) {
+    const { store } = this;
+    if (!store.data) return;
+    if (topic === "hover") store.hover(thingFromPortable(store, value));
+    else if (topic === "select") store.select(thingFromPortable(store, value));
+    else if (topic === "level") this.showLevel(value);
+    else if (topic === "graphView") {
+      const { level } = store;
+      // Another drawing, such as that of other stages, has other coordinates.
+      if (level?.name !== value.level || level.width !== value.width || level.height !== value.height) return;
+      this.graph.restore({ ...value.view });
+      this.saveLater();
+    } else if (topic === "ganttView" && store.data.gantt && this.gantt.view) {
+      const whole = this.gantt.wholeMs;
+      const to = Math.min(value.to, whole);
+      if (value.from >= to) return;
+      Object.assign(this.gantt.view, { from: value.from, to, fitted: value.from <= 0 && to >= whole * 0.9999 });
+      this.gantt.surface.invalidate();
+      this.saveLater();
+    }
   }
 
   saveLater() {
@@ -222,7 +266,9 @@ class PlacedPipeline {
 
   /** Point at a thing; with the event of a pointer a note about it appears there. */
   hover(thing, event) {
+    const before = this.store.hovered;
     this.store.hover(thing);
+    if (this.store.hovered !== before) this.sync.send("hover", portableThing(this.store, thing));
     const lines = thing && event ? describeThing(this.store, thing) : null;
     if (lines) this.tooltip.show(lines, event, this.root);
     else this.tooltip.hide();
@@ -232,6 +278,7 @@ class PlacedPipeline {
   select(thing) {
     const hadOne = this.store.selection !== null;
     this.store.select(thing);
+    this.sync.send("select", portableThing(this.store, thing));
     if (thing || hadOne) this.sendSelection(selectionForPython(this.store, thing));
   }
 
@@ -307,6 +354,7 @@ class PlacedPipeline {
     this.graph.centreOn(boxOfNode[node]);
     // Going through matches is looking, not choosing: Python does not hear of it.
     this.store.select({ kind: "node", nodes: [node] });
+    this.sync.send("select", portableThing(this.store, this.store.selection));
   }
 
   fit() {
@@ -352,6 +400,7 @@ class PlacedPipeline {
     if (this.store.data) this.save();
     document.removeEventListener("keydown", this.onPageKey);
     this.observer.disconnect();
+    this.sync.destroy();
     this.graph.surface.destroy();
     this.gantt.surface.destroy();
     this.root.remove();

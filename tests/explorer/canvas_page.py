@@ -1,14 +1,15 @@
 """A small page with the linked picture, for the browser tests; `streamlit run` it to look at it.
 
 The query says what to show: `graph=chain` (6 nodes), `layers` (200 nodes in layers) or `training`; `nodes=<n>`;
-`stages=<n>`, 0 for a graph that is not placed yet; `micro_batches=<n>`.
+`stages=<n>`, 0 for a graph that is not placed yet; `micro_batches=<n>`; `pair=1` shows the graph on two devices beside
+the same graph on `stages` devices, following each other.
 """
 
 import streamlit as st
 
-from explorer.canvas_view import placed_pipeline
-from explorer.dag_view import dag_info
-from explorer.gantt_view import gantt_info
+from explorer.canvas_view import PictureOptions, placed_pipeline
+from explorer.dag_view import DagInfo, dag_info
+from explorer.gantt_view import GanttInfo, gantt_info
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.schedule import ScheduleKind, simulate
@@ -41,17 +42,31 @@ graph = network(size, kind == "layers", kind == "training")
 most = max(4, int(st.query_params.get("stages", 2)))
 deployment = Deployment(most, 1, 2.0**34)
 num_stages = st.sidebar.number_input("Stages", 0, most, int(st.query_params.get("stages", 2)))
-split = schedule = None
-if num_stages:
+
+
+def views(num_stages: int) -> tuple[DagInfo, GanttInfo | None]:
+    """Return what is shown of the graph cut into equal stages."""
+    if not num_stages:
+        return dag_info(graph, deployment), None
     device_of = {v: min((v - 1) * num_stages // size, num_stages - 1) for v in range(1, size + 1)}
     device_of |= {2 * size + 1 - v: d for v, d in device_of.items() if graph.is_training}
     split = Split.from_device_of(device_of, deployment)
     schedule_kind = ScheduleKind.ONE_F_ONE_B if graph.is_training else ScheduleKind.INFERENCE
     schedule = simulate(graph, deployment, split, schedule_kind, int(st.query_params.get("micro_batches", 8)))
+    return dag_info(graph, deployment, split), gantt_info(schedule, deployment)
+
+
 picture, other = st.tabs(["Picture", "Other"])
 with picture:
-    gantt = None if schedule is None else gantt_info(schedule, deployment)
-    selection = placed_pipeline(dag_info(graph, deployment, split), gantt, key="picture")
-    st.text(f"selected: {dict(selection) if selection else None}")
+    if "pair" in st.query_params:
+        pair = views(2), views(num_stages)
+        longest = max(gantt.makespan_ms for _, gantt in pair if gantt is not None)
+        options = PictureOptions(sync_group="pair", compact=True, time_max_ms=longest)
+        for side, (column, shown) in enumerate(zip(st.columns(2), pair, strict=True)):
+            with column:
+                placed_pipeline(*shown, key=f"side {side}", options=options)
+    else:
+        selection = placed_pipeline(*views(num_stages), key="picture")
+        st.text(f"selected: {dict(selection) if selection else None}")
 with other:
     placed_pipeline(dag_info(graph, deployment), None, key="hidden")

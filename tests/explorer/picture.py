@@ -31,12 +31,13 @@ def served_picture() -> Iterator[str]:
 
 
 class Picture:
-    """The first picture on a page."""
+    """A picture on a page, the first one unless said; without an address on the page as it is."""
 
-    def __init__(self, page: Any, address: str) -> None:
+    def __init__(self, page: Any, address: str | None, number: int = 0) -> None:
         self.page = page
-        page.goto(address)
-        self.root = page.locator(".placed-pipeline").first
+        if address is not None:
+            page.goto(address)
+        self.root = page.locator(".placed-pipeline").nth(number)
         self.root.wait_for()
         self.wait_for("p.view !== null && (p.ganttView !== null || p.bars === 0)")
 

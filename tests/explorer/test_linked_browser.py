@@ -1,11 +1,15 @@
 """Whatever is hovered or selected in one view of the picture stands out in all of them."""
 
+import base64
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from explorer.canvas_view import pack, standalone_source
 from tests.explorer.picture import Picture, served_picture
+from tests.explorer.test_canvas_view import views
 
 pytestmark = pytest.mark.browser
 
@@ -58,3 +62,48 @@ def test_several_nodes_are_collected_with_shift(chromium_page: Any, server: str)
     chromium_page.mouse.click(*picture.point("p.screenPositionOf(1)"))
     chromium_page.keyboard.up("Shift")
     chromium_page.get_by_text("selected: {'node': 2}").wait_for()
+
+
+def test_pictures_of_one_group_follow_each_other(chromium_page: Any, server: str) -> None:
+    left = Picture(chromium_page, f"{server}/?graph=chain&pair=1&stages=3")
+    right = Picture(chromium_page, None, 1)
+    assert left.root.locator(".tables:visible").count() == 0
+    chromium_page.mouse.move(*left.point("p.screenPositionOf(5)"))
+    right.wait_for("p.focus.kind === 'node' && p.focus.nodes[4] === 1")
+    assert (left.get("p.focus.device"), right.get("p.focus.device")) == (1, 2)
+    chromium_page.mouse.click(*right.point("p.screenPositionOf(2)"))
+    left.wait_for("p.selection?.nodes[0] === 1")
+    chromium_page.mouse.move(*left.point("p.screenPositionOf(2)"))
+    chromium_page.mouse.wheel(0, -300)
+    left.wait_for("p.view.fitted === false")
+    assert right.get("p.view") == left.get("p.view")
+    # One scale: the shorter timeline ends before its axis does.
+    assert left.get("p.ganttView.to") == right.get("p.ganttView.to") > 0
+    chromium_page.mouse.move(*right.point("p.barPosition(1)"))
+    chromium_page.mouse.wheel(0, -300)
+    right.wait_for("p.ganttView.fitted === false")
+    assert left.get("[p.ganttView.from, p.ganttView.to]") == right.get("[p.ganttView.from, p.ganttView.to]")
+
+
+def test_picture_works_in_a_file_of_its_own(chromium_page: Any, tmp_path: Path) -> None:
+    js, css = standalone_source()
+    message = base64.b64encode(pack(*views((2.0, 3.0, 4.0)), "report")).decode()
+    page = tmp_path / "report.html"
+    page.write_text(
+        f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Report</title><style>{css}</style>
+        <div class="placement-picture" id="here"></div><script type="module">{js}
+        window.shown = placementPicture.mountStandalone(document.getElementById("here"),
+          placementPicture.bytesFromBase64("{message}"), "dark");
+        </script></html>""",
+        encoding="utf-8",
+    )
+    picture = Picture(chromium_page, page.as_uri())
+    assert (picture.get("p.nodes"), picture.get("p.bars > 0")) == (3, True)
+    background = "root => getComputedStyle(root.querySelector('.details')).backgroundColor"
+    assert picture.root.evaluate(background) == "rgb(14, 17, 23)"
+    chromium_page.mouse.click(*picture.point("p.screenPositionOf(2)"))
+    assert "3 ms" in chromium_page.locator(".details:not([hidden])").inner_text()
+    chromium_page.evaluate("window.shown.setTheme('light')")
+    assert picture.root.evaluate(background) == "rgb(255, 255, 255)"
+    chromium_page.evaluate("window.shown.destroy()")
+    assert chromium_page.locator(".placed-pipeline").count() == 0
