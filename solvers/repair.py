@@ -84,7 +84,7 @@ def repair(
 
     >>> from solvers.graph import Node
     >>> g = DnnGraph((Node(1, 1.0, 1.0, memory_bytes=2.0), Node(2, 1.0, 1.0, memory_bytes=2.0)), ())
-    >>> repair(g, Deployment(2, memory_bytes=3.0), Split((frozenset({1, 2}), frozenset()))).moved
+    >>> repair(g, Deployment(2, memory_bytes=3.0), Split((frozenset({1, 2}), frozenset())), pins=Pins(((1, 0),))).moved
     (2,)
     """
     pins.require_known(graph, deployment)
