@@ -22,14 +22,16 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from explorer.dag_view import DagInfo, LevelView
+from explorer.dag_view import DagInfo
 from explorer.gantt_view import NO_PERIOD, GanttInfo
-from explorer.palette import THEMES, DeviceColour, Fill, device_colours
+from explorer.levels import LevelView
+from explorer.palette import THEMES, DeviceColour, Fill, device_colours, sequential_ramp
 from solvers.deployment import Deployment
 from solvers.schedule import Pass, SlotKind
 
 MODULES = (
-    "format", "theme", "payload", "surface", "links", "store", "graph_canvas", "gantt_canvas", "panel",
+    "format", "theme", "payload", "surface", "links", "store", "dom", "level_buttons", "graph_canvas",
+    "gantt_canvas", "panel",
     "virtual_table", "tables", "keys", "sync", "main", "standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""
@@ -87,7 +89,12 @@ def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, opt
         "compact": options.compact,
         "timeMaxMs": options.time_max_ms,
         "themes": {
-            name: {"transfer": theme.transfer, "unplaced": _fill(theme.unplaced)} for name, theme in THEMES.items()
+            name: {
+                "transfer": theme.transfer,
+                "unplaced": _fill(theme.unplaced),
+                "ramp": [_fill(step) for step in sequential_ramp(name)],
+            }
+            for name, theme in THEMES.items()
         },
         "devices": _devices(deployment, graph_view),
         "graph": None if graph_view is None else _graph(graph_view, arrays),
@@ -283,7 +290,11 @@ def _level(level: LevelView, arrays: _Arrays) -> dict[str, Any]:
             "nodes": [box.nodes for box in boxes],
             "backward": [int(box.is_backward) for box in boxes],
             "shares": [[(d, round(share, 4)) for d, share in box.shares] for box in boxes],
+            "count": [box.count for box in boxes],
             "timeMs": [box.time_ms for box in boxes],
+            "memoryBytes": [box.memory_bytes for box in boxes],
+            "sentMs": [box.sent_ms for box in boxes],
+            "sentBytes": [box.sent_bytes for box in boxes],
         },
         "edges": {
             "source": [edge.source for edge in edges],

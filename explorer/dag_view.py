@@ -1,15 +1,13 @@
-"""What the picture of a placed graph shows, as plain data: boxes, edges, devices, at up to three levels of detail.
+"""What the picture of a placed graph shows, as plain data: nodes and devices, at up to five levels of detail.
 
-`dag_info` decides everything that has a meaning (which edges are cut and what they cost, shares of folded boxes,
-which level opens first); `explorer/canvas` only draws it.
+`dag_info` and `levels` decide everything that has a meaning (which edges are cut and what they cost, shares of folded
+boxes, which level opens first); `explorer/canvas` only draws it.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from explorer.folding import Group, fold_by_layer, fold_by_stage, single_nodes
-from explorer.layout import BOX_HEIGHT, BOX_WIDTH, Layout, Structure, layered_layout
+from explorer.levels import LevelView, Placement, graph_levels
 from solvers.costs import CutTensor, SplitCosts, split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -21,10 +19,6 @@ LEGIBLE_BOX = 16.0
 """Boxes of at least this height in the panel carry names that can be read."""
 MAX_FIT_SCALE = 1.6
 """The largest magnification at which the whole graph is shown."""
-STAGE_BOX = 118.0, 48.0
-"""Width and height of a box that stands for a whole stage; other boxes have the layout's default size."""
-
-OPERATORS, LAYERS, STAGES = "operators", "layers", "stages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,50 +38,6 @@ class NodeView:
     transfer_ms: float
     is_cut: bool
     flops: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BoxView:
-    """One box at some level of detail.
-
-    `nodes` index `DagInfo.nodes`. `shares` are the devices of its nodes with their part of its running time, by
-    number; empty while not placed. `time_ms` is the time of its nodes where they run, on accelerators while not placed.
-    """
-
-    label: str
-    title: str
-    nodes: tuple[int, ...]
-    is_backward: bool
-    shares: tuple[tuple[int, float], ...]
-    time_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeView:
-    """Data passing between two boxes, by index.
-
-    `cut_ms` is the time to move the cut tensors one way, each counted once per device that reads it, 0 between CPUs;
-    None when nothing is cut. `cut_bytes` is None when unknown. `shows_cost` is false where another edge of the same
-    tensor to the same device says it already.
-    """
-
-    source: int
-    target: int
-    cut_ms: float | None
-    cut_bytes: float | None
-    num_cut_tensors: int
-    shows_cost: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LevelView:
-    """The whole graph at one level of detail, with its drawing."""
-
-    name: str
-    boxes: tuple[BoxView, ...]
-    edges: tuple[EdgeView, ...]
-    box_size: tuple[float, float]
-    layout: Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +139,8 @@ def dag_info(
         )
         for v, node in ((v, graph.node_by_id[v]) for v in graph.topological_order)
     )
-    names = {d: deployment.device_name(d) for d in range(deployment.num_devices)}
-    folded: list[tuple[str, tuple[Group, ...]]] = [(OPERATORS, single_nodes(graph))]
-    by_layer = fold_by_layer(graph)
-    if by_layer is not None:
-        folded.append((LAYERS, by_layer))
-    if device_of is not None:
-        folded.append((STAGES, fold_by_stage(graph, device_of, names)))
-    levels = tuple(_level(graph, deployment, device_of, name, groups, nodes) for name, groups in folded)
+    placement = None if split is None or device_of is None else Placement(split, device_of)
+    levels = graph_levels(graph, deployment, placement, [node.id for node in nodes])
     return DagInfo(
         digest=graph.digest,
         name=graph.name,
@@ -254,105 +198,3 @@ def _devices(
         )
         for d in range(deployment.num_devices)
     )
-
-
-def _level(
-    graph: DnnGraph,
-    deployment: Deployment,
-    device_of: Mapping[int, int] | None,
-    name: str,
-    groups: tuple[Group, ...],
-    nodes: tuple[NodeView, ...],
-) -> LevelView:
-    index = {node.id: i for i, node in enumerate(nodes)}
-    box_of = {v: i for i, group in enumerate(groups) for v in group.nodes}
-    boxes: list[BoxView] = []
-    for group in groups:
-        time_of: dict[int, float] = {}
-        total = 0.0
-        for v in group.nodes:
-            node = graph.node_by_id[v]
-            on_cpu = device_of is not None and deployment.is_cpu(device_of[v])
-            time_ms = float(node.cpu_ms if on_cpu else node.accelerator_ms)
-            total += time_ms
-            if device_of is not None:
-                time_of[device_of[v]] = time_of.get(device_of[v], 0.0) + time_ms
-        # Where no node takes any time, the devices count alike.
-        shares = {d: t / total if total > 0 else 1 / len(time_of) for d, t in time_of.items()}
-        boxes.append(
-            BoxView(
-                label=group.title if name == STAGES else _label(group),
-                title=group.title,
-                nodes=tuple(index[v] for v in group.nodes),
-                is_backward=group.is_backward,
-                shares=tuple(sorted(shares.items())),
-                time_ms=total,
-            )
-        )
-    edges = _edges(graph, deployment, device_of, box_of)
-    size = STAGE_BOX if name == STAGES else (BOX_WIDTH, BOX_HEIGHT)
-    structure = Structure(
-        tuple(group.is_backward for group in groups),
-        tuple(group.twin for group in groups),
-        tuple((edge.source, edge.target) for edge in edges),
-        *size,
-    )
-    return LevelView(name, tuple(boxes), edges, size, layered_layout(structure))
-
-
-def _edges(
-    graph: DnnGraph, deployment: Deployment, device_of: Mapping[int, int] | None, box_of: Mapping[int, int]
-) -> tuple[EdgeView, ...]:
-    """Return the edges between different boxes, in the order of the graph's edges."""
-    cut: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
-    for edge in graph.edges:
-        ends = box_of[edge.source], box_of[edge.target]
-        if ends[0] == ends[1]:
-            continue
-        tensors = cut.setdefault(ends, {})
-        if device_of is not None and device_of[edge.source] != device_of[edge.target]:
-            tensors[edge.source, device_of[edge.target]] = None
-    said: set[tuple[int, int]] = set()
-    edges: list[EdgeView] = []
-    for (source, target), tensors in cut.items():
-        if not tensors:
-            edges.append(EdgeView(source, target, None, None, 0, False))
-            continue
-        cut_ms, cut_bytes = 0.0, 0.0
-        all_sizes_known = True
-        for u, d in tensors:
-            if device_of is not None and not (deployment.is_cpu(d) and deployment.is_cpu(device_of[u])):
-                cut_ms += graph.node_by_id[u].transfer_ms
-            size = graph.output_bytes[u]
-            all_sizes_known = all_sizes_known and size is not None
-            cut_bytes += size or 0.0
-        edges.append(
-            EdgeView(
-                source,
-                target,
-                float(cut_ms),
-                float(cut_bytes) if all_sizes_known else None,
-                len({u for u, _ in tensors}),
-                shows_cost=any(tensor not in said for tensor in tensors),
-            )
-        )
-        said.update(tensors)
-    return tuple(edges)
-
-
-def _label(group: Group) -> str:
-    """Return what is written on a box; that it is backward is seen from its hatching."""
-    return _short(group.title.removesuffix(" backward") if group.is_backward else group.title)
-
-
-def _short(title: str) -> str:
-    """Keep the telling end of a dotted or slashed name; other names stay whole.
-
-    >>> _short("encoder.layer.3.attention.query.weight"), _short("gpu_0/res5_2_bn")
-    ('query.weight', 'res5_2_bn')
-    """
-    if not re.fullmatch(r"[\w.:/-]+", title):
-        return title
-    end = title.rsplit("/", 1)[-1] or title
-    parts = [part for part in re.split(r"\.", end) if part]
-    return ".".join(parts[-2:]) if len(parts) > 2 else end

@@ -36,6 +36,10 @@ ACCELERATOR_COLOURS = (
 CPU_COLOURS = ("#9AA0A6", "#5F6670", "#C3C7CC", "#7C8590")
 UNPLACED_COLOURS = {"light": "#D5D9E0", "dark": "#4A5160"}
 
+RAMP = ("#FDE725", "#B5DE2B", "#6ECE58", "#35B779", "#1F9E89", "#26828E", "#31688E", "#3E4989", "#482878", "#440154")
+"""Viridis (van der Walt and Smith, 2015; CC0), light to dark: even in lightness, also for colour-blind readers."""
+RAMP_STEPS = 24
+
 DARK_TEXT = "#10151C"
 LIGHT_TEXT = "#FFFFFF"
 
@@ -93,6 +97,20 @@ def device_colour(device: int, deployment: Deployment) -> DeviceColour:
 def device_colours(deployment: Deployment) -> tuple[DeviceColour, ...]:
     """Return the looks of all devices, by device number."""
     return tuple(device_colour(d, deployment) for d in range(deployment.num_devices))
+
+
+def sequential_ramp(theme: "ThemeName") -> tuple[Fill, ...]:
+    """Return the fills from the least to the most of a quantity, away from the theme's background.
+
+    Lightness changes in one direction only, so that the order can be read without colour vision and in print.
+    """
+    anchors = RAMP if theme == "light" else tuple(reversed(RAMP))
+    steps = []
+    for i in range(RAMP_STEPS):
+        place = i / (RAMP_STEPS - 1) * (len(anchors) - 1)
+        k = min(int(place), len(anchors) - 2)
+        steps.append(_readable(mix(anchors[k], anchors[k + 1], place - k)))
+    return tuple(steps)
 
 
 def contrast(first: str, second: str) -> float:

@@ -214,6 +214,11 @@ export class GraphPicture {
     this.overlayDraw?.(ctx, { scale, width, height, boxRect: (node) => this.boxRect(node) });
   }
 
+  /** Whether boxes stand for whole stages or devices, with room for what they take and send. */
+  isCoarse() {
+    return this.level.name === "stages" || this.level.name === "devices";
+  }
+
   // Replay and overlays
 
   /** Draw something of one's own after the boxes in every frame: draw(ctx, {scale, width, height, boxRect}), null for nothing. */
@@ -457,7 +462,7 @@ export class GraphPicture {
   drawTexts(ctx, texts, width, height) {
     const { boxes, maxTimeMs } = this.level;
     const { devices } = this.store.data;
-    const line = this.level.name === "stages" ? height * 0.52 : height;
+    const line = this.isCoarse() ? height * 0.52 : height;
     const size = Math.round(Math.min(15, Math.max(7, Math.min(0.62 * line, 5 + 0.28 * line))) * 2) / 2;
     if (this.textSize !== size) this.widths.clear();
     this.textSize = size;
@@ -496,7 +501,7 @@ export class GraphPicture {
     }
     if (!full) return;
     const folded = this.level.name === "layers";
-    const isTall = this.level.name === "stages" && height >= 30;
+    const isTall = this.isCoarse() && height >= 30;
     ctx.textAlign = "left";
     for (let k = 0; k < texts.length; k += 3) {
       const [i, x, y] = [texts[k], texts[k + 1], texts[k + 2]];
@@ -599,7 +604,7 @@ export class GraphPicture {
 
   /** The part of a box's area that its name takes. */
   nameBand([x0, y0, x1, y1, isMixed]) {
-    if (isMixed || this.level.name === "stages") return [x0, y0, x1, y1];
+    if (isMixed || this.isCoarse()) return [x0, y0, x1, y1];
     const [middle, half] = [(y0 + y1) / 2, 0.58 * (this.textSize ?? 12)];
     return [x0, Math.max(y0, middle - half), x1, Math.min(y1, middle + half)];
   }

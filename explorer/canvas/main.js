@@ -9,10 +9,11 @@
      selection       what Python was told          screenPositionOf(id)     page coordinates of a node's box
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
+import { make } from "./dom.js";
 import { GanttPicture, TOP, ganttHeight } from "./gantt_canvas.js";
 import { GraphPicture, MAX_FIT_SCALE } from "./graph_canvas.js";
 import { pressInside, pressOnPage } from "./keys.js";
-import { Details, Legend, Toolbar, Tooltip, describeThing, make } from "./panel.js";
+import { Details, Legend, Toolbar, Tooltip, describeThing } from "./panel.js";
 import { unpack } from "./payload.js";
 import { Store, thingOfBox } from "./store.js";
 import { Surface } from "./surface.js";

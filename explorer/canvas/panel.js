@@ -1,23 +1,11 @@
 /* Everything around the canvases: toolbar, legend, details, tooltip. Names are set as text, never as HTML. */
 
+import { make } from "./dom.js";
 import { formatBytes, formatMs, formatPercent } from "./format.js";
+import { levelButtons } from "./level_buttons.js";
 
-const LEVEL_TITLES = { operators: "Nodes", layers: "Layers", stages: "Stages" };
 const SLOT_NAMES = ["receive", "compute", "send"];
 const MANY = 12;
-
-/** Make an element: tag, class, text, attributes and listeners (`onclick`), children. */
-export function make(tag, { className, text, ...rest } = {}, children = []) {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
-  for (const [name, value] of Object.entries(rest)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined) element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
 
 /** The device's short label on its colour, as on its boxes and bars. */
 export function deviceChip(device) {
@@ -64,13 +52,8 @@ export class Toolbar {
   }
 
   showLevels(levels, current) {
-    this.levels.replaceChildren(...levels.map((level) => make("button", {
-      type: "button", className: level.name === current ? "on" : "",
-      "aria-pressed": String(level.name === current), onclick: () => this.actions.setLevel(level.name),
-    }, [
-      make("span", { text: LEVEL_TITLES[level.name] ?? level.name }),
-      make("small", { text: String(level.boxes.label.length) }),
-    ])));
+    if (current === "layers" || current === "blocks") this.folds = current === "blocks";
+    this.levels.replaceChildren(...levelButtons(levels, current, this.folds, (name) => this.actions.setLevel(name)));
     this.levels.hidden = levels.length < 2;
   }
 

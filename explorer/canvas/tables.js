@@ -3,7 +3,8 @@
    They say in numbers what the canvases draw, for whoever reads better than sees, sorts or copies. */
 
 import { formatPercent } from "./format.js";
-import { deviceChip, make } from "./panel.js";
+import { make } from "./dom.js";
+import { deviceChip } from "./panel.js";
 import { VirtualTable } from "./virtual_table.js";
 
 const TABLES_KEY = "placement-tables";

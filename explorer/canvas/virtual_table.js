@@ -4,7 +4,7 @@
    and sorts last), `text` is shown, `cell` makes the nodes of a cell that is more than text. Rows are known by number. */
 
 import { formatNumber } from "./format.js";
-import { make } from "./panel.js";
+import { make } from "./dom.js";
 
 const ROW_HEIGHT = 26;
 const SPARE_ROWS = 6;

@@ -7,13 +7,14 @@ most as large as A4 landscape unless there are too many lanes for that, and only
 from dataclasses import dataclass
 from enum import StrEnum
 
-from explorer.dag_view import DagInfo, LevelView
+from explorer.dag_view import DagInfo
 from explorer.exports.font import fitted, text_width
 from explorer.exports.gantt_figure import draw_gantt, gantt_height
 from explorer.exports.graph_figure import ColourBy, box_values, draw_graph, legible_level
 from explorer.exports.look import LOOKS, LogScale, Look, scale_colour
 from explorer.exports.subject import Subject, graph_facts, result_facts
 from explorer.exports.svg import Drawing
+from explorer.levels import LevelView
 from explorer.palette import ThemeName, device_colours
 from explorer.wording import binary_size, milliseconds
 

@@ -9,13 +9,16 @@ from enum import StrEnum
 from itertools import pairwise
 from math import hypot, sqrt
 
-from explorer.dag_view import STAGES, BoxView, DagInfo, LevelView
+from explorer.dag_view import DagInfo
 from explorer.exports.font import fitted, text_width
 from explorer.exports.look import LogScale, Look
 from explorer.exports.svg import Drawing, number
+from explorer.levels import DEVICES, STAGES, BoxView, LevelView
 from explorer.palette import DeviceColour, Fill, device_colours
 from explorer.wording import milliseconds
 
+COARSE = STAGES, DEVICES
+"""Levels whose boxes have room for more than a name."""
 MAX_SCALE = 1.3
 LEGIBLE_SCALE = 0.55
 """At this scale names on boxes are 7 pixels high, about 5 points."""
@@ -85,8 +88,8 @@ class _GraphFigure:
         self.left = left + (right - left - level.layout.width * self.scale) / 2
         self.top = top
         self.width, self.height = level.box_size[0] * self.scale, level.box_size[1] * self.scale
-        line = self.height * 0.52 if level.name == STAGES else self.height
-        self.size = min(13.0, 0.46 * line) if level.name != STAGES else min(13.0, 0.55 * line)
+        line = self.height * 0.52 if level.name in COARSE else self.height
+        self.size = min(13.0, 0.46 * line) if level.name not in COARSE else min(13.0, 0.55 * line)
         self.max_time_ms = max((box.time_ms for box in level.boxes), default=0.0)
         self.max_cut_ms = max((edge.cut_ms or 0.0 for edge in level.edges), default=0.0)
         self.values = None if colour_by is ColourBy.DEVICE else box_values(info, level, colour_by)
@@ -234,7 +237,7 @@ class _GraphFigure:
                 self.drawing.rect(left + pad, top + pad, badge - pad, self.height - 2 * pad, own.fill, rx=2.0)
                 self.drawing.text(left + (badge + pad) / 2, middle, label, size, own.text, bold=True, anchor="middle")
             indent, room = badge + 1, self.width - badge - 4 * self.scale
-        if self.level.name == STAGES:
+        if self.level.name in COARSE:
             name = fitted(box.label, room, size)
             self.drawing.text(left + indent, top + 0.3 * self.height, name, size, fill.text)
             time = fitted(milliseconds(box.time_ms), room, size)
@@ -279,7 +282,7 @@ class _GraphFigure:
             (i for i, edge in enumerate(edges) if edge.cut_ms is not None and edge.shows_cost),
             key=lambda i: -(edges[i].cut_ms or 0.0),
         )
-        names = self.areas if self.level.name == STAGES else [self._name_band(area) for area in self.areas]
+        names = self.areas if self.level.name in COARSE else [self._name_band(area) for area in self.areas]
         grid = _Grid(self.areas, self.width + self.height)
         band_grid = _Grid(names, self.width + self.height)
         taken: list[Area] = []

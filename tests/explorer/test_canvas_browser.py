@@ -185,11 +185,11 @@ def set_stages(page: Any, picture: Picture, number: int) -> None:
     picture.wait_for(f"p.digest !== '{digest}'")
 
 
-def test_large_graph_folds_when_its_plan_arrives_unless_the_user_chose_a_level(chromium_page, server):
+def test_large_graph_opens_folded_and_keeps_the_level_that_the_user_chose(chromium_page, server):
     picture = Picture(chromium_page, f"{server}/?graph=chain&nodes=2000&stages=0")
-    assert picture.get("p.level") == "operators"
+    assert picture.get("p.level") == "blocks"
     set_stages(chromium_page, picture, 4)
-    assert picture.get("p.level") == "stages"
+    assert picture.get("p.level") == "blocks"
     chromium_page.locator(".levels").first.get_by_role("button", name="Nodes").click()
     set_stages(chromium_page, picture, 3)
     assert picture.get("p.level") == "operators"

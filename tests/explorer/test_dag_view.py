@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.dag_view import LAYERS, OPERATORS, STAGES, dag_info
+from explorer.dag_view import dag_info
+from explorer.levels import BLOCKS, LAYERS, OPERATORS, STAGES
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph, Edge, Node
@@ -108,10 +109,10 @@ def test_box_of_no_time_counts_its_devices_alike():
     [
         (100, True, True, OPERATORS),
         (200, True, True, LAYERS),
-        (200, False, True, STAGES),
+        (200, False, True, BLOCKS),
         (200, True, False, LAYERS),
-        (200, False, False, OPERATORS),
-        (2000, False, True, STAGES),
+        (200, False, False, BLOCKS),
+        (2000, False, True, BLOCKS),
     ],
 )
 def test_graphs_open_at_the_finest_level_that_can_be_read(num_nodes, has_layers, is_placed, opening):

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFont
 
-from explorer.dag_view import LAYERS, OPERATORS, STAGES
 from explorer.exports.figure import PAGE_HEIGHT, FigureOptions, Part, figure_svg, level_of
 from explorer.exports.font import fitted, font_paths, is_covered, text_width
 from explorer.exports.graph_figure import ColourBy, box_values
 from explorer.exports.look import LOOKS, LogScale, scale_colour
 from explorer.exports.png import PRINT_DPI, png_bytes
+from explorer.levels import LAYERS, OPERATORS, STAGES
 from explorer.palette import MIN_CONTRAST, contrast
 from solvers.deployment import Deployment
 from solvers.schedule import ScheduleKind, SlotKind

@@ -4,7 +4,16 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from explorer.palette import ACCELERATOR_COLOURS, MIN_CONTRAST, THEMES, contrast, device_colour, device_colours, mix
+from explorer.palette import (
+    ACCELERATOR_COLOURS,
+    MIN_CONTRAST,
+    THEMES,
+    contrast,
+    device_colour,
+    device_colours,
+    mix,
+    sequential_ramp,
+)
 from solvers.deployment import Deployment
 
 DEPLOYMENT = Deployment(70, 6)
@@ -89,3 +98,12 @@ def test_cpus_are_marked_apart_and_keep_their_look_when_accelerators_are_added()
 def test_mix_ends():
     assert mix("#102030", "#FFFFFF", 0.0) == "#102030"
     assert mix("#102030", "#FFFFFF", 1.0) == "#FFFFFF"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_ramp_changes_in_lightness_one_way_and_carries_readable_text(theme):
+    ramp = sequential_ramp(theme)
+    against_black = [contrast(step.fill, "#000000") for step in ramp]
+    assert against_black == sorted(against_black, reverse=theme == "light")
+    assert len({step.fill for step in ramp}) == len(ramp)
+    assert all(contrast(step.fill, step.text) >= MIN_CONTRAST for step in ramp)
