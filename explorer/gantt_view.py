@@ -10,6 +10,12 @@ KIND_TITLES = {
     ScheduleKind.INFERENCE: "Pipelined inference",
     ScheduleKind.GPIPE: "GPipe",
     ScheduleKind.ONE_F_ONE_B: "1F1B",
+    ScheduleKind.PIPEDREAM: "PipeDream, asynchronous 1F1B",
+    ScheduleKind.INTERLEAVED: "Interleaved 1F1B",
+    ScheduleKind.ZB_H1: "Zero bubble ZB-H1",
+    ScheduleKind.ZB_V: "Zero bubble ZB-V",
+    ScheduleKind.SINGLE_STREAM: "One sample at a time",
+    ScheduleKind.UNPIPELINED: "Unpipelined",
 }
 
 NO_PERIOD = "no steady period: more micro-batches needed"

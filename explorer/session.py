@@ -13,7 +13,7 @@ from solvers.result import SolveResult
 from solvers.split import Split
 
 _GRAPH, _UPLOAD, _PLAN, _RUN, _NOTICE = "loaded_graph", "uploaded_graph", "plan", "run", "notice"
-_DP_SECONDS, _INCUMBENT = "dp_seconds", "incumbent"
+_DP_SECONDS, _INCUMBENT, _SHOWN_RUN, _DRAWING = "dp_seconds", "incumbent", "shown_run", "drawing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,17 @@ class Notice:
     question: Question
     message: str
     details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What was known of the running solve when the page was drawn last, and when that began and ended (monotonic)."""
+
+    question: Question
+    best_split: Split | None
+    lower_bound_ms: float | None
+    began_s: float
+    ended_s: float
 
 
 def session_id() -> str:
@@ -128,6 +139,26 @@ def run() -> Run | None:
 def remember_run(value: Run | None) -> None:
     """Follow a solve, or none."""
     st.session_state[_RUN] = value
+
+
+def shown_run() -> Run | None:
+    """Return the solve that was last shown at work."""
+    return cast("Run | None", _get(_SHOWN_RUN))
+
+
+def remember_shown_run(value: Run | None) -> None:
+    """Keep the solve that is shown at work."""
+    st.session_state[_SHOWN_RUN] = value
+
+
+def drawing() -> Drawing | None:
+    """Return what the page knew when it was drawn last."""
+    return cast("Drawing | None", _get(_DRAWING))
+
+
+def remember_drawing(value: Drawing) -> None:
+    """Keep what the page knows now."""
+    st.session_state[_DRAWING] = value
 
 
 def notice() -> Notice | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
-from solvers.schedule import Pass, Schedule, Slot, SlotKind
+from solvers.schedule import Schedule, Slot, SlotKind
 
 MICROSECONDS_PER_MS = 1000.0
 THREAD_OF = {SlotKind.COMPUTE: 1, SlotKind.RECEIVE: 2, SlotKind.SEND: 3}
@@ -66,7 +66,7 @@ def _names(device: int, deployment: Deployment) -> list[dict[str, Any]]:
 
 
 def _slot_name(slot: Slot) -> str:
-    work = f"{'F' if slot.direction is Pass.FORWARD else 'B'}{slot.micro_batch}"
+    work = f"{slot.direction.letter}{slot.micro_batch}"
     return work if slot.kind is SlotKind.COMPUTE else f"{slot.kind.value} {work}"
 
 

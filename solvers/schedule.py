@@ -32,6 +32,8 @@ from solvers.schedule_memory import memory_track
 from solvers.schedule_orders import Orders, Rounds, orders_of
 from solvers.schedule_run import Block, run_orders
 from solvers.schedule_types import (
+    WEIGHT_GRADIENT_SHARE,
+    LoopedSplit,
     MemoryPoint,
     Pass,
     PipelineStage,
@@ -62,12 +64,20 @@ SETTLED_TOLERANCE = 1e-9
 
 
 def simulate(
-    graph: DnnGraph, deployment: Deployment, split: Split, kind: ScheduleKind, num_micro_batches: int
+    graph: DnnGraph,
+    deployment: Deployment,
+    split: Split | LoopedSplit,
+    kind: ScheduleKind,
+    num_micro_batches: int,
+    *,
+    weight_gradient_share: float = WEIGHT_GRADIENT_SHARE,
 ) -> Schedule:
     """Return the schedule, in ms, of `num_micro_batches` through a complete split.
 
-    Takes O(slots) time once the stages are known. Raises ScheduleError for a count below 1 and whatever
-    `pipeline_stages` refuses.
+    Interleaved 1F1B and ZB-V take a split cut into chunks, as `solvers.looped_split` returns it;
+    `weight_gradient_share` is the part of a backward stage's compute that ZB-H1 and ZB-V run as weight gradients.
+    Takes O(slots) time once the stages are known. Raises ScheduleError for a number of micro-batches below 1, or one
+    that the schedule does not allow, and whatever `pipeline_stages` refuses.
 
     >>> from solvers.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
@@ -77,39 +87,12 @@ def simulate(
     """
     if num_micro_batches < 1:
         raise ScheduleError(f"{num_micro_batches} micro-batches: give a number of at least 1.")
-    stages = pipeline_stages(graph, deployment, split, kind)
-    orders = orders_of(stages, kind, deployment.num_devices, num_micro_batches)
-    return _measured(graph, deployment, kind, num_micro_batches, stages, orders, run_orders(stages, orders.queues))
-
-
-def schedule_text(schedule: Schedule) -> str:
-    """Return the order of work, one line per device with work: stage number, pass and micro-batch of each action.
-
-    >>> from solvers.graph import Node, Edge
-    >>> g = DnnGraph((Node(1, 2.0, 9.0), Node(2, 3.0, 9.0)), (Edge(1, 2),))
-    >>> s = simulate(g, Deployment(2), Split((frozenset({1}), frozenset({2}))), ScheduleKind.INFERENCE, 3)
-    >>> print(schedule_text(s))
-    device 0: 0F0 0F1 0F2
-    device 1: 1F0 1F1 1F2
-    """
-    actions: dict[int, list[str]] = {}
-    for slot in schedule.slots:
-        if slot.kind is SlotKind.COMPUTE:
-            notation = f"{schedule.stages[slot.stage].notation}{slot.micro_batch}"
-            actions.setdefault(slot.device, []).append(notation)
-    return "\n".join(f"device {d}: {' '.join(actions[d])}" for d in sorted(actions))
-
-
-def _measured(
-    graph: DnnGraph,
-    deployment: Deployment,
-    kind: ScheduleKind,
-    num_micro_batches: int,
-    stages: tuple[PipelineStage, ...],
-    orders: Orders,
-    blocks: Sequence[Block],
-) -> Schedule:
-    """Return everything that is measured on the finished run."""
+    stages = pipeline_stages(graph, deployment, split, kind, weight_gradient_share)
+    looped = split if isinstance(split, LoopedSplit) else None
+    orders = orders_of(stages, kind, deployment, num_micro_batches, looped)
+    blocks = run_orders(stages, orders.queues, one_at_a_time=orders.one_at_a_time)
+    is_parallel = kind is ScheduleKind.SINGLE_STREAM
+    parallel_devices = {stage.device for stage in stages if is_parallel and deployment.is_cpu(stage.device)}
     makespan = max((block.end_ms for block in blocks), default=0.0)
     stages_on = [[stage for stage in stages if stage.device == d] for d in range(deployment.num_devices)]
     blocks_on: list[list[Block]] = [[] for _ in stages_on]
@@ -117,10 +100,13 @@ def _measured(
         blocks_on[block.stage.device].append(block)
     warm_up = max((run[0].start_ms + run[0].stage.receive_ms for run in blocks_on if run), default=0.0)
     drain = min((max(block.end_ms for block in run) for run in blocks_on if run), default=0.0)
-    loads = [sum(stage.total_ms for stage in own) for own in stages_on]
-    bubbles = [max(0.0, 1 - num_micro_batches * load / makespan) if load > 0 else None for load in loads]
-    bounds = makespan_bounds(stages, num_micro_batches)
-    tracks = [memory_track(graph, deployment, own, run) for own, run in zip(stages_on, blocks_on, strict=True)]
+    bubbles: list[float | None] = []
+    for d, own in enumerate(stages_on):
+        load = sum(stage.total_ms for stage in own)
+        busy = _union_ms(blocks_on[d]) if d in parallel_devices else num_micro_batches * load
+        bubbles.append(max(0.0, 1 - busy / makespan) if load > 0 else None)
+    bounds = makespan_bounds(stages, num_micro_batches, parallel_devices)
+    tracks = [memory_track(graph, deployment, own, run, kind) for own, run in zip(stages_on, blocks_on, strict=True)]
     slots = [slot for run in blocks_on for block in run for slot in block.slots()]
     slots.sort(key=lambda slot: slot.start_ms)
     chain = {(blocks[i].stage.index, blocks[i].micro_batch) for i in critical_chain(blocks)}
@@ -139,12 +125,40 @@ def _measured(
         critical_path_bound_ms=bounds.critical_path_ms,
         lower_bound_ms=bounds.lower_bound_ms,
         critical=frozenset(i for i, slot in enumerate(slots) if (slot.stage, slot.micro_batch) in chain),
-        peak_in_flight=tuple(peak for peak, _ in tracks),
-        weight_versions=tuple(int(bool(own)) for own in stages_on),
-        memory=tuple(points for _, points in tracks),
-        peak_memory_bytes=tuple(max(point.memory_bytes for point in points) for _, points in tracks),
-        assumptions=assumptions_of(kind, deployment, stages),
+        peak_in_flight=tuple(track.peak_in_flight for track in tracks),
+        weight_versions=tuple(track.weight_versions for track in tracks),
+        memory=tuple(track.points for track in tracks),
+        peak_memory_bytes=tuple(track.peak_bytes for track in tracks),
+        assumptions=assumptions_of(graph, deployment, stages, kind, looped, weight_gradient_share),
+        chunks_per_device=1 if looped is None else looped.chunks_per_device,
     )
+
+
+def _union_ms(blocks: Sequence[Block]) -> float:
+    """Return for how long at least one of these blocks runs; they are sorted by start."""
+    busy = until = 0.0
+    for block in blocks:
+        busy += max(0.0, block.end_ms - max(until, block.start_ms))
+        until = max(until, block.end_ms)
+    return busy
+
+
+def schedule_text(schedule: Schedule) -> str:
+    """Return the order of work, one line per device with work: stage number, pass and micro-batch of each action.
+
+    >>> from solvers.graph import Node, Edge
+    >>> g = DnnGraph((Node(1, 2.0, 9.0), Node(2, 3.0, 9.0)), (Edge(1, 2),))
+    >>> s = simulate(g, Deployment(2), Split((frozenset({1}), frozenset({2}))), ScheduleKind.INFERENCE, 3)
+    >>> print(schedule_text(s))
+    device 0: 0F0 0F1 0F2
+    device 1: 1F0 1F1 1F2
+    """
+    actions: dict[int, list[str]] = {}
+    for slot in schedule.slots:
+        if slot.kind is SlotKind.COMPUTE:
+            notation = f"{schedule.stages[slot.stage].notation}{slot.micro_batch}"
+            actions.setdefault(slot.device, []).append(notation)
+    return "\n".join(f"device {d}: {' '.join(actions[d])}" for d in sorted(actions))
 
 
 def _period(orders: Orders, blocks: Sequence[Block], makespan: float) -> float | None:

@@ -3,21 +3,49 @@
 from collections.abc import Sequence
 
 from solvers.deployment import Deployment
-from solvers.schedule_types import PipelineStage, ScheduleKind
+from solvers.graph import DnnGraph
+from solvers.schedule_memory import tells_activations, tells_weights
+from solvers.schedule_types import ZERO_BUBBLE_KINDS, LoopedSplit, PipelineStage, ScheduleKind
 
-ONE_AT_A_TIME = "A device receives, computes and sends one after the other."
-HOST_MEMORY = "Data passes through host memory, which holds any number of tensors."
+OF_KIND = {
+    ScheduleKind.PIPEDREAM: "The pipeline is never flushed; every micro-batch updates the weights.",
+    ScheduleKind.SINGLE_STREAM: "One sample at a time.",
+    ScheduleKind.UNPIPELINED: "One micro-batch and one device at a time.",
+}
+TRANSFERS = "A device receives, computes and sends one after the other, through host memory."
 FREE_CPUS = "CPUs transfer in no time."
-NO_UPDATE = "Weight updates take no time."
+MANY_CPUS = "CPU nodes run side by side, on as many CPUs as needed."
+NO_UPDATE = "Updating weights takes no time."
+UNKNOWN_ACTIVATIONS = "Memory is constant: the graph does not tell activations from the rest."
+UNKNOWN_WEIGHTS = "Versions of weights are not in the memory: the graph does not tell weights from the rest."
 
 
-def assumptions_of(kind: ScheduleKind, deployment: Deployment, stages: Sequence[PipelineStage]) -> tuple[str, ...]:
+def assumptions_of(
+    graph: DnnGraph,
+    deployment: Deployment,
+    stages: Sequence[PipelineStage],
+    kind: ScheduleKind,
+    looped: LoopedSplit | None,
+    weight_gradient_share: float,
+) -> tuple[str, ...]:
     """Return the sentences that a picture of the schedule should show, the more telling ones first."""
-    sentences = [ONE_AT_A_TIME]
-    if len({stage.device for stage in stages}) > 1:
-        sentences.append(HOST_MEMORY)
+    sentences = [OF_KIND[kind]] if kind in OF_KIND else []
+    if looped is not None:
+        sentences.append(f"Every device runs {looped.chunks_per_device} chunks of the pipeline.")
+    if kind in ZERO_BUBBLE_KINDS:
+        sentences.append(
+            f"Weight gradients take {weight_gradient_share:.0%} of each backward pass, which the graph does not tell, "
+            "and activations are kept until they are done."
+        )
+    sentences.append(TRANSFERS)
     if any(deployment.is_cpu(stage.device) for stage in stages):
         sentences.append(FREE_CPUS)
-    if kind is not ScheduleKind.INFERENCE:
+        if kind is ScheduleKind.SINGLE_STREAM:
+            sentences.append(MANY_CPUS)
+    if graph.is_training:
         sentences.append(NO_UPDATE)
+        if not tells_activations(graph):
+            sentences.append(UNKNOWN_ACTIVATIONS)
+        if kind is ScheduleKind.PIPEDREAM and not tells_weights(graph):
+            sentences.append(UNKNOWN_WEIGHTS)
     return tuple(sentences)

@@ -15,6 +15,9 @@ from solvers.schedule_types import PipelineStage, Slot, SlotKind
 Action = tuple[int, int]
 """Index of a stage, and a micro-batch."""
 
+WHOLE = -1
+"""In place of the index of a stage: all of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -45,16 +48,21 @@ class Block:
             yield slot(SlotKind.SEND, computed, self.end_ms)
 
 
-def run_orders(stages: Sequence[PipelineStage], queues: Sequence[Sequence[Action]]) -> list[Block]:
+def run_orders(
+    stages: Sequence[PipelineStage], queues: Sequence[Sequence[Action]], *, one_at_a_time: bool = False
+) -> list[Block]:
     """Return the blocks of a run; those of a queue come in its order, and every block after those it waits for.
 
-    Raises AssertionError for orders that wait for each other in a circle or run an action before what it needs: a bug.
+    With `one_at_a_time` a micro-batch, from 0, begins when all of the one before it is done. Raises AssertionError for
+    orders that wait for each other in a circle or run an action before what it needs: a bug.
     """
     blocks: list[Block] = []
     block_of: dict[Action, int] = {}
     position = [0] * len(queues)
     last: list[int | None] = [None] * len(queues)
     waiting: dict[Action, list[int]] = {}
+    done: dict[int, int] = {}
+    last_of: dict[int, int] = {}
     ready = deque(range(len(queues)))
     while ready:
         q = ready.popleft()
@@ -62,13 +70,14 @@ def run_orders(stages: Sequence[PipelineStage], queues: Sequence[Sequence[Action
             action = index, micro_batch = queues[q][position[q]]
             stage = stages[index]
             inputs = [(source, micro_batch) for source in (*stage.receives_from, *stage.follows)]
+            if one_at_a_time and micro_batch > 0:
+                inputs.append((WHOLE, micro_batch - 1))
             missing = next((needed for needed in inputs if needed not in block_of), None)
             if missing is not None:
                 waiting.setdefault(missing, []).append(q)
                 break
-            cause, start = last[q], 0.0
-            if cause is not None:
-                start = blocks[cause].end_ms
+            cause = last[q]
+            start = 0.0 if cause is None else blocks[cause].end_ms
             for needed in inputs:
                 arrival = blocks[block_of[needed]].end_ms
                 if arrival > start:
@@ -79,7 +88,15 @@ def run_orders(stages: Sequence[PipelineStage], queues: Sequence[Sequence[Action
             blocks.append(Block(stage, micro_batch, start, end, cause))
             position[q] += 1
             ready.extend(waiting.pop(action, ()))
+            if blocks[last_of.setdefault(micro_batch, len(blocks) - 1)].end_ms < end:
+                last_of[micro_batch] = len(blocks) - 1
+            done[micro_batch] = done.get(micro_batch, 0) + 1
+            if done[micro_batch] == len(stages):
+                block_of[WHOLE, micro_batch] = last_of[micro_batch]
+                ready.extend(waiting.pop((WHOLE, micro_batch), ()))
     if waiting:
-        stuck = ", ".join(f"{stages[index].notation}{n}" for index, n in list(waiting)[:6])
+        stuck = ", ".join(
+            f"{'all of ' if index == WHOLE else stages[index].notation}{n}" for index, n in list(waiting)[:6]
+        )
         raise AssertionError(f"bug: the orders deadlock; queues wait for {stuck}")
     return blocks

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from solvers.errors import PlacementError
+from solvers.split import Split
 
 
 class ScheduleError(PlacementError):
@@ -11,23 +12,55 @@ class ScheduleError(PlacementError):
 
 
 class ScheduleKind(StrEnum):
-    """The order in which devices run their passes."""
+    """The order in which devices run their passes; `solvers.schedule` says what each is."""
 
     INFERENCE = "inference"
     GPIPE = "gpipe"
     ONE_F_ONE_B = "1f1b"
+    PIPEDREAM = "pipedream"
+    INTERLEAVED = "interleaved"
+    ZB_H1 = "zb-h1"
+    ZB_V = "zb-v"
+    SINGLE_STREAM = "single-stream"
+    UNPIPELINED = "unpipelined"
+
+
+INFERENCE_KINDS = (ScheduleKind.INFERENCE, ScheduleKind.SINGLE_STREAM, ScheduleKind.UNPIPELINED)
+"""What a graph without backward nodes can run."""
+
+TRAINING_KINDS = (
+    ScheduleKind.ONE_F_ONE_B,
+    ScheduleKind.GPIPE,
+    ScheduleKind.PIPEDREAM,
+    ScheduleKind.INTERLEAVED,
+    ScheduleKind.ZB_H1,
+    ScheduleKind.ZB_V,
+    ScheduleKind.UNPIPELINED,
+)
+"""What a graph with backward nodes can run."""
+
+LOOPED_KINDS = (ScheduleKind.INTERLEAVED, ScheduleKind.ZB_V)
+"""Those that run several chunks of the pipeline on each device (`solvers.looped_split`)."""
+
+ZERO_BUBBLE_KINDS = (ScheduleKind.ZB_H1, ScheduleKind.ZB_V)
+"""Those that run the backward pass in two parts: input gradients and weight gradients."""
+
+WEIGHT_GRADIENT_SHARE = 0.5
+"""The share of a backward stage's compute that goes to weight gradients, unless said; graphs do not tell."""
 
 
 class Pass(StrEnum):
-    """Which pass of a sample a stage or slot belongs to."""
+    """Which pass of a sample a stage or slot belongs to; a backward pass is whole or in two parts."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
+    INPUT_GRADIENT = "input-gradient"
+    WEIGHT_GRADIENT = "weight-gradient"
 
     @property
     def letter(self) -> str:
-        """How the field writes it: 'F', 'B'."""
-        return "F" if self is Pass.FORWARD else "B"
+        """How the field writes it: 'F', 'B', and 'I' and 'W' for the parts of 'B'."""
+        return "FBIW"[tuple(Pass).index(self)]
 
 
 class SlotKind(StrEnum):
@@ -45,8 +78,10 @@ class PipelineStage:
     `index` is its place in the tuple of stages, in which every stage stands after those it needs. `number` is what
     notation calls it, as in `2F0` and `2B0`: forward stages count along the pipeline, and a backward stage shares the
     number of the forward stage it goes with. `nodes` are in topological order. In round n the stage runs micro-batch
-    n - `depth`. `receives_from` are the indices of the stages on other devices whose tensors it is the first on its
-    device to need; `follows` those of the stages on its own device that make, or have received, what it needs.
+    n - `depth`, in schedules that work in rounds. `receives_from` are the indices of the stages on other devices whose
+    tensors it is the first on its device to need (for the latency of one sample also of other subgraphs on its own
+    device, from which it receives through host memory); `follows` those of the stages on its own device that make, or
+    have received, what it needs. The two parts of a backward stage have the same nodes.
     """
 
     index: int
@@ -70,6 +105,31 @@ class PipelineStage:
     def notation(self) -> str:
         """Stage number and pass as the field writes them: '2F', '2B'."""
         return f"{self.number}{self.direction.letter}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopedSplit:
+    """A pipeline whose stages loop over the devices, several chunks on each (`solvers.looped_split`).
+
+    `chunks` are the nodes of each chunk in the order of the pipeline, and `devices` the device of each chunk, numbered
+    as in the deployment. `split` is what the devices hold in
+    all. `note` is a sentence that says what is wrong with it, empty if nothing is.
+    """
+
+    split: Split
+    chunks: tuple[frozenset[int], ...]
+    devices: tuple[int, ...]
+    note: str = ""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The devices in the order of their first chunks."""
+        return tuple(dict.fromkeys(self.devices))
+
+    @property
+    def chunks_per_device(self) -> int:
+        """How many chunks each device runs."""
+        return len(self.devices) // max(1, len(self.order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +172,11 @@ class Schedule:
     the one before it ends, the first at 0, and the last ends at the makespan.
 
     A micro-batch is in flight on a device from the start of the first stage the device runs for it to the end of the
-    last: in training from its forward to its backward. `memory` is what a device holds over time, in bytes, and
-    `peak_memory_bytes` its maximum (`solvers.schedule_memory`); `weight_versions` is how many copies of its weights a
-    device keeps, 0 where it has no work. `assumptions` are sentences that a picture of the schedule should show.
+    last: in training from its forward to its backward. With several chunks per device (`chunks_per_device`) that
+    holds for each chunk, and a micro-batch is in flight as long as it is in one of them. `memory` is what a device
+    holds over time, in bytes, and `peak_memory_bytes` its maximum (`solvers.schedule_memory`); `weight_versions` is
+    how many copies of its weights a device keeps, 0 where it has no work. `assumptions` are sentences that a picture
+    of the schedule should show.
     """
 
     kind: ScheduleKind
@@ -136,3 +198,4 @@ class Schedule:
     memory: tuple[tuple[MemoryPoint, ...], ...]
     peak_memory_bytes: tuple[float, ...]
     assumptions: tuple[str, ...]
+    chunks_per_device: int = 1

@@ -89,9 +89,13 @@ def solve(
     if objective is not Objective.LATENCY or not deployment.num_cpus:
         # Not with the unlimited CPUs of latency. Without CPUs latency is at least max-load.
         reporter.proved(work_bound(contraction, deployment))
-    if start is not None and method not in BASELINES:
-        reporter.found(complete_split(graph, start).on(deployment))
     try:
+        if (
+            start is not None
+            and method not in BASELINES
+            and reporter.found(complete_split(graph, start).on(deployment))
+        ):
+            reporter.report("the plan known before", new_split=True)  # whoever watches has a plan from the beginning
         result = run(problem, contraction, reporter)
     except SolveCancelled:
         result = reporter.result(method, message="Cancelled; the best plan so far is kept.")

@@ -1,62 +1,47 @@
-"""The stages of a split: which nodes a device runs together, in which pass, and how far apart stages work.
-
-Pieces. A device with forward nodes has one forward stage and a device with backward nodes one backward stage, as
-long as the devices, joined by the data that passes between them in that pass, form no circle. Where they do, the
-nodes of a pass are cut into pieces whose graph is acyclic. Repeat: of the devices whose remaining nodes can all run
-now take the first; if there is none, take the device whose runnable nodes (those that become ready by running this
-device alone) are the largest share of its remaining work. What can run becomes one stage. Every step runs all that
-a device can run, so the earliest remaining node in topological order is always among the candidates, and the loop
-ends after O(nodes + edges + pieces x devices) steps. When the devices form no circle some device can always run to
-its end, so each gets one stage.
+"""The stages of a split: its pieces (`solvers.stage_pieces`) with what they receive, compute and send.
 
 Transfers. As in `solvers.costs`, a tensor read on other devices is sent once, by the stage that makes it, and
 received once per device, by the first stage there that needs it; it then stays on the device. CPUs transfer for
 free. So the times of a device's stages add up to its load.
 
-Depth. A device works in rounds: in round n a stage of depth t runs micro-batch n - t, and the stages of a round run
-in order of pass, depth and position in the graph. Write L for the largest load.
-* Depth by longest path (inference; each pass of GPipe; 1F1B of splits that are no pipeline in both passes): data
-  that passes to another device adds one round, data that stays adds none, and a device's backward stages come no
-  earlier than its forward stages. Any circuit of waiting events is a sequence of visits to devices; a visit that
-  spans r round boundaries takes at most (r + 1) L, and the step to the next device adds a round to the r. So no
-  circuit takes longer than L per round: the period is L.
-* Depth by position (1F1B of pipelines, as in PipeDream-flush and DAPPLE): there is one order of the
-  p devices along which forward data only passes on and backward data only passes back. The forward stage of the
-  device at position i has depth i and every backward stage depth p - 1: that is p - 1 - i forwards, then pairs of
-  forward and backward, then the backwards that are left. A backward step to an earlier device adds no round, but a
-  circuit steps back over each boundary as often as it steps on, so it enters the forward and the backward stage of a
-  device equally often and makes one round for each such pair: again at most L per round. Steps that skip
-  devices visit fewer stages in as many rounds, and so do forward tensors read in the backward pass of any device.
-Either way every wait points to an earlier (round, stage) pair, so no order of this kind can deadlock.
-
-A pipeline by its forward data may be none by its backward data: in the paper's published layer graphs for training
-(BERT-24, ResNet-50) the backward edges run along the forward ones instead of against them, and no backward node
-reads a forward one. Such a graph is taken at its word, and 1F1B runs it by longest path.
-
-Sources: Huang et al., "GPipe" (arXiv 1811.06965); Narayanan et al., "PipeDream" (SOSP 2019) and "Memory-Efficient
-Pipeline-Parallel DNN Training" (arXiv 2006.09503, the variant with flushes); Fan et al., "DAPPLE" (arXiv
-2007.01045); cyclic splits: Tarnawski et al. (NeurIPS 2020), on pipelines of non-contiguous splits.
+In zero-bubble schedules a backward stage comes in two parts: input gradients (I), which take all its transfers, and
+weight gradients (W), which nobody waits for. Graphs do not say which part of a backward node's time is which, so that
+a share of each stage's compute, one half unless said otherwise, is taken for W.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-import networkx as nx
-
-from solvers.deployment import Communication, Deployment
+from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
-from solvers.schedule_types import Pass, PipelineStage, ScheduleError, ScheduleKind
-from solvers.split import Split, complete_split
+from solvers.schedule_checks import check_kind, check_model, device_numbers
+from solvers.schedule_types import (
+    LOOPED_KINDS,
+    WEIGHT_GRADIENT_SHARE,
+    ZERO_BUBBLE_KINDS,
+    LoopedSplit,
+    Pass,
+    PipelineStage,
+    ScheduleError,
+    ScheduleKind,
+)
+from solvers.split import Split
+from solvers.stage_pieces import Piece, chunk_pieces, device_pieces, task_pieces
 
 
 def pipeline_stages(
-    graph: DnnGraph, deployment: Deployment, split: Split, kind: ScheduleKind
+    graph: DnnGraph,
+    deployment: Deployment,
+    split: Split | LoopedSplit,
+    kind: ScheduleKind,
+    weight_gradient_share: float = WEIGHT_GRADIENT_SHARE,
 ) -> tuple[PipelineStage, ...]:
-    """Return the stages of a complete split, forward stages first, each pass by depth and place in the graph.
+    """Return the stages of a complete split: forward, then backward ones, each pass by depth and place in the graph.
 
-    Raises ScheduleError when `kind` does not fit the graph, when a forward node reads a backward one, when the split
-    uses more devices than there are, or when transfers overlap or stages are replicated: such pipelines keep more
-    micro-batches in flight, in orders of their own. SplitError when the split does not place every node once.
+    Raises ScheduleError when `kind` does not fit the graph or the split, when a forward node reads a backward one,
+    when the split uses more devices than there are, or when transfers overlap or stages are replicated: such
+    pipelines keep more micro-batches in flight, in orders of their own. SplitError when the split does not place every
+    node once.
 
     >>> from solvers.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
@@ -64,52 +49,27 @@ def pipeline_stages(
     >>> [(s.notation, s.total_ms) for s in pipeline_stages(g, Deployment(2), split, ScheduleKind.INFERENCE)]
     [('0F', 2.5), ('1F', 3.5)]
     """
-    _check_kind(graph, kind)
-    _check_model(deployment, split)
-    device_of = _device_of(graph, deployment, split)
-    order = _order_of_both_passes(graph, device_of)
-    preference = order or tuple(range(deployment.num_devices))
-
-    def pieces_of(direction: Pass) -> list[_Piece]:
-        in_pass = [v for v in graph.topological_order if _direction(graph, v) is direction]
-        # The backward pass comes back along the pipeline; either way a pipeline is cut in its own order.
-        devices = preference if direction is Pass.FORWARD else preference[::-1]
-        return [_Piece(d, direction, nodes) for d, nodes in _cut(graph, deployment, device_of, in_pass, devices)]
-
-    pieces = pieces_of(Pass.FORWARD) + pieces_of(Pass.BACKWARD)
-    piece_of = {v: i for i, piece in enumerate(pieces) for v in piece.nodes}
-    if kind is ScheduleKind.ONE_F_ONE_B and order is not None:
-        depth = [order.index(s.device) if s.direction is Pass.FORWARD else len(order) - 1 for s in pieces]
-    else:
-        depth = _longest_paths(graph, pieces, piece_of, passes_apart=kind is ScheduleKind.GPIPE)
-    ranked = sorted(range(len(pieces)), key=lambda i: (pieces[i].direction is Pass.BACKWARD, depth[i], i))
-    index_of = {i: index for index, i in enumerate(ranked)}
-    stage_of = {v: index_of[i] for v, i in piece_of.items()}
-    numbers = _numbers(pieces)
-    transfers = _transfers(graph, deployment, device_of, stage_of, len(pieces))
-    return tuple(
-        PipelineStage(
-            index=index,
-            number=numbers[i],
-            device=pieces[i].device,
-            direction=pieces[i].direction,
-            nodes=pieces[i].nodes,
-            depth=depth[i],
-            receive_ms=transfers[index].receive_ms,
-            compute_ms=sum(_compute_ms(graph, deployment, device_of, v) for v in pieces[i].nodes),
-            send_ms=transfers[index].send_ms,
-            receives_from=tuple(sorted(transfers[index].receives_from)),
-            follows=tuple(sorted(transfers[index].follows)),
+    placed = split.split if isinstance(split, LoopedSplit) else split
+    check_kind(graph, kind)
+    check_model(deployment, placed, kind)
+    device_of = device_numbers(graph, deployment, placed)
+    if isinstance(split, LoopedSplit) is not (kind in LOOPED_KINDS):
+        raise ScheduleError(
+            f"A {kind} schedule runs {'several chunks' if kind in LOOPED_KINDS else 'one stage'} per device; "
+            f"{'cut the split into chunks' if kind in LOOPED_KINDS else 'give the split before it was cut'} first."
         )
-        for index, i in enumerate(ranked)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    device: int
-    direction: Pass
-    nodes: tuple[int, ...]
+    if isinstance(split, LoopedSplit):
+        pieces = chunk_pieces(graph, split, kind)
+    elif kind is ScheduleKind.SINGLE_STREAM:
+        pieces = task_pieces(graph, split, device_of)
+    else:
+        pieces = device_pieces(graph, deployment, device_of, kind)
+    stages = _with_times(graph, deployment, pieces, kind)
+    if kind not in ZERO_BUBBLE_KINDS:
+        return stages
+    if not 0 <= weight_gradient_share <= 1:
+        raise ScheduleError(f"A weight-gradient share of {weight_gradient_share}: give a number from 0 to 1.")
+    return _with_backward_in_two(stages, weight_gradient_share)
 
 
 @dataclass(slots=True)
@@ -122,203 +82,89 @@ class _Transfers:
     follows: set[int] = field(default_factory=set)
 
 
-def _check_kind(graph: DnnGraph, kind: ScheduleKind) -> None:
-    if graph.is_training and kind is ScheduleKind.INFERENCE:
-        raise ScheduleError(
-            "The graph has backward nodes, which an inference schedule does not run; choose gpipe or 1f1b."
+def _with_times(
+    graph: DnnGraph, deployment: Deployment, pieces: Sequence[Piece], kind: ScheduleKind
+) -> tuple[PipelineStage, ...]:
+    """Return the pieces with what they receive, compute and send per micro-batch."""
+    stage_of = {v: index for index, piece in enumerate(pieces) for v in piece.nodes}
+    # For the latency of one sample each subgraph is received and sent on its own.
+    places = [i if kind is ScheduleKind.SINGLE_STREAM else piece.device for i, piece in enumerate(pieces)]
+    transfers = _transfers(graph, stage_of, places, [deployment.is_cpu(piece.device) for piece in pieces])
+
+    def compute_ms(piece: Piece) -> float:
+        nodes = [graph.node_by_id[v] for v in piece.nodes]
+        is_cpu = deployment.is_cpu(piece.device)
+        return sum(node.cpu_ms if is_cpu else node.accelerator_ms for node in nodes)
+
+    return tuple(
+        PipelineStage(
+            index=index,
+            number=piece.number,
+            device=piece.device,
+            direction=piece.direction,
+            nodes=piece.nodes,
+            depth=piece.depth,
+            receive_ms=transfers[index].receive_ms,
+            compute_ms=compute_ms(piece),
+            send_ms=transfers[index].send_ms,
+            receives_from=tuple(sorted(transfers[index].receives_from)),
+            follows=tuple(sorted(transfers[index].follows)),
         )
-    if not graph.is_training and kind is not ScheduleKind.INFERENCE:
-        raise ScheduleError(f"The graph has no backward nodes for a {kind} schedule to run; choose inference.")
-    for edge in graph.edges:
-        u, v = graph.node_by_id[edge.source], graph.node_by_id[edge.target]
-        if u.is_backward and not v.is_backward:
-            raise ScheduleError(
-                f"edge {edge.source} -> {edge.target}: the forward {v.label} reads the backward {u.label}, so the "
-                "forward pass cannot run first; mark the reader as backward or remove the edge."
+        for index, piece in enumerate(pieces)
+    )
+
+
+def _with_backward_in_two(stages: Sequence[PipelineStage], weight_share: float) -> tuple[PipelineStage, ...]:
+    """Return the stages with each backward stage in two: input gradients in its place, weight gradients at the end.
+
+    In rounds, device i of a pipeline computes the weight gradients of a micro-batch i rounds after the input ones.
+    """
+    inputs: list[PipelineStage] = []
+    weights: list[PipelineStage] = []
+    place = {stage.device: stage.depth for stage in stages if stage.direction is Pass.FORWARD}
+    for stage in stages:
+        if stage.direction is Pass.FORWARD:
+            inputs.append(stage)
+            continue
+        input_ms = (1 - weight_share) * stage.compute_ms
+        inputs.append(replace(stage, direction=Pass.INPUT_GRADIENT, compute_ms=input_ms))
+        weights.append(
+            replace(
+                stage,
+                direction=Pass.WEIGHT_GRADIENT,
+                depth=stage.depth + place.get(stage.device, 0),
+                receive_ms=0.0,
+                compute_ms=stage.compute_ms - input_ms,
+                send_ms=0.0,
+                receives_from=(),
+                follows=(stage.index,),
             )
-
-
-def _check_model(deployment: Deployment, split: Split) -> None:
-    if deployment.communication is not Communication.SUM:
-        raise ScheduleError(
-            "Schedules run transfers before and after compute; set communication to sum to see one, though the time "
-            "per sample is then larger."
         )
-    if split.replicas:
-        raise ScheduleError("Schedules run each stage on one device; choose a split without replicas to see one.")
-
-
-def _device_of(graph: DnnGraph, deployment: Deployment, split: Split) -> dict[int, int]:
-    """Return the device number in `deployment` of each node."""
-    if complete_split(graph, split) != split:
-        raise ScheduleError("The split does not place every node; complete it first.")
-    device_of: dict[int, int] = {}
-    for what, devices, first, available in (
-        ("accelerators", split.accelerators, 0, deployment.num_accelerators),
-        ("CPUs", split.cpus, deployment.num_accelerators, deployment.num_cpus),
-    ):
-        for i, members in enumerate(devices):
-            if members and i >= available:
-                raise ScheduleError(
-                    f"The split uses {what} up to number {i + 1}, but there are {available}; "
-                    "add devices or choose another split."
-                )
-            device_of.update(dict.fromkeys(members, first + i))
-    return device_of
-
-
-def _direction(graph: DnnGraph, v: int) -> Pass:
-    return Pass.BACKWARD if graph.node_by_id[v].is_backward else Pass.FORWARD
-
-
-def _compute_ms(graph: DnnGraph, deployment: Deployment, device_of: Mapping[int, int], v: int) -> float:
-    node = graph.node_by_id[v]
-    return node.cpu_ms if deployment.is_cpu(device_of[v]) else node.accelerator_ms
-
-
-def _order_of_both_passes(graph: DnnGraph, device_of: Mapping[int, int]) -> tuple[int, ...] | None:
-    """Return the devices so that forward data only passes on and backward data only back; None without such an order.
-
-    Among devices that may come next those with forward nodes come first, then the lower number, as in
-    `split.pipeline_order`, which looks at fewer backward edges.
-    """
-    quotient: nx.DiGraph[int] = nx.DiGraph()
-    quotient.add_nodes_from(device_of.values())
-    for edge in graph.edges:
-        u, v = device_of[edge.source], device_of[edge.target]
-        if u != v and _direction(graph, edge.source) is _direction(graph, edge.target):
-            quotient.add_edge(*((v, u) if graph.node_by_id[edge.source].is_backward else (u, v)))
-    if not nx.is_directed_acyclic_graph(quotient):
-        return None
-    has_forward = {device_of[node.id] for node in graph.nodes if not node.is_backward}
-    return tuple(nx.lexicographical_topological_sort(quotient, key=lambda d: (d not in has_forward, d)))
-
-
-def _cut(
-    graph: DnnGraph,
-    deployment: Deployment,
-    device_of: Mapping[int, int],
-    in_pass: Sequence[int],
-    preference: Sequence[int],
-) -> list[tuple[int, tuple[int, ...]]]:
-    """Return (device, nodes) of the pieces of one pass, in an order in which they can run one after another.
-
-    `in_pass` lists the nodes of the pass in topological order; among equal devices the first in `preference` wins.
-    """
-    members = set(in_pass)
-    position = {v: i for i, v in enumerate(in_pass)}
-    # An input stops missing when its piece has run or, on the reader's own device, as soon as it can run.
-    missing = {v: sum(u in members for u in graph.inputs[v]) for v in in_pass}
-    remaining: dict[int, int] = dict.fromkeys(preference, 0)
-    remaining_ms: dict[int, float] = dict.fromkeys(preference, 0.0)
-    runnable: dict[int, list[int]] = {d: [] for d in preference}
-    runnable_ms: dict[int, float] = dict.fromkeys(preference, 0.0)
-    for v in in_pass:
-        remaining[device_of[v]] += 1
-        remaining_ms[device_of[v]] += _compute_ms(graph, deployment, device_of, v)
-
-    def make_runnable(ready: list[int]) -> None:
-        while ready:
-            v = ready.pop()
-            d = device_of[v]
-            runnable[d].append(v)
-            runnable_ms[d] += _compute_ms(graph, deployment, device_of, v)
-            ready.extend(release(v, inside=True))
-
-    def release(u: int, inside: bool) -> list[int]:
-        """Count u as present for its readers on its own device, or for those elsewhere; return who is ready now."""
-        ready: list[int] = []
-        for v in graph.readers[u]:
-            if v in members and (device_of[v] == device_of[u]) is inside:
-                missing[v] -= 1
-                if missing[v] == 0:
-                    ready.append(v)
-        return ready
-
-    def share(d: int) -> tuple[bool, float]:
-        """Rank a device: whether it can finish its pass now, then how much of what it has left it can do."""
-        if len(runnable[d]) == remaining[d]:
-            return True, 1.0
-        by_time = remaining_ms[d] > 0
-        return False, runnable_ms[d] / remaining_ms[d] if by_time else len(runnable[d]) / remaining[d]
-
-    make_runnable([v for v in in_pass if missing[v] == 0])
-    pieces: list[tuple[int, tuple[int, ...]]] = []
-    while candidates := [d for d in preference if runnable[d]]:
-        chosen = max(candidates, key=share)  # the first in `preference` of equal ones
-        nodes = tuple(sorted(runnable[chosen], key=position.__getitem__))
-        pieces.append((chosen, nodes))
-        remaining[chosen] -= len(nodes)
-        remaining_ms[chosen] -= runnable_ms[chosen]
-        runnable[chosen], runnable_ms[chosen] = [], 0.0
-        for u in nodes:
-            make_runnable(release(u, inside=False))
-    return pieces
-
-
-def _longest_paths(
-    graph: DnnGraph, pieces: Sequence[_Piece], piece_of: Mapping[int, int], passes_apart: bool
-) -> list[int]:
-    """Return the depth of each piece: the steps to another device on the longest path that leads to it.
-
-    With `passes_apart` the backward pass counts from 0 again; else a device's backward pieces come no earlier than
-    its forward ones. `pieces` is in topological order.
-    """
-    depth: list[int] = []
-    deepest_forward: dict[int, int] = {}
-    for i, piece in enumerate(pieces):
-        sources = {piece_of[u] for v in piece.nodes for u in graph.inputs[v]} - {i}
-        if passes_apart:
-            sources = {s for s in sources if pieces[s].direction is piece.direction}
-        deepest = max((depth[s] + (pieces[s].device != piece.device) for s in sources), default=0)
-        if piece.direction is Pass.FORWARD:
-            deepest_forward[piece.device] = max(deepest, deepest_forward.get(piece.device, 0))
-        elif not passes_apart:
-            deepest = max(deepest, deepest_forward.get(piece.device, 0))
-        depth.append(deepest)
-    return depth
-
-
-def _numbers(pieces: Sequence[_Piece]) -> list[int]:
-    """Number forward pieces in order; the backward pieces of a device take its forward numbers from last to first."""
-    numbers: list[int] = []
-    forward_numbers: dict[int, list[int]] = {}
-    fresh = sum(piece.direction is Pass.FORWARD for piece in pieces)
-    for i, piece in enumerate(pieces):
-        own = forward_numbers.setdefault(piece.device, [])
-        if piece.direction is Pass.FORWARD:
-            own.append(i)
-            numbers.append(i)
-        elif own:
-            numbers.append(own.pop())
-        else:
-            numbers.append(fresh)
-            fresh += 1
-    return numbers
+    weights.sort(key=lambda stage: stage.depth)
+    return (*inputs, *(replace(stage, index=len(inputs) + i) for i, stage in enumerate(weights)))
 
 
 def _transfers(
-    graph: DnnGraph,
-    deployment: Deployment,
-    device_of: Mapping[int, int],
-    stage_of: Mapping[int, int],
-    num_stages: int,
+    graph: DnnGraph, stage_of: Mapping[int, int], places: Sequence[int], on_cpu: Sequence[bool]
 ) -> list[_Transfers]:
-    """Return what each stage sends and receives; a lower stage index on a device runs a micro-batch earlier."""
-    transfers = [_Transfers() for _ in range(num_stages)]
+    """Return what each stage sends and receives, given its place and whether that is a CPU.
+
+    Data passes from place to place. At one place a lower stage index runs a micro-batch earlier.
+    """
+    transfers = [_Transfers() for _ in places]
     for u, node in graph.node_by_id.items():
-        home = device_of[u]
+        home = stage_of[u]
         readers: dict[int, set[int]] = {}
         for v in graph.readers[u]:
-            readers.setdefault(device_of[v], set()).add(stage_of[v])
-        for stage in readers.pop(home, set()) - {stage_of[u]}:
-            transfers[stage].follows.add(stage_of[u])
-        if readers and not deployment.is_cpu(home):
-            transfers[stage_of[u]].send_ms += node.transfer_ms
-        for d, stages in readers.items():
+            readers.setdefault(places[stage_of[v]], set()).add(stage_of[v])
+        for stage in readers.pop(places[home], set()) - {home}:
+            transfers[stage].follows.add(home)
+        if readers and not on_cpu[home]:
+            transfers[home].send_ms += node.transfer_ms
+        for stages in readers.values():
             first = min(stages)
-            transfers[first].receives_from.add(stage_of[u])
-            if not deployment.is_cpu(d):
+            transfers[first].receives_from.add(home)
+            if not on_cpu[first]:
                 transfers[first].receive_ms += node.transfer_ms
             for stage in stages - {first}:
                 transfers[stage].follows.add(first)

@@ -165,11 +165,11 @@ def throughput_model(
     else:
         _add_devices(model)
         if family is Family.CONVEX:
-            _add_convexity(model, graph)
+            add_convexity(model, graph)
     if deployment.training_memory is not None and is_scheduled(graph, deployment):
         _add_scheduled_memory(model, graph, deployment.training_memory)
     else:
-        _add_memory(model)
+        add_memory(model)
     columns = Columns(problem, contraction, model.accelerator, model.cpu, deployment.communication, scale_ms)
     if objective is Objective.GPIPE:
         add_gpipe_objective(columns, graph, lower_bound_ms, most_ms)
@@ -287,7 +287,7 @@ def _add_devices(model: ThroughputModel) -> None:
         model.problem += pulp.lpSum(x[b] for x in model.accelerator + model.cpu) == 1, f"somewhere_{b}"
 
 
-def _add_convexity(model: ThroughputModel, graph: DnnGraph) -> None:
+def add_convexity(model: ThroughputModel, graph: DnnGraph) -> None:
     """No forward path leaves a device and comes back."""
     block_of = {v: b for b, members in enumerate(model.contraction.members) for v in members}
     edges = [
@@ -306,7 +306,7 @@ def _add_convexity(model: ThroughputModel, graph: DnnGraph) -> None:
                 model.problem += z[v] <= x[block_of[v]] - x[block_of[u]] + 1, f"no_return_{u}_{v}_{d}"
 
 
-def _add_memory(model: ThroughputModel) -> None:
+def add_memory(model: ThroughputModel) -> None:
     """The nodes on an accelerator fit in its memory."""
     for d, x in enumerate(model.accelerator):
         _require_fit(model, x, model.contraction.memory_bytes, d)

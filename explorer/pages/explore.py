@@ -7,9 +7,10 @@ from explorer.canvas_view import placed_pipeline
 from explorer.dag_view import DagInfo, dag_info
 from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
+from explorer.live_panel import begin_drawing, end_drawing, show_run, tells_of
 from explorer.load_chart import load_figure
 from explorer.results import headline, show_device_graph, show_downloads, theme
-from explorer.running import feels_live, follow, show_run
+from explorer.running import feels_live, follow
 from explorer.session import Plan
 from explorer.shown import shown_plan
 from explorer.wording import binary_size, differences, how_found, plain
@@ -24,10 +25,15 @@ def show() -> None:
     """Draw the page."""
     choice = sidebar(feels_live)
     follow(choice)
-    plan = shown_plan(choice)
+    begin_drawing(choice)
+    _show_plan(choice, shown_plan(choice))
+    end_drawing()
+
+
+def _show_plan(choice: Choice, plan: Plan | None) -> None:
     _title(choice, plan)
     _notices(choice, plan)
-    show_run()
+    show_run(plan)
     if plan is None:
         placed_pipeline(_dag_info(choice.graph, choice.deployment, None), None, key="picture")
         return
@@ -75,7 +81,7 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
     """Say how the last solve ended, and whether the plan below still answers what the inputs ask."""
     notice, run = session.notice(), session.run()
     is_of_plan = notice is not None and plan is not None and plan.question == notice.question
-    if notice is not None and (is_of_plan or notice.question == choice.question):
+    if notice is not None and not tells_of(notice, plan) and (is_of_plan or notice.question == choice.question):
         (st.info if is_of_plan else st.error)(plain(notice.message))
         if notice.details:
             with st.expander("Details"):

@@ -1,4 +1,4 @@
-"""Schedules: rules that every run keeps, times of pipelines known in closed form, and reviewed orders.
+"""Schedules in rounds: rules that every run keeps, times of pipelines known in closed form, and reviewed orders.
 
 `python -m tests.solvers.test_schedule` writes the golden file anew; read its difference before you commit it.
 """
@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from solvers.costs import split_costs
 from solvers.deployment import Deployment, InFlight, TrainingMemory
 from solvers.graph import DnnGraph, Edge, Node
+from solvers.looped_split import looped_split
 from solvers.schedule import Pass, Schedule, ScheduleError, ScheduleKind, Slot, SlotKind, schedule_text, simulate
 from solvers.split import Split
 from tests.graphs import (
     chain,
     convex_witness,
+    diamond,
     one_node_per_device,
     random_chain_split,
     random_dag,
@@ -31,13 +33,14 @@ from tests.graphs import (
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "schedules.txt"
 INFERENCE, GPIPE, ONE_F_ONE_B = ScheduleKind.INFERENCE, ScheduleKind.GPIPE, ScheduleKind.ONE_F_ONE_B
+ROUND_KINDS = (INFERENCE, GPIPE, ONE_F_ONE_B, ScheduleKind.PIPEDREAM)
 Case = tuple[DnnGraph, Deployment, Split, ScheduleKind]
 
 
 @st.composite
 def cases(draw: st.DrawFn, kind: ScheduleKind | None = None) -> Case:
-    """Draw a graph, a chain or free split of it, and a schedule it allows."""
-    kind = kind or draw(st.sampled_from(ScheduleKind))
+    """Draw a graph, a chain or free split of it, and a schedule in rounds that it allows."""
+    kind = kind or draw(st.sampled_from(ROUND_KINDS))
     graph, deployment = draw(small_graphs(memory_limit=False, backward=kind is not INFERENCE))
     if kind is not INFERENCE and not graph.is_training:
         kind = INFERENCE
@@ -394,6 +397,21 @@ def golden_text() -> str:
             witness, Deployment(2), twins, ONE_F_ONE_B, 6
         ),
     }
+    for kind, title in ((ScheduleKind.ZB_H1, "zb-h1"), (ScheduleKind.UNPIPELINED, "unpipelined")):
+        count = 8 if kind is ScheduleKind.ZB_H1 else 2
+        runs[f"{title}, 4 stages, {count} micro-batches"] = simulate(pipeline, Deployment(4), per_device, kind, count)
+    for kind, title in ((ScheduleKind.INTERLEAVED, "interleaved"), (ScheduleKind.ZB_V, "zb-v")):
+        looped = training_chain([1] * 8, [2] * 8)
+        halves_of = Split.from_device_of({v: (v - 1) % 8 // 2 for v in looped.node_by_id}, Deployment(4))
+        chunks = looped_split(looped, Deployment(4), halves_of, 2, kind)
+        run = simulate(looped, Deployment(4), chunks, kind, 8)
+        runs[f"{title}, 4 devices of 2 chunks, 8 micro-batches"] = run
+    branches = Split(
+        (frozenset({1, 4}), frozenset({2, 3})), (), (), ((frozenset({1}), frozenset({4})), (frozenset({2, 3}),))
+    )
+    runs["single-stream, two subgraphs on device 0, 2 samples"] = simulate(
+        diamond(), Deployment(2, max_subgraphs=2), branches, ScheduleKind.SINGLE_STREAM, 2
+    )
     parts = [f"# {title}\n{schedule_text(run)}\n" for title, run in runs.items()]
     first = next(iter(runs))
     parts.append(f"# {first}: times in ms, > receives, < sends\n{timeline(runs[first])}\n")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 
 from solvers.contraction import contract
-from solvers.costs import Objective
+from solvers.costs import Objective, objective_value
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph
@@ -249,3 +249,14 @@ def test_a_known_plan_is_never_lost() -> None:
     assert kept is not None
     assert expected is not None
     assert kept <= expected
+
+
+def test_the_plan_it_starts_from_is_told_at_once() -> None:
+    """Whoever watches a solve has its best plan from the beginning, on the devices that are asked for."""
+    graph = chain([1.0, 2.0, 3.0, 4.0])
+    before = solve(graph, Deployment(2)).split
+    assert before is not None
+    told: list[Progress] = []
+    solve(graph, Deployment(3), family=Family.FREE, method="ip", start=before, on_progress=told.append)
+    assert told[0].split == before.on(Deployment(3))
+    assert told[0].incumbent_ms == objective_value(graph, Deployment(3), before.on(Deployment(3)), Objective.THROUGHPUT)

@@ -89,7 +89,7 @@ def test_a_pass_without_a_circle_of_devices_has_one_stage_per_device(
     split = (random_split if free else random_chain_split)(graph, deployment, seed)
     for kind in kinds_for(graph):
         stages = pipeline_stages(graph, deployment, split, kind)
-        for direction in Pass:
+        for direction in (Pass.FORWARD, Pass.BACKWARD):
             quotient = device_graph(graph, split.device_of(), direction is Pass.BACKWARD)
             devices = [s.device for s in stages if s.direction is direction]
             if nx.is_directed_acyclic_graph(quotient):
@@ -205,7 +205,7 @@ def test_an_inference_graph_has_no_training_schedule(kind: ScheduleKind) -> None
 
 def test_a_training_graph_has_no_inference_schedule() -> None:
     graph = with_backward(chain((1, 2)))
-    with pytest.raises(ScheduleError, match="choose gpipe or 1f1b"):
+    with pytest.raises(ScheduleError, match="choose 1f1b, gpipe"):
         pipeline_stages(graph, Deployment(2), one_node_per_device(graph), ScheduleKind.INFERENCE)
 
 
