@@ -2,7 +2,7 @@
 
 import plotly.graph_objects as go
 
-from explorer.palette import THEMES, ThemeName, device_colours
+from explorer.palette import DARK_TEXT, LIGHT_TEXT, THEMES, ThemeName, device_colours
 from solvers.costs import SplitCosts
 from solvers.deployment import Deployment
 
@@ -22,6 +22,7 @@ def load_figure(
         ("Receive", [d.receive_ms for d in costs.devices], "/"),
         ("Send", [d.send_ms for d in costs.devices], "\\"),
     )
+    ink = LIGHT_TEXT if theme == "dark" else DARK_TEXT
     figure = go.Figure()
     for name, times, pattern in parts:
         figure.add_bar(
@@ -38,14 +39,14 @@ def load_figure(
         )
     figure.add_vline(
         x=costs.max_load_ms,
-        line={"width": 2},
+        line={"width": 2, "color": ink},
         annotation={"text": f"max-load {costs.max_load_ms:.4g} ms", "yanchor": "bottom"},
         annotation_position="top",
     )
     if lower_bound_ms is not None and lower_bound_ms < costs.max_load_ms * (1 - 1e-3):
         figure.add_vline(
             x=lower_bound_ms,
-            line={"width": 2, "dash": "dot"},
+            line={"width": 2, "dash": "dot", "color": ink},
             annotation={"text": f"proven bound {lower_bound_ms:.4g} ms", "yanchor": "bottom"},
             annotation_position="top left",
         )
@@ -54,7 +55,7 @@ def load_figure(
         height=max(220, 90 + 30 * len(names)),
         margin={"l": 0, "r": 10, "t": 30, "b": 40},
         legend={"orientation": "h", "y": -0.18, "traceorder": "normal"},
-        xaxis={"title": "ms per sample", "rangemode": "tozero"},
+        xaxis={"ticksuffix": " ms", "rangemode": "tozero"},
         yaxis={"autorange": "reversed"},
         bargap=0.35,
     )

@@ -173,3 +173,13 @@ def remember_notice(value: Notice | None) -> None:
 
 def _get(key: str) -> Any:
     return st.session_state.get(key)
+
+
+def batch(name: str) -> Any:
+    """Return the batch of questions kept under a name, with what it was started for; None if there is none."""
+    return _get(f"batch {name}")
+
+
+def remember_batch(name: str, value: Any) -> None:
+    """Keep a batch of questions under a name."""
+    st.session_state[f"batch {name}"] = value

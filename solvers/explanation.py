@@ -90,7 +90,7 @@ class Explanation:
 
     `cut_tensors` are those that each device of `limits` sends or receives, the dearest first. `limits` is empty and
     `path` there for latency. `least_transfer_ms` is the cheapest transfer of the graph that takes any time, None where
-    none does.
+    none does. `num_accelerators` and `num_cpus` count what the devices are made of: a device with replicas is several.
     """
 
     objective: Objective
@@ -107,6 +107,8 @@ class Explanation:
     counts_in_flight: bool
     least_transfer_ms: float | None
     violations: tuple[Violation, ...]
+    num_accelerators: int
+    num_cpus: int
 
     @property
     def gap(self) -> float | None:
@@ -200,6 +202,8 @@ def explain(
             (node.transfer_ms for node in graph.nodes if node.transfer_ms > 0 and graph.readers[node.id]), default=None
         ),
         violations=violations,
+        num_accelerators=deployment.num_accelerators,
+        num_cpus=deployment.num_cpus,
     )
 
 

@@ -156,23 +156,21 @@ def _balance(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
     needs_too_many = any(violation.rule == "device count" for violation in explanation.violations)
     if value_ms is None or not math.isfinite(balance.balance_ms) or needs_too_many:
         return ()
-    devices = explanation.devices
-    num_devices = len(devices)
-    if num_devices == 1:
+    if explanation.num_accelerators + explanation.num_cpus == 1:
         return (
             f"There is one device: it does all the work, {milliseconds(value_ms)} {_per(explanation)}, and moves "
             "nothing.",
         )
     if value_ms <= balance.balance_ms * (1 + SAME):
         return (
-            f"It is reached: all work divided as evenly as it can be over {_all_devices(devices)} takes "
+            f"It is reached: all work divided as evenly as it can be over {_all_devices(explanation)} takes "
             f"{milliseconds(balance.balance_ms)} {_per(explanation)}, and so does the plan. No {_kind(explanation)} is "
             "faster.",
         )
     over = value_ms / balance.balance_ms - 1 if balance.balance_ms > 0 else None
     distance = "" if over is None else f", {percent(over)} more"
     sentences = [
-        f"All work divided evenly over {_all_devices(devices)}, without transfers, would take "
+        f"All work divided evenly over {_all_devices(explanation)}, without transfers, would take "
         f"{milliseconds(balance.balance_ms)} {_per(explanation)}; the plan takes {milliseconds(value_ms)}{distance}."
     ]
     sentences.append(_distance(explanation, value_ms - balance.balance_ms))
@@ -180,16 +178,9 @@ def _balance(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
     return tuple(filter(None, sentences))
 
 
-def _all_devices(devices: tuple[DeviceFacts, ...]) -> str:
-    kinds = [
-        counted(count, noun)
-        for noun, count in (
-            ("accelerator", sum(not device.is_cpu for device in devices)),
-            ("CPU", sum(device.is_cpu for device in devices)),
-        )
-        if count
-    ]
-    return listed(kinds)
+def _all_devices(explanation: Explanation) -> str:
+    kinds = (("accelerator", explanation.num_accelerators), ("CPU", explanation.num_cpus))
+    return listed([counted(count, noun) for noun, count in kinds if count])
 
 
 def _distance(explanation: Explanation, distance_ms: float) -> str:

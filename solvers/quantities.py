@@ -4,10 +4,14 @@
 def milliseconds(value: float) -> str:
     """Write a time.
 
-    >>> milliseconds(2.82649), milliseconds(0)
-    ('2.826 ms', '0 ms')
+    >>> milliseconds(2.82649), milliseconds(17571.2), milliseconds(0)
+    ('2.826 ms', '17,571 ms', '0 ms')
     """
-    return f"{value:,.4g} ms"
+    return f"{_digits(value)} ms"
+
+
+def _digits(value: float, digits: int = 4) -> str:
+    return f"{value:,.0f}" if 10**digits - 0.5 <= value < 1e15 else f"{value:,.{digits}g}"
 
 
 def percent(share: float) -> str:
@@ -20,7 +24,7 @@ def percent(share: float) -> str:
         return "<0.05 %"
     if 0.9995 <= share < 1:
         return ">99.9 %"
-    return f"{100 * share:.3g} %"
+    return f"{_digits(100 * share, 3)} %"
 
 
 def binary_size(size_bytes: float) -> str:
@@ -31,7 +35,7 @@ def binary_size(size_bytes: float) -> str:
     """
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size_bytes >= factor:
-            return f"{size_bytes / factor:,.4g} {unit}"
+            return f"{_digits(size_bytes / factor)} {unit}"
     return f"{size_bytes:.0f} B"
 
 

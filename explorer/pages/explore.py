@@ -5,11 +5,11 @@ import streamlit as st
 from explorer import session
 from explorer.canvas_view import placed_pipeline
 from explorer.dag_view import DagInfo, dag_info
+from explorer.explain import show_explanation
 from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
 from explorer.live_panel import begin_drawing, end_drawing, show_run, tells_of
-from explorer.load_chart import load_figure
-from explorer.results import headline, show_device_graph, show_downloads, theme
+from explorer.results import headline, show_device_graph, show_downloads
 from explorer.running import feels_live, follow
 from explorer.session import Plan
 from explorer.shown import shown_plan
@@ -51,14 +51,9 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
             "No backward node of this file reads a forward one, so the timeline is not that of a real training run; "
             "the loads and the optimum are those of the file."
         )
-    loads, between, files = st.tabs(["Loads", "Between devices", "Downloads"])
-    with loads:
-        st.plotly_chart(
-            load_figure(costs, plan.deployment, plan.result.lower_bound_ms, theme()),
-            key="loads",
-            config={"displayModeBar": False},
-            alt="Load of every device, split into compute, receive and send",
-        )
+    why, between, files = st.tabs(["Explain", "Between devices", "Downloads"])
+    with why:
+        show_explanation(plan, costs)
     with between:
         show_device_graph(plan, costs)
     with files:

@@ -1,0 +1,40 @@
+"""The tab that explains the plan shown: what limits it, in words and loads, and what would help, by solving again."""
+
+import streamlit as st
+
+from explorer.html_table import paragraph_html
+from explorer.load_chart import load_figure
+from explorer.results import theme
+from explorer.session import Plan
+from explorer.what_helps import free_answer, show_what_helps
+from solvers.costs import Objective, SplitCosts
+from solvers.explanation import bound_of, explain
+from solvers.explanation_text import explanation_text
+
+
+def show_explanation(plan: Plan, costs: SplitCosts) -> None:
+    """Show why a plan is as fast as it is, the loads of its devices, and what would help."""
+    explanation = explain(
+        plan.graph,
+        plan.question.deployment,
+        plan.split,
+        objective=plan.question.objective,
+        family=plan.result.family,
+        lower_bound_ms=bound_of(plan.result),
+        wider=free_answer(plan),
+    )
+    words, figures = st.columns([5, 6], gap="large")
+    with words:
+        for paragraph in explanation_text(explanation, plan.graph):
+            st.html(paragraph_html(paragraph))
+    with figures:
+        if plan.question.objective is not Objective.LATENCY:
+            st.markdown("**Load of every device**")
+            st.plotly_chart(
+                load_figure(costs, plan.deployment, plan.result.lower_bound_ms, theme()),
+                key="loads",
+                config={"displayModeBar": False},
+                alt="Load of every device, split into compute, receive and send",
+            )
+        st.markdown("**What would help**")
+        show_what_helps(plan)

@@ -1,0 +1,213 @@
+"""What would help first: the same question with one thing changed each, solved in the background, as bars."""
+
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from explorer import session
+from explorer.batch import Ask, Batch
+from explorer.html_table import Cell, html_table
+from explorer.jobs import JobState, Question, Snapshot
+from explorer.running import feels_live
+from explorer.session import Plan
+from explorer.solver_pool import solver_pool
+from explorer.wording import binary_size, milliseconds, plain, share
+from solvers.baselines.methods import BASELINES
+from solvers.deployment import Deployment
+from solvers.pins import Pins
+from solvers.result import PROOF_TOLERANCE, SolveResult
+from solvers.what_if import Change, Gain, changes, enough_memory, gain, verdict
+
+POLL_SECONDS = 0.5
+NAME = "what would help"
+BASE = "base"
+"""Key of the question as it was asked: gains are over its answer, which a plan made by hand may not reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """The changes of one question and the batch that solves them."""
+
+    question: Question
+    changes: tuple[Change, ...]
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One change as it stands; `gained` is None until its answer is there, `state` says what is known else."""
+
+    change: Change
+    gained: Gain | None
+    state: str
+
+
+def show_what_helps(plan: Plan) -> None:
+    """Show the button that asks, or the answers as they arrive.
+
+    Once asked, a question that follows the inputs by itself is asked again whenever the inputs change.
+    """
+    inquiry: Inquiry | None = session.batch(NAME)
+    if inquiry is not None and inquiry.question != plan.question:
+        inquiry.batch.cancel()
+        inquiry = _ask(plan) if feels_live(plan.question) else None
+        session.remember_batch(NAME, inquiry)
+    if inquiry is None:
+        limit = plan.question.time_limit_s
+        st.button("What would help?", key="ask_what_helps", on_click=_ask_and_remember, args=(plan,))
+        each = "" if limit is None else f", for {limit:g} s at most each"
+        num = len(_changes(plan))
+        st.caption(f"Solves the question again {num} times, with one thing changed each{each}.")
+        return
+    if inquiry.batch.is_over:
+        _show(inquiry, plan)
+    else:
+        st.fragment(run_every=POLL_SECONDS)(_poll)(plan)
+
+
+def free_answer(plan: Plan) -> SolveResult | None:
+    """Return what is known of free splits for the question of a plan, if that was asked here."""
+    inquiry: Inquiry | None = session.batch(NAME)
+    if inquiry is None or inquiry.question != plan.question:
+        return None
+    snapshot = inquiry.batch.answers().get("free")
+    return None if snapshot is None else snapshot.result
+
+
+def _poll(plan: Plan) -> None:
+    inquiry: Inquiry | None = session.batch(NAME)
+    if inquiry is None or inquiry.question != plan.question:
+        return
+    inquiry.batch.advance()
+    if inquiry.batch.is_over:
+        st.rerun()
+    _show(inquiry, plan)
+    if st.button("Cancel", key="cancel_what_helps"):
+        inquiry.batch.cancel()
+        st.rerun()
+
+
+def _ask_and_remember(plan: Plan) -> None:
+    session.remember_batch(NAME, _ask(plan))
+
+
+def _changes(plan: Plan) -> tuple[Change, ...]:
+    question = plan.question
+    return changes(plan.graph, question.deployment, question.objective, question.family, question.method)
+
+
+def _ask(plan: Plan) -> Inquiry:
+    """Ask what the changes bring; answers that are known already are there at once."""
+    question = plan.question
+    found = _changes(plan)
+    asks = [Ask(BASE, question, plan.graph)]
+    for change in found:
+        if not change.useless:
+            changed = replace(
+                question,
+                graph_digest=change.graph.digest,
+                deployment=change.deployment,
+                family=change.family,
+                method=change.method,
+                pins=_renumbered(question.pins, question.deployment, change.deployment),
+            )
+            asks.append(Ask(change.key, changed, change.graph))
+    known = None if question.method in BASELINES else plan.result.split
+    batch = Batch(solver_pool(), session.session_id(), asks, start_of=lambda _ask, _answers: known)
+    batch.advance()
+    return Inquiry(question, found, batch)
+
+
+def _renumbered(pins: Pins, before: Deployment, after: Deployment) -> Pins:
+    """Return the pins by the device numbers of a deployment with more accelerators: CPUs come after these."""
+    more, k = after.num_accelerators - before.num_accelerators, before.num_accelerators
+    return replace(pins, devices=tuple((v, d + more if d >= k else d) for v, d in pins.devices))
+
+
+def _show(inquiry: Inquiry, plan: Plan) -> None:
+    base = inquiry.batch.snapshots().get(BASE)
+    if base is None or base.result is None:
+        _show_failure(base) if base is not None and base.state.is_over else st.caption("Solving the question as it is.")
+        return
+    rows = sorted_rows(inquiry, base.result)
+    before_ms, shown_ms = base.result.value_ms, plan.result.value_ms
+    st.markdown(_summary(inquiry, rows))
+    most = max((row.gained.saved_share or 0.0 for row in rows if row.gained is not None), default=0.0)
+    header = [Cell("One change"), Cell("Less time"), Cell("", "number"), Cell("Value", "number"), Cell("Proof")]
+    st.html(html_table("What would help, by gain", header, [_cells(row, most) for row in rows]))
+    if before_ms is not None:
+        compared = f"Compared with {milliseconds(before_ms)}, the best plan found for these devices."
+        if shown_ms is not None and shown_ms > before_ms * (1 + PROOF_TOLERANCE):
+            compared += f" The plan shown takes {milliseconds(shown_ms)}."
+        if inquiry.batch.is_cancelled:
+            compared += " Cancelled: what is not there was not solved."
+        st.caption(compared)
+
+
+def _show_failure(snapshot: Snapshot) -> None:
+    st.caption(plain(snapshot.error or "Cancelled before there was a plan to compare with."))
+
+
+def sorted_rows(inquiry: Inquiry, base: SolveResult) -> list[Row]:
+    """Return all changes, the largest gain first, then what cannot help, then what is not known yet."""
+    snapshots = inquiry.batch.snapshots()
+    rows = [_row(change, snapshots.get(change.key), base, inquiry.batch.is_cancelled) for change in inquiry.changes]
+
+    def rank(row: Row) -> tuple[int, float]:
+        if row.gained is None:
+            return 2, 0.0
+        return (0, -(row.gained.saved_share or 1.0)) if row.gained.helps else (1, 0.0)
+
+    return sorted(rows, key=rank)
+
+
+def _row(change: Change, snapshot: Snapshot | None, base: SolveResult, is_cancelled: bool) -> Row:
+    if change.useless:
+        return Row(change, Gain(base.value_ms, 0.0, 0.0), f"cannot help: {change.useless}")
+    if snapshot is None:
+        return Row(change, None, "not solved" if is_cancelled else "waiting")
+    if snapshot.state is JobState.FAILED:
+        return Row(change, None, snapshot.error)
+    if snapshot.result is None:
+        return Row(change, None, f"solving, {snapshot.seconds:.0f} s")
+    gained = gain(base, snapshot.result)
+    state = verdict(change, gained)
+    if snapshot.state is JobState.CANCELLED and not gained.is_exact:
+        state = f"cancelled; {state}"
+    if change.key == "no limit" and gained.helps:
+        enough = enough_memory(change.graph, change.deployment, snapshot.result)
+        state += "" if enough is None else f"; {binary_size(enough)} is enough"
+    return Row(change, gained, state)
+
+
+def _cells(row: Row, most: float) -> list[Cell]:
+    gained = row.gained
+    if gained is None or not gained.helps:
+        return [Cell(row.change.label, "quiet"), Cell(row.state, "quiet", span=4)]
+    saved = gained.saved_share
+    return [
+        Cell(row.change.label),
+        Cell(bar=saved / most) if saved and most else Cell(),
+        Cell("–" if saved is None else share(saved), "number strong"),
+        Cell(milliseconds(gained.value_ms), "number"),
+        Cell(row.state, "quiet"),
+    ]
+
+
+def _summary(inquiry: Inquiry, rows: list[Row]) -> str:
+    """Say in one or two sentences what helps first, or that nothing does."""
+    is_over = inquiry.batch.is_over
+    so_far = "" if is_over else " so far"
+    known = [row for row in rows if row.gained is not None]
+    helping = [row for row in known if row.gained is not None and row.gained.helps]
+    if not helping:
+        if not is_over or len(known) < len(rows):
+            return "No gain found so far." if known else "Solving the first questions."
+        proven = all(row.gained is not None and row.gained.cannot_help for row in known)
+        return "Nothing of this helps" + (", which is proven." if proven else ", as far as was found.")
+    first = helping[0]
+    assert first.gained is not None
+    if first.gained.is_possible_now:
+        return f"{plain(first.change.label)} makes a plan possible."
+    saved, value = share(first.gained.saved_share), milliseconds(first.gained.value_ms)
+    return plain(f"{first.change.label} would help most{so_far}: {saved} less time, {value}.")

@@ -1,0 +1,121 @@
+"""The tab Explain without a browser: sentences about the plan shown, and what would help, solved in the background."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.batch import Ask, Batch
+from explorer.jobs import JobState, Question
+from explorer.solver_pool import solver_pool
+from solvers.graph import DnnGraph, Edge
+from solvers.samples import read_sample
+from solvers.solve import solve
+from solvers.split import Family
+from tests.explorer.test_app import opened
+from tests.graphs import chain
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool() -> Iterator[None]:
+    """End the solver processes with the tests that used them."""
+    solver_pool()
+    yield
+    solver_pool().close()
+    solver_pool.cache_clear()
+
+
+def html(app: AppTest) -> str:
+    return " ".join(element.proto.body for element in app.get("html"))
+
+
+def answered(app: AppTest) -> AppTest:
+    """Run the page until everything that was asked under 'What would help' is there."""
+    for _ in range(200):
+        app.run()
+        assert not app.exception
+        if app.session_state["batch what would help"].batch.is_over:
+            return app.run()
+        time.sleep(0.1)
+    raise AssertionError("the questions were never over")
+
+
+def test_the_plan_shown_is_explained() -> None:
+    text = html(opened("teaching_chain"))
+    assert "Accelerator 2 sets the pace with 8 ms per sample." in text
+    assert "Optimal: no chain split for these devices has a smaller time per sample." in text
+
+
+def test_nothing_is_solved_until_someone_asks_and_then_every_value_is_that_of_a_solve() -> None:
+    app = opened("teaching_chain")
+    assert "batch what would help" not in app.session_state
+    answered(app.button(key="ask_what_helps").click().run())
+    graph, deployment = read_sample("teaching_chain")
+    one_more = solve(graph, replace(deployment, num_accelerators=deployment.num_accelerators + 1)).value_ms
+    links = solve(graph.with_bandwidth_factor(2), deployment).value_ms
+    assert one_more is not None
+    assert links is not None
+    text = html(app)
+    for label, value in (("One accelerator more", one_more), ("Links twice as fast", links)):
+        row = text.split(f">{label}</th>")[1].split("</tr>")[0]
+        assert f"{value:.4g} ms" in row if value < 8 else "cannot help" in row
+    free = solve(graph, deployment, family=Family.FREE).value_ms
+    assert free is not None
+    assert ("Contiguity costs nothing" in text) == (free == 8)
+
+
+def test_questions_follow_the_inputs_once_asked() -> None:
+    app = opened("teaching_chain")
+    answered(app.button(key="ask_what_helps").click().run())
+    box = next(box for box in app.number_input if box.label == "Accelerators")
+    box.set_value(2).run()
+    for _ in range(100):
+        app.run()
+        if app.session_state["batch what would help"] and (
+            app.session_state["batch what would help"].question.deployment.num_accelerators == 2
+        ):
+            break
+        time.sleep(0.1)
+    answered(app)
+    graph, deployment = read_sample("teaching_chain")
+    value = solve(graph, replace(deployment, num_accelerators=3)).value_ms
+    assert f"{value:.4g} ms" in html(app).split(">One accelerator more</th>")[1].split("</tr>")[0]
+
+
+def ask(key: str, graph: DnnGraph, **options: Any) -> Ask:
+    _, deployment = read_sample("teaching_chain")
+    return Ask(key, Question(graph.digest, replace(deployment, memory_bytes=None), **options), graph)
+
+
+def test_a_batch_works_on_few_questions_at_a_time_and_keeps_what_is_done_when_cancelled() -> None:
+    graphs = [chain([1.0] * n) for n in (3, 4, 5)]
+    batch = Batch(solver_pool(), "a test", [ask(str(i), graph) for i, graph in enumerate(graphs)], at_once=1)
+    batch.advance()
+    assert list(batch.snapshots()) == ["0"]
+    batch.advance()
+    while not batch.answers():
+        time.sleep(0.05)
+    batch.cancel()
+    batch.advance()
+    answers = batch.answers()
+    assert answers["0"].state is JobState.DONE
+    assert "2" not in batch.snapshots()
+    assert batch.is_over
+
+
+def test_a_batch_hands_on_what_is_known() -> None:
+    graph = chain([1.0] * 3)
+    seen: list[tuple[str, tuple[str, ...]]] = []
+
+    def start_of(ask: Ask, answers: Any) -> None:
+        seen.append((ask.key, tuple(answers)))
+
+    asks = [ask("first", graph), ask("second", DnnGraph(graph.nodes, (Edge(1, 3),)))]
+    batch = Batch(solver_pool(), "a test", asks, start_of=start_of, at_once=1)
+    while not batch.is_over:
+        batch.advance()
+        time.sleep(0.02)
+    assert seen == [("first", ()), ("second", ("first",))]
