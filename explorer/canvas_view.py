@@ -23,19 +23,19 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from explorer.dag_view import DagInfo
-from explorer.gantt_view import NO_PERIOD, GanttInfo
+from explorer.gantt_message import gantt_message
+from explorer.gantt_view import GanttInfo
 from explorer.levels import LevelView
 from explorer.palette import THEMES, DeviceColour, Fill, device_colours, sequential_ramp
 from solvers.deployment import Deployment
-from solvers.schedule import Pass, SlotKind
 
 MODULES = (
     "format", "theme", "payload", "surface", "links", "store", "dom", "level_buttons", "graph_canvas",
-    "gantt_canvas", "panel",
+    "bar_index", "gantt_bars", "gantt_marks", "gantt_canvas", "memory_strip", "panel", "gantt_range", "replay_state",
+    "replay", "replay_graph", "timeline",
     "virtual_table", "tables", "keys", "sync", "main", "standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""
-SLOT_KINDS = (SlotKind.RECEIVE, SlotKind.COMPUTE, SlotKind.SEND)
 
 Selection = Mapping[str, Any]
 """What the user selected: {"node": id}, {"nodes": ids}, {"group": title, "nodes": ids}, {"tensor": id of the node that
@@ -91,6 +91,7 @@ def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, opt
         "themes": {
             name: {
                 "transfer": theme.transfer,
+                "alarm": theme.alarm,
                 "unplaced": _fill(theme.unplaced),
                 "ramp": [_fill(step) for step in sequential_ramp(name)],
             }
@@ -98,7 +99,7 @@ def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, opt
         },
         "devices": _devices(deployment, graph_view),
         "graph": None if graph_view is None else _graph(graph_view, arrays),
-        "gantt": None if gantt_view is None else _gantt(gantt_view, graph_view, arrays),
+        "gantt": None if gantt_view is None else gantt_message(gantt_view, graph_view, arrays.add),
         "arrays": arrays.entries,
     }
     body = bytes(arrays.body)
@@ -304,57 +305,4 @@ def _level(level: LevelView, arrays: _Arrays) -> dict[str, Any]:
             "tensors": [edge.num_cut_tensors for edge in edges],
             "showsCost": [int(edge.shows_cost) for edge in edges],
         },
-    }
-
-
-def _gantt(view: GanttInfo, graph_view: DagInfo | None, arrays: _Arrays) -> dict[str, Any]:
-    bars = view.bars
-    kind_number = {kind: i for i, kind in enumerate(SLOT_KINDS)}
-    arrays.add("bar.lane", [bar.lane for bar in bars], "i4")
-    arrays.add("bar.start", [bar.start_ms for bar in bars], "f8")
-    arrays.add("bar.end", [bar.end_ms for bar in bars], "f8")
-    arrays.add("bar.stage", [bar.stage for bar in bars], "i4")
-    arrays.add("bar.micro_batch", [bar.micro_batch for bar in bars], "i4")
-    arrays.add("bar.kind", [kind_number[bar.kind] for bar in bars], "u1")
-    arrays.add("bar.backward", [bar.direction is Pass.BACKWARD for bar in bars], "u1")
-    index = {} if graph_view is None else {node.id: i for i, node in enumerate(graph_view.nodes)}
-    members = [[index[v] for v in stage.nodes if v in index] for stage in view.stages]
-    arrays.add("stage.node", [i for nodes in members for i in nodes], "i4")
-    arrays.add("stage.node_end", np.cumsum([len(nodes) for nodes in members], dtype=int), "i4")
-    idle = [view.deployment.device_name(d) for d in view.idle_devices]
-    shown = ", ".join(idle[:8]) + (f" and {len(idle) - 8} more" if len(idle) > 8 else "")
-    mark = view.period_mark
-    return {
-        "title": view.title,
-        "summary": view.summary,
-        "lanes": [
-            {
-                "device": lane.device,
-                "name": lane.name,
-                "bubbleFraction": lane.bubble_fraction,
-                "utilisation": lane.utilisation,
-                "peakMemoryBytes": lane.peak_memory_bytes,
-            }
-            for lane in view.lanes
-        ],
-        "idle": f"Idle: {shown}" if idle else "",
-        "makespanMs": view.makespan_ms,
-        "periodMs": view.period_ms,
-        "periodText": view.period_name if view.period_ms is not None else NO_PERIOD,
-        "periodMark": None if mark is None else {"lane": mark.lane, "startMs": mark.start_ms, "endMs": mark.end_ms},
-        "warmUpMs": view.warm_up_ms,
-        "drainStartMs": view.drain_start_ms,
-        "hasBackward": any(bar.direction is Pass.BACKWARD for bar in bars),
-        "assumptions": view.assumptions,
-        "stages": [
-            {
-                "number": stage.number,
-                "notation": stage.notation,
-                "pass": str(stage.direction),
-                "device": stage.device,
-                "backward": int(stage.direction is not Pass.FORWARD),
-                "receivesFrom": stage.receives_from,
-            }
-            for stage in view.stages
-        ],
     }

@@ -1,10 +1,11 @@
-"""What the timeline of a schedule shows, as plain data: lanes, bars, warm-up, drain, period and bubbles."""
+"""What the timeline of a schedule shows, as plain data: lanes, bars, phases, period, bounds, bubbles and memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from solvers.deployment import Deployment
-from solvers.schedule import Pass, PipelineStage, Schedule, ScheduleKind, Slot, SlotKind
+from solvers.schedule import MemoryPoint, Pass, PipelineStage, Schedule, ScheduleKind, Slot, SlotKind
 
 KIND_TITLES = {
     ScheduleKind.INFERENCE: "Pipelined inference",
@@ -25,19 +26,31 @@ NO_PERIOD = "no steady period: more micro-batches needed"
 class GanttLane:
     """The row of one device that has work; `bubble_fraction` is the share of the makespan it idles.
 
-    `peak_memory_bytes` is the most it holds at a time, None where the schedule does not tell.
+    `memory` is what the device holds over time, in bytes and in micro-batches in flight; `peak_memory_bytes` and
+    `peak_in_flight` are its maxima. `capacity_bytes` is None where there is no limit.
     """
 
     device: int
     name: str
     bubble_fraction: float | None
     utilisation: float | None
-    peak_memory_bytes: float | None = None
+    peak_memory_bytes: float
+    peak_in_flight: int
+    weight_versions: int
+    capacity_bytes: float | None
+    is_over_memory: bool
+    memory: tuple[MemoryPoint, ...]
+
+    @property
+    def is_memory_constant(self) -> bool:
+        """Whether micro-batches come and go and no byte is known to come and go with them."""
+        in_flight = {point.in_flight for point in self.memory}
+        return len(in_flight) > 1 and len({point.memory_bytes for point in self.memory}) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class GanttBar:
-    """One slot of the schedule; `lane` is the index of its row."""
+    """One slot of the schedule; `lane` is the index of its row; critical ones form the longest chain of waits."""
 
     lane: int
     stage: int
@@ -46,6 +59,19 @@ class GanttBar:
     micro_batch: int
     start_ms: float
     end_ms: float
+    is_critical: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StagePiece:
+    """Which of the stages that a device runs in a pass a stage is, by depth: `piece` from 0, of `num_pieces`.
+
+    Splits that come back to a device give it several, as do schedules with several chunks per device; each works on
+    a micro-batch of another age.
+    """
+
+    piece: int
+    num_pieces: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +87,9 @@ class PeriodMark:
 class GanttInfo:
     """Everything the timeline shows; bars are sorted by lane, then by start, and name an index in `stages`.
 
+    `pieces` are by stage. The bounds are those of `solvers.schedule_types.Schedule`. `notes` are the sentences that
+    stand under the picture: what is shown, what its bounds mean, and all it takes for granted.
+
     The warm-up ends when every device with work has started to compute; the drain begins when the first device has
     nothing left to do, None when that is before the end of the warm-up. `period_name` says what the period is: GPipe
     has no steady state across its two phases, but one in each of them.
@@ -72,25 +101,38 @@ class GanttInfo:
     idle_devices: tuple[int, ...]
     bars: tuple[GanttBar, ...]
     stages: tuple[PipelineStage, ...]
+    pieces: tuple[StagePiece, ...]
     num_micro_batches: int
     makespan_ms: float
+    load_bound_ms: float
+    critical_path_bound_ms: float
     period_ms: float | None
     period_name: str
     period_mark: PeriodMark | None
     warm_up_ms: float
     drain_start_ms: float | None
-    assumptions: str
+    notes: tuple[str, ...]
+
+    @property
+    def tells_memory(self) -> bool:
+        """Whether memory over time can be drawn; else no device is known to hold activations that come and go."""
+        return not any(lane.is_memory_constant for lane in self.lanes) or any(
+            len({point.memory_bytes for point in lane.memory}) > 1 for lane in self.lanes
+        )
 
     @property
     def summary(self) -> str:
-        """One sentence that says what the timeline shows, for a reader who does not see it."""
+        """What the timeline shows in a few sentences, for a reader who does not see it."""
         period = f"{self.period_name} {self.period_ms:.4g} ms" if self.period_ms is not None else NO_PERIOD
         bubbles = ", ".join(
             f"{lane.name} {lane.bubble_fraction:.0%}" for lane in self.lanes[:16] if lane.bubble_fraction is not None
         )
+        over = [lane.name for lane in self.lanes if lane.is_over_memory]
         return (
             f"Timeline, {self.title}: {self.num_micro_batches} micro-batches on {len(self.lanes)} devices in "
-            f"{self.makespan_ms:.4g} ms, {period}. Idle shares: {bubbles}."
+            f"{self.makespan_ms:.4g} ms, {period}. No order ends before {self.load_bound_ms:.4g} ms by load, nor "
+            f"before {self.critical_path_bound_ms:.4g} ms by the path of one micro-batch. Idle shares: {bubbles}."
+            + (f" Over memory: {', '.join(over[:16])}." if over else "")
         )
 
 
@@ -98,7 +140,7 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
     """Return what the timeline of a schedule shows."""
     used = sorted({slot.device for slot in schedule.slots})
     lane_of = {d: i for i, d in enumerate(used)}
-    slots = sorted(schedule.slots, key=lambda slot: (slot.device, slot.start_ms, slot.end_ms))
+    numbered = sorted(enumerate(schedule.slots), key=lambda item: (item[1].device, item[1].start_ms, item[1].end_ms))
     bars = tuple(
         GanttBar(
             lane_of[slot.device],
@@ -108,13 +150,10 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
             slot.micro_batch,
             float(slot.start_ms),
             float(slot.end_ms),
+            i in schedule.critical,
         )
-        for slot in slots
+        for i, slot in numbered
     )
-    last_end: dict[int, float] = {}
-    for slot in slots:
-        last_end[slot.device] = max(last_end.get(slot.device, 0.0), float(slot.end_ms))
-    drain = min(last_end.values(), default=None)
     return GanttInfo(
         title=KIND_TITLES[schedule.kind],
         deployment=deployment,
@@ -122,22 +161,52 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
         idle_devices=tuple(d for d in range(deployment.num_devices) if d not in lane_of),
         bars=bars,
         stages=schedule.stages,
+        pieces=_pieces(schedule.stages),
         num_micro_batches=schedule.num_micro_batches,
         makespan_ms=float(schedule.makespan_ms),
+        load_bound_ms=float(schedule.load_bound_ms),
+        critical_path_bound_ms=float(schedule.critical_path_bound_ms),
         period_ms=None if schedule.period_ms is None else float(schedule.period_ms),
         period_name=_period_name(schedule),
         period_mark=_period_mark(schedule, lane_of),
         warm_up_ms=float(schedule.warm_up_ms),
-        drain_start_ms=drain if drain is not None and schedule.warm_up_ms < drain < schedule.makespan_ms else None,
-        assumptions=_assumptions(schedule),
+        drain_start_ms=None if schedule.drain_start_ms is None else float(schedule.drain_start_ms),
+        notes=_notes(schedule),
     )
 
 
 def _lane(device: int, schedule: Schedule, deployment: Deployment) -> GanttLane:
-    bubble = schedule.bubble_fraction[device] if device < len(schedule.bubble_fraction) else None
-    share = None if bubble is None else min(1.0, max(0.0, float(bubble)))
-    peak = float(schedule.peak_memory_bytes[device]) if device < len(schedule.peak_memory_bytes) else None
-    return GanttLane(device, deployment.device_name(device), share, None if share is None else 1.0 - share, peak)
+    peak = float(schedule.peak_memory_bytes[device])
+    capacity = deployment.capacity_bytes(device)
+    return GanttLane(
+        device=device,
+        name=deployment.device_name(device),
+        bubble_fraction=_share(schedule.bubble_fraction[device]),
+        utilisation=_share(schedule.utilisation[device]),
+        peak_memory_bytes=peak,
+        peak_in_flight=schedule.peak_in_flight[device],
+        weight_versions=schedule.weight_versions[device],
+        capacity_bytes=capacity,
+        is_over_memory=capacity is not None and peak > deployment.memory_limit_bytes,
+        memory=schedule.memory[device],
+    )
+
+
+def _share(share: float | None) -> float | None:
+    """Keep rounding from leaving 0 to 1."""
+    return None if share is None else min(1.0, max(0.0, float(share)))
+
+
+def _pieces(stages: Sequence[PipelineStage]) -> tuple[StagePiece, ...]:
+    """Number the stages of each device and pass by their place in the pipeline."""
+    numbers: dict[tuple[int, Pass], list[int]] = {}
+    for stage in stages:
+        numbers.setdefault((stage.device, stage.direction), []).append(stage.number)
+    return tuple(
+        StagePiece(sorted(own).index(stage.number), len(own))
+        for stage in stages
+        for own in [numbers[stage.device, stage.direction]]
+    )
 
 
 def _period_name(schedule: Schedule) -> str:
@@ -176,14 +245,14 @@ def _period_mark(schedule: Schedule, lane_of: dict[int, int]) -> PeriodMark | No
     return PeriodMark(lane_of[best[1].device], start, start + float(period))
 
 
-def _assumptions(schedule: Schedule) -> str:
-    parts = [
-        "receive, compute and send do not overlap",
-        f"{schedule.num_micro_batches} micro-batch{'es' if schedule.num_micro_batches != 1 else ''}",
-    ]
-    if schedule.period_ms is not None:
-        parts.append(f"{_period_name(schedule)} {schedule.period_ms:.4g} ms")
-    else:
-        parts.append(NO_PERIOD)
-    parts.append(f"makespan {schedule.makespan_ms:.4g} ms")
-    return " · ".join(parts)
+def _notes(schedule: Schedule) -> tuple[str, ...]:
+    """Return the sentences under the picture: the numbers, the bounds, the assumptions."""
+    m = schedule.num_micro_batches
+    period = NO_PERIOD if schedule.period_ms is None else f"{_period_name(schedule)} {schedule.period_ms:.4g} ms"
+    numbers = f"{m} micro-batch{'es' if m != 1 else ''}, makespan {schedule.makespan_ms:.4g} ms, {period}."
+    bounds = (
+        f"No order of {'these' if m != 1 else 'this one'} on this split ends before the load bound, "
+        f"{schedule.load_bound_ms:.4g} ms, or before the critical-path bound, "
+        f"{schedule.critical_path_bound_ms:.4g} ms, the time of one micro-batch alone."
+    )
+    return (numbers, bounds, *schedule.assumptions)

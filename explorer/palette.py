@@ -73,9 +73,14 @@ class DeviceColour:
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours around the devices; `transfer` is used for cut edges and for receive and send bars alike."""
+    """Colours around the devices.
+
+    `transfer` is used for cut edges and for receive and send bars alike; `alarm` for what exceeds a limit, always with
+    words or a shape beside it.
+    """
 
     transfer: str
+    alarm: str
     unplaced: Fill
 
 
@@ -174,10 +179,15 @@ def _luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+MICRO_BATCH_FILLS = tuple(
+    _readable(colour) for colour in ("#4477AA", "#CCBB44", "#AA3377", "#66CCEE", "#228833", "#EE6677")
+)
+"""Paul Tol's bright scheme: micro-batches in replay take turns at it, and always carry their number."""
+
 ThemeName = Literal["light", "dark"]
 
 THEMES: dict[ThemeName, Theme] = {
-    "light": Theme("#C2185B", Fill(UNPLACED_COLOURS["light"], DARK_TEXT)),
-    "dark": Theme("#FF6F9C", Fill(UNPLACED_COLOURS["dark"], LIGHT_TEXT)),
+    "light": Theme("#C2185B", "#A32A00", Fill(UNPLACED_COLOURS["light"], DARK_TEXT)),
+    "dark": Theme("#FF6F9C", "#FFA07A", Fill(UNPLACED_COLOURS["dark"], LIGHT_TEXT)),
 }
 """Streamlit's two base themes; a custom theme takes the one whose background is nearer in lightness."""

@@ -1,53 +1,55 @@
 /* The timeline: a lane per device, compute in its colour, transfers as thin bars above and below the middle.
 
-   The view is {from, to} in ms and a vertical offset in pixels for many lanes. Bars come as typed arrays,
-   sorted by lane and start; only those on screen are drawn, and those thinner than a pixel are added up. */
+   The view is {from, to} in ms and a vertical offset in pixels for many lanes. Bars come as typed arrays, sorted by
+   lane and start; only those on screen are drawn, and those thinner than a pixel are added up. What does not change
+   from frame to frame is drawn once, into a bitmap: the playhead and the cursor move over it. */
 
-import { formatMs, formatPercent, niceStep } from "./format.js";
+import { BarIndex } from "./bar_index.js";
+import { END_COLUMNS, barExtent, drawLane } from "./gantt_bars.js";
+import {
+  BOTTOM, TOP, drawBounds, drawColumnHeads, drawCriticalLinks, drawHiddenLanes, drawMoment, drawPeriod, drawPhases,
+  drawRange, drawRunning, drawTimeAxis,
+} from "./gantt_marks.js";
 
-const LABEL_WIDTH = 128;
-const BUBBLE_WIDTH = 88;
-/** Pixels above the first lane. */
-export const TOP = 30;
-const BOTTOM = 46;
-const MIN_LANE = 16;
+const MIN_LANE = 13;
 const MAX_LANE = 28;
-const MAX_HEIGHT = 900;
-const DIM = 0.22;
-const [RECEIVE, COMPUTE] = [0, 1];
+const MAX_GANTT_HEIGHT = 900;
+/** Below this width there is room for the labels of devices, not for their names, and for one column at the end. */
+const NARROW = 640;
+const PLAYHEAD_GRIP = 7;
+/** What is still to come shines through this much while the playhead runs. */
+const FUTURE = 0.62;
 
-/** Height in pixels that shows all lanes, comfortably where they are few; beyond MAX_HEIGHT they are dragged. */
+/** Height in pixels that shows all lanes, comfortably where they are few; beyond MAX_GANTT_HEIGHT they are dragged. */
 export function ganttHeight(gantt) {
   const lanes = Math.max(1, gantt.lanes.length);
   const lane = Math.min(MAX_LANE, Math.max(MIN_LANE, 168 / lanes));
-  return Math.round(Math.min(MAX_HEIGHT, TOP + BOTTOM + lanes * lane + (gantt.idle ? 18 : 0)));
+  return Math.round(Math.min(MAX_GANTT_HEIGHT, TOP + BOTTOM + lanes * lane));
 }
 
 export class GanttPicture {
-  constructor(store, actions) {
-    this.store = store;
-    this.actions = actions;
+  /** `shared` is what the parts of the timeline have in common: {cursorMs, replay, range, showsCritical}. */
+  constructor(store, actions, shared) {
+    Object.assign(this, { store, actions, shared });
     this.view = null;
+    this.bitmap = document.createElement("canvas");
+    this.drawn = null;
   }
 
   get gantt() {
     return this.store.data?.gantt ?? null;
   }
 
-  /** Where each lane's bars begin and end in the arrays, and how long its longest bar is. */
+  /** Take in the bars of a new message. */
   prepare() {
     const { arrays } = this.store.data;
-    const bars = { lane: arrays["bar.lane"], start: arrays["bar.start"], end: arrays["bar.end"],
-      stage: arrays["bar.stage"], microBatch: arrays["bar.micro_batch"], kind: arrays["bar.kind"],
-      backward: arrays["bar.backward"] };
-    this.bars = bars;
-    this.laneBegin = new Int32Array(this.gantt.lanes.length + 1);
-    this.longest = new Float64Array(this.gantt.lanes.length);
-    for (let i = 0; i < bars.lane.length; i += 1) {
-      this.laneBegin[bars.lane[i] + 1] = i + 1;
-      this.longest[bars.lane[i]] = Math.max(this.longest[bars.lane[i]], bars.end[i] - bars.start[i]);
-    }
-    for (let l = 1; l < this.laneBegin.length; l += 1) this.laneBegin[l] = Math.max(this.laneBegin[l], this.laneBegin[l - 1]);
+    this.bars = { ...this.store.links.bars, pass: arrays["bar.pass"], critical: arrays["bar.critical"] };
+    this.index = new BarIndex(this.bars, this.gantt.lanes.length);
+    const { critical, start } = this.bars;
+    this.critical = [];
+    for (let i = 0; i < critical.length; i += 1) if (critical[i]) this.critical.push(i);
+    this.critical.sort((a, b) => start[a] - start[b] || this.bars.end[a] - this.bars.end[b]);
+    this.drawn = null;
   }
 
   // View
@@ -60,26 +62,50 @@ export class GanttPicture {
     if (!this.gantt) return;
     this.view = { from: 0, to: this.wholeMs, offset: 0, fitted: true };
     if (remember) this.actions.viewChanged();
-    this.surface.invalidate();
+    this.changed();
   }
 
   restore(view) {
     this.view = view;
     if (!view || view.fitted || view.from >= this.wholeMs) this.fit(false);
-    this.surface.invalidate();
+    this.changed();
   }
 
-  /** What the picture spans when all of it is shown, on a page that compares the longest of all; where no time passes, 0 to 1. */
+  /** Redraw this and what shares its time axis. */
+  changed() {
+    this.surface.invalidate();
+    this.shared.axisChanged();
+  }
+
+  /** What the picture spans when all of it is shown: the run, or as much as the pictures it is compared with; where no
+      time passes, a plain axis from 0 to 1. */
   get wholeMs() {
     return Math.max(this.gantt.makespanMs, this.store.data.timeMaxMs ?? 0) || 1;
   }
 
+  get isNarrow() {
+    return this.surface.width < NARROW;
+  }
+
+  get endColumns() {
+    return this.isNarrow ? END_COLUMNS.slice(0, 1) : END_COLUMNS;
+  }
+
+  get plotLeft() {
+    return this.isNarrow ? 34 : 124;
+  }
+
+  get plotRight() {
+    return this.plotLeft + this.plotWidth;
+  }
+
   get plotWidth() {
-    return Math.max(10, this.surface.width - LABEL_WIDTH - BUBBLE_WIDTH);
+    const ends = this.endColumns.reduce((sum, column) => sum + column.width, 12);
+    return Math.max(10, this.surface.width - this.plotLeft - ends);
   }
 
   get plotHeight() {
-    return Math.max(10, this.surface.height - TOP - BOTTOM - (this.gantt.idle ? 18 : 0));
+    return Math.max(10, this.surface.height - TOP - BOTTOM);
   }
 
   get laneHeight() {
@@ -87,11 +113,13 @@ export class GanttPicture {
   }
 
   toX(ms) {
-    return LABEL_WIDTH + ((ms - this.view.from) / (this.view.to - this.view.from)) * this.plotWidth;
+    return this.plotLeft + ((ms - this.view.from) / (this.view.to - this.view.from)) * this.plotWidth;
   }
 
+  /** The time at a canvas x, kept within what is shown. */
   toMs(x) {
-    return this.view.from + ((x - LABEL_WIDTH) / this.plotWidth) * (this.view.to - this.view.from);
+    const share = Math.max(0, Math.min(1, (x - this.plotLeft) / this.plotWidth));
+    return this.view.from + share * (this.view.to - this.view.from);
   }
 
   moved(from, to) {
@@ -100,25 +128,43 @@ export class GanttPicture {
     from = Math.max(0, Math.min(from, whole - span));
     Object.assign(this.view, { from, to: from + span, fitted: span >= whole * 0.9999 });
     this.actions.viewChanged();
-    this.surface.invalidate();
+    this.changed();
   }
 
   pan(dx, dy = 0) {
     if (!this.view) return;
     const shift = (dx / this.plotWidth) * (this.view.to - this.view.from);
-    const overflow = Math.max(0, this.laneHeight * this.gantt.lanes.length - this.plotHeight);
-    this.view.offset = Math.max(0, Math.min(overflow, this.view.offset - dy));
+    this.scrollTo(this.view.offset - dy);
     this.moved(this.view.from - shift, this.view.to - shift);
   }
 
+  scrollTo(offset) {
+    const overflow = Math.max(0, this.laneHeight * this.gantt.lanes.length - this.plotHeight);
+    this.view.offset = Math.max(0, Math.min(overflow, offset));
+  }
+
   /** Zoom in time about a canvas point; false when there is nothing left to zoom out of. */
-  zoom(factor, px = LABEL_WIDTH + this.plotWidth / 2) {
+  zoom(factor, px = this.plotLeft + this.plotWidth / 2) {
     if (!this.view || (factor < 1 && this.view.fitted)) return false;
-    const at = this.toMs(Math.max(LABEL_WIDTH, Math.min(px, LABEL_WIDTH + this.plotWidth)));
+    const at = this.toMs(px);
     const span = Math.max(this.wholeMs / 20000, (this.view.to - this.view.from) / factor);
     const share = (at - this.view.from) / (this.view.to - this.view.from);
     this.moved(at - share * span, at + (1 - share) * span);
     return true;
+  }
+
+  /** Move the view, if need be, so that a time and a lane can be seen. */
+  reveal(ms, lane = null) {
+    if (!this.view) return;
+    const { from, to } = this.view;
+    if (lane !== null) {
+      const y = lane * this.laneHeight;
+      if (y < this.view.offset || y + this.laneHeight > this.view.offset + this.plotHeight) {
+        this.scrollTo(y - this.plotHeight / 2);
+        this.changed();
+      }
+    }
+    if (ms < from || ms > to) this.moved(ms - 0.25 * (to - from), ms + 0.75 * (to - from));
   }
 
   // Pointer
@@ -129,47 +175,63 @@ export class GanttPicture {
     return lane < this.gantt.lanes.length ? lane : -1;
   }
 
-  barAt(px, py) {
-    const lane = this.laneAt(py);
-    if (lane < 0 || px < LABEL_WIDTH || px > LABEL_WIDTH + this.plotWidth) return -1;
-    const reach = (1.5 / this.plotWidth) * (this.view.to - this.view.from);
-    const ms = this.toMs(px);
-    let nearest = -1;
-    let least = reach;
-    for (let i = this.firstBar(lane, ms - reach); i < this.laneBegin[lane + 1] && this.bars.start[i] <= ms + reach; i += 1) {
-      const off = Math.max(this.bars.start[i] - ms, ms - this.bars.end[i], 0);
-      if (off < least || (off === 0 && least === 0)) [nearest, least] = [i, off];
-    }
-    return nearest;
+  isInPlot(px) {
+    return px >= this.plotLeft && px <= this.plotRight;
   }
 
-  /** The first bar of a lane that can reach `ms` or later. */
-  firstBar(lane, ms) {
-    const from = ms - this.longest[lane];
-    let [low, high] = [this.laneBegin[lane], this.laneBegin[lane + 1]];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.bars.start[middle] < from) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+  barAt(px, py) {
+    const lane = this.laneAt(py);
+    if (lane < 0 || !this.isInPlot(px)) return -1;
+    return this.index.nearest(lane, this.toMs(px), (1.5 / this.plotWidth) * (this.view.to - this.view.from));
+  }
+
+  isAtPlayhead(px) {
+    const { timeMs } = this.shared.replay;
+    return timeMs !== null && Math.abs(this.toX(timeMs) - px) < PLAYHEAD_GRIP;
+  }
+
+  /** The time axis and the playhead are dragged to move the playhead, and with Shift a range of time is selected. */
+  press(px, py, event) {
+    if (!this.gantt || !this.view) return null;
+    if (event.shiftKey && this.isInPlot(px)) return this.rangeGrip(this.toMs(px));
+    const isOnAxis = this.isInPlot(px) && py > TOP + this.plotHeight;
+    if (!isOnAxis && !this.isAtPlayhead(px)) return null;
+    const { replay } = this.shared;
+    replay.seek(this.toMs(px));
+    return { move: (x) => replay.seek(this.toMs(x)), end: () => {} };
+  }
+
+  rangeGrip(startMs) {
+    const { shared } = this;
+    const range = (x) => {
+      const ms = this.toMs(x);
+      return { kind: "range", fromMs: Math.min(startMs, ms), toMs: Math.max(startMs, ms) };
+    };
+    return {
+      move: (x) => shared.setRange(range(x)),
+      end: (x) => {
+        shared.setRange(null);
+        const { kind, fromMs, toMs } = range(x);
+        if (this.toX(toMs) - this.toX(fromMs) >= 3) this.actions.select({ kind, fromMs, toMs });
+      },
+    };
   }
 
   hover(px, py, event) {
-    if (!this.gantt) return;
+    if (!this.gantt || !this.view) return;
     const bar = this.barAt(px, py);
     const lane = this.laneAt(py);
-    this.surface.canvas.style.cursor = bar >= 0 || (lane >= 0 && px < LABEL_WIDTH) ? "pointer" : "grab";
-    if (bar >= 0) {
-      this.actions.hover({ kind: "bar", bar }, event);
-    } else if (lane >= 0 && (px < LABEL_WIDTH || px > LABEL_WIDTH + this.plotWidth)) {
-      this.actions.hover({ kind: "device", device: this.gantt.lanes[lane].device, lane }, event);
-    } else {
-      this.actions.hover(null, event);
-    }
+    const isOnAxis = this.isInPlot(px) && py > TOP + this.plotHeight;
+    this.surface.canvas.style.cursor = isOnAxis || this.isAtPlayhead(px) ? "ew-resize"
+      : bar >= 0 || (lane >= 0 && px < this.plotLeft) ? "pointer" : event.shiftKey ? "crosshair" : "grab";
+    this.shared.setCursor(this.isInPlot(px) ? this.toMs(px) : null);
+    if (bar >= 0) this.actions.hover({ kind: "bar", bar }, event);
+    else if (lane >= 0 && !this.isInPlot(px)) this.actions.hover({ kind: "device", device: this.gantt.lanes[lane].device, lane }, event);
+    else this.actions.hover(null, event);
   }
 
   leave() {
+    this.shared.setCursor(null);
     this.actions.hover(null);
   }
 
@@ -178,7 +240,7 @@ export class GanttPicture {
     const bar = this.barAt(px, py);
     const lane = this.laneAt(py);
     if (bar >= 0) this.actions.selectBar(bar);
-    else if (lane >= 0 && px < LABEL_WIDTH) this.actions.selectDevice(this.gantt.lanes[lane].device);
+    else if (lane >= 0 && px < this.plotLeft) this.actions.selectDevice(this.gantt.lanes[lane].device);
     else this.actions.clear();
   }
 
@@ -200,318 +262,101 @@ export class GanttPicture {
     return this.zoom(Math.exp(-dy * 0.0016), px);
   }
 
+  /** Select the next (step 1) or previous bar of the selected bar's micro-batch, in the order of time. */
+  stepBar(step) {
+    if (!this.gantt) return;
+    const { microBatch, start, end, lane } = this.bars;
+    const { selection } = this.store;
+    const isBar = selection?.kind === "bar";
+    const wanted = isBar ? microBatch[selection.bar] : selection?.kind === "microBatch" ? selection.microBatch : 0;
+    const own = [];
+    for (let i = 0; i < microBatch.length; i += 1) if (microBatch[i] === wanted) own.push(i);
+    own.sort((a, b) => start[a] - start[b] || end[a] - end[b] || a - b);
+    const at = isBar ? own.indexOf(selection.bar) + step : step > 0 ? 0 : own.length - 1;
+    const bar = own[Math.max(0, Math.min(own.length - 1, at))];
+    if (bar === undefined) return;
+    this.actions.selectBar(bar);
+    this.reveal((start[bar] + end[bar]) / 2, lane[bar]);
+  }
+
   // Drawing
 
+  /** Whether a bar stands out, rather than being dimmed. */
+  isPlain(i, focus) {
+    if (focus.bars !== null) return focus.bars[i] === 1;
+    return !this.shared.showsCritical || this.bars.critical[i] === 1;
+  }
+
+  outlines(i) {
+    return this.shared.showsCritical && this.bars.critical[i] === 1;
+  }
+
   draw(ctx, width, height) {
-    if (!this.gantt) return;
+    if (!this.gantt || !this.index) return;
     if (!this.view) this.fit(false);
-    const focus = this.store.focus();
-    this.drawPhases(ctx);
-    this.drawAxis(ctx);
+    this.drawStill(width, height);
+    ctx.save();
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.drawImage(this.bitmap, 0, 0);
+    ctx.restore();
+    this.drawMoving(ctx);
+  }
+
+  /** Draw the bitmap anew if anything in it has changed. */
+  drawStill(width, height) {
+    const { store, surface, view, shared } = this;
+    const focus = store.focus();
+    const state = [store.data, store.theme, focus, store.selection, store.hovered?.bar, shared.showsCritical,
+      width, height, surface.ratio, view.from, view.to, view.offset];
+    if (this.drawn?.every((part, k) => part === state[k])) return;
+    this.drawn = state;
+    const { bitmap } = this;
+    [bitmap.width, bitmap.height] = [Math.round(width * surface.ratio), Math.round(height * surface.ratio)];
+    const ctx = bitmap.getContext("2d");
+    ctx.setTransform(surface.ratio, 0, 0, surface.ratio, 0, 0);
+    const bottom = TOP + this.plotHeight;
+    drawPhases(ctx, this);
+    drawTimeAxis(ctx, this, TOP, bottom + 18, bottom + 21);
+    drawColumnHeads(ctx, this);
     ctx.save();
     ctx.beginPath();
     ctx.rect(0, TOP, width, this.plotHeight + 1);
     ctx.clip();
-    for (let lane = 0; lane < this.gantt.lanes.length; lane += 1) this.drawLane(ctx, lane, focus);
+    const first = Math.floor(view.offset / this.laneHeight);
+    const last = Math.min(this.gantt.lanes.length, Math.ceil((view.offset + this.plotHeight) / this.laneHeight));
+    for (let lane = first; lane < last; lane += 1) drawLane(ctx, this, lane, TOP + lane * this.laneHeight - view.offset, focus);
+    if (shared.showsCritical) drawCriticalLinks(ctx, this);
     ctx.restore();
-    this.drawPeriod(ctx);
-    this.drawHiddenLanes(ctx);
-    this.drawFooter(ctx, width, height);
+    drawBounds(ctx, this);
+    drawPeriod(ctx, this);
+    drawHiddenLanes(ctx, this);
   }
 
-  /** Warm-up and drain as a light shade with their names, what the period is between them. */
-  drawPhases(ctx) {
-    const { theme } = this.store;
-    const { warmUpMs, drainStartMs, makespanMs, periodMs, periodText, periodMark } = this.gantt;
-    const [low, high] = [LABEL_WIDTH, LABEL_WIDTH + this.plotWidth];
-    const clamp = (x) => Math.max(low, Math.min(high, x));
-    const y = 10;
-    ctx.font = `700 12px ${theme.font}`;
-    const taken = [];
-    if (periodMark) {
-      const middle = this.toX((periodMark.startMs + periodMark.endMs) / 2);
-      const half = ctx.measureText(this.markText()).width / 2 + 8;
-      taken.push([middle - half, middle + half]);
-    }
-    ctx.font = `600 11px ${theme.font}`;
-    ctx.textBaseline = "middle";
-    ctx.fillStyle = theme.mutedInk;
-    const isFree = (x0, x1) => taken.every(([from, to]) => x1 < from || x0 > to);
-    const write = (text, x0) => {
-      ctx.textAlign = "left";
-      ctx.fillStyle = theme.mutedInk;
-      ctx.fillText(text, x0, y);
-      taken.push([x0 - 6, x0 + ctx.measureText(text).width + 6]);
-    };
-    /** In the middle, or at an end of [x0, x1]; false where none of them is free. */
-    const writeWithin = (text, x0, x1) => {
-      const width = ctx.measureText(text).width;
-      const spot = [(x0 + x1 - width) / 2, x0 + 4, x1 - width - 4]
-        .find((x) => x >= x0 + 2 && x + width <= x1 - 2 && isFree(x, x + width));
-      if (spot !== undefined) write(text, spot);
-      return spot !== undefined;
-    };
-    const shade = (name, from, to, side) => {
-      const [x0, x1] = [clamp(this.toX(from)), clamp(this.toX(to))];
-      if (!(x1 > x0)) return;
-      ctx.fillStyle = theme.shade;
-      ctx.fillRect(x0, TOP - 2, Math.max(1, x1 - x0), this.plotHeight + 2);
-      if (writeWithin(name, x0, x1)) return;
-      // Too narrow for its name: that stands in the margin, with a line to the shade.
-      const width = ctx.measureText(name).width;
-      const end = side < 0 ? low - 10 : high + 10;
-      write(name, side < 0 ? end - width : end);
-      const middle = Math.round((x0 + x1) / 2) + 0.5;
-      ctx.strokeStyle = theme.mutedInk;
-      ctx.lineWidth = 1;
-      ctx.beginPath();
-      ctx.moveTo(end - 3 * side, y + 0.5);
-      ctx.lineTo(middle, TOP - 13.5);
-      ctx.lineTo(middle, TOP - 2);
-      ctx.stroke();
-    };
-    if (warmUpMs > 0) shade("warm-up", 0, warmUpMs, -1);
-    if (drainStartMs !== null) shade("drain", drainStartMs, makespanMs, 1);
-    if (periodMark || !(makespanMs > 0)) return;
-    const text = periodMs === null ? periodText : `${periodText} ${formatMs(periodMs)}`;
-    const between = [clamp(this.toX(warmUpMs)), clamp(this.toX(drainStartMs ?? makespanMs))];
-    if (!writeWithin(text, ...between)) writeWithin(text, low, high);
-  }
-
-  markText() {
-    return `period ${formatMs(this.gantt.periodMs)}`;
-  }
-
-  drawAxis(ctx) {
-    const { theme } = this.store;
+  /** The playhead with what runs at it, the cursor, and the range of time. */
+  drawMoving(ctx) {
+    const { store: { theme, selection }, shared } = this;
     const bottom = TOP + this.plotHeight;
-    const span = this.view.to - this.view.from;
-    const step = niceStep((span * 80) / this.plotWidth);
-    const digits = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));
-    ctx.font = `11px ${theme.font}`;
-    ctx.textBaseline = "top";
-    ctx.textAlign = "center";
-    ctx.lineWidth = 1;
-    for (let k = Math.ceil(this.view.from / step - 1e-9); k * step <= this.view.to + 1e-9 * span; k += 1) {
-      const x = Math.round(this.toX(k * step)) + 0.5;
-      ctx.strokeStyle = theme.faintLine;
+    const axis = bottom + 27;
+    const range = shared.range ?? (selection?.kind === "range" ? selection : null);
+    if (range) drawRange(ctx, this, range, TOP - 2, bottom, TOP - 9);
+    const { timeMs, state } = shared.replay;
+    if (timeMs !== null) {
+      const x = Math.max(this.plotLeft, Math.min(this.plotRight, this.toX(timeMs)));
+      ctx.save();
       ctx.beginPath();
-      ctx.moveTo(x, TOP);
-      ctx.lineTo(x, bottom + 4);
-      ctx.stroke();
-      ctx.fillStyle = theme.mutedInk;
-      ctx.fillText(digits > 6 ? String(Number((k * step).toPrecision(3))) : (k * step).toFixed(digits), x, bottom + 7);
-    }
-    ctx.textAlign = "left";
-    ctx.fillText("time, ms", LABEL_WIDTH + this.plotWidth + 14, bottom + 7);
-  }
-
-  drawLane(ctx, lane, focus) {
-    const { theme, data } = this.store;
-    const { device, name, bubbleFraction } = this.gantt.lanes[lane];
-    const height = this.laneHeight;
-    const y = TOP + lane * height - this.view.offset;
-    if (y + height < TOP || y > TOP + this.plotHeight) return;
-    const isFocus = focus.devices === null || focus.devices.has(device);
-    ctx.globalAlpha = isFocus ? 1 : 0.5;
-    if (lane > 0) {
-      ctx.fillStyle = theme.faintLine;
-      ctx.fillRect(LABEL_WIDTH, Math.round(y), this.plotWidth, 1);
-    }
-    this.drawLaneLabel(ctx, device, name, y, height, focus.devices?.has(device) ?? false);
-    ctx.font = `12px ${theme.font}`;
-    ctx.fillStyle = theme.mutedInk;
-    ctx.textAlign = "left";
-    if (bubbleFraction !== null) {
-      ctx.fillText(`bubble ${formatPercent(bubbleFraction)}`, LABEL_WIDTH + this.plotWidth + 14, y + height / 2);
-    }
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(LABEL_WIDTH, y, this.plotWidth, height);
-    ctx.clip();
-    this.drawBars(ctx, lane, y, height, data.devices[device].colour, focus);
-    ctx.restore();
-    ctx.globalAlpha = 1;
-  }
-
-  drawLaneLabel(ctx, device, name, y, height, isStrong) {
-    const { theme, data } = this.store;
-    const { colour, label } = data.devices[device];
-    const size = Math.min(20, height - 4);
-    ctx.fillStyle = colour.forward.fill;
-    ctx.beginPath();
-    ctx.roundRect(2, y + (height - size) / 2, 24, size, 4);
-    ctx.fill();
-    if (colour.pattern !== "none") {
-      ctx.fillStyle = this.store.patterns.get(ctx, colour.pattern, colour.forward.text);
-      ctx.fill();
-    }
-    ctx.textBaseline = "middle";
-    ctx.textAlign = "center";
-    ctx.font = `700 ${Math.min(12, size - 2)}px ${theme.font}`;
-    ctx.fillStyle = colour.forward.text;
-    ctx.fillText(label, 14, y + height / 2 + 0.5);
-    ctx.textAlign = "left";
-    ctx.font = `${isStrong ? 700 : 400} ${Math.min(13, height - 2)}px ${theme.font}`;
-    ctx.fillStyle = theme.ink;
-    ctx.fillText(name, 32, y + height / 2 + 0.5, LABEL_WIDTH - 38);
-  }
-
-  drawBars(ctx, lane, y, height, colour, focus) {
-    const { bars } = this;
-    const { theme, patterns } = this.store;
-    const perMs = this.plotWidth / (this.view.to - this.view.from);
-    const columns = new Map();
-    const pad = Math.max(1, height * 0.1);
-    const showsText = height >= 13;
-    const thin = Math.max(2, height * 0.26);
-    ctx.textAlign = "center";
-    ctx.textBaseline = "middle";
-    ctx.font = `600 ${Math.min(12, height * 0.52)}px ${theme.font}`;
-    const labels = [];
-    for (let i = this.firstBar(lane, this.view.from); i < this.laneBegin[lane + 1]; i += 1) {
-      const start = bars.start[i];
-      if (start > this.view.to) break;
-      const x = LABEL_WIDTH + (start - this.view.from) * perMs;
-      const width = (bars.end[i] - start) * perMs;
-      const isCompute = bars.kind[i] === COMPUTE;
-      const fill = isCompute ? this.barFill(colour, i) : null;
-      const alpha = focus.bars === null || focus.bars[i] === 1 ? 1 : DIM;
-      if (width < 1) {
-        // Add up what falls into one pixel: its share of busy time becomes its opacity.
-        const column = Math.round(x);
-        const key = column * 4 + (isCompute ? 1 + bars.backward[i] : 0);
-        const sum = columns.get(key) ?? { width: 0, colour: isCompute ? fill.fill : theme.palette.transfer, isCompute, alpha, kind: bars.kind[i] };
-        sum.width += width;
-        columns.set(key, sum);
-        continue;
-      }
-      ctx.globalAlpha = alpha;
-      if (!isCompute) {
-        ctx.fillStyle = theme.palette.transfer;
-        const top = bars.kind[i] === RECEIVE ? y + height / 2 - thin - 0.5 : y + height / 2 + 0.5;
-        ctx.fillRect(x, top, Math.max(1, width - 0.6), thin);
-        continue;
-      }
-      const inner = Math.max(1, width - (width > 3 ? 1 : 0.3));
-      ctx.fillStyle = fill.fill;
-      ctx.fillRect(x, y + pad, inner, height - 2 * pad);
-      if (width > 5) {
-        for (const name of [bars.backward[i] ? "backward" : "none", colour.pattern]) {
-          if (name === "none") continue;
-          ctx.fillStyle = patterns.get(ctx, name, fill.text);
-          ctx.fillRect(x, y + pad, inner, height - 2 * pad);
-        }
-      }
-      if (showsText && width > 8) labels.push([i, x, inner, fill.text, alpha]);
-      if (this.store.selection?.bar === i || this.store.hovered?.bar === i) {
-        ctx.strokeStyle = theme.ink;
-        ctx.lineWidth = 2;
-        ctx.strokeRect(x + 1, y + pad + 0.5, Math.max(2, inner - 2), height - 2 * pad - 1);
-      }
-    }
-    for (const [key, sum] of columns) {
-      ctx.globalAlpha = Math.min(1, Math.max(0.12, sum.width)) * sum.alpha;
-      ctx.fillStyle = sum.colour;
-      const column = Math.floor(key / 4);
-      if (sum.isCompute) ctx.fillRect(column, y + pad, 1, height - 2 * pad);
-      else ctx.fillRect(column, sum.kind === RECEIVE ? y + height / 2 - thin - 0.5 : y + height / 2 + 0.5, 1, thin);
-    }
-    this.drawBarTexts(ctx, labels, y + height / 2 + 0.5, Math.min(12, height * 0.52) * 0.62);
-    ctx.globalAlpha = 1;
-  }
-
-  drawBarTexts(ctx, labels, y, digit) {
-    const training = this.gantt.hasBackward;
-    const { from, to } = this.view;
-    const [low, high] = [this.toX(from), this.toX(to)];
-    for (const [i, x, width, colour, alpha] of labels) {
-      const number = String(this.bars.microBatch[i]);
-      const [x0, x1] = [Math.max(low, x), Math.min(high, x + width)];
-      const full = training ? `${this.bars.backward[i] ? "B" : "F"}${number}` : number;
-      const text = [full, number].find((t) => t.length * digit + 3 <= x1 - x0);
-      if (!text || alpha < 0.5) continue;
+      ctx.rect(this.plotLeft, TOP, this.plotWidth, this.plotHeight);
+      ctx.clip();
+      ctx.globalAlpha = FUTURE;
+      ctx.fillStyle = theme.background;
+      ctx.fillRect(x, TOP, this.plotRight - x, this.plotHeight);
       ctx.globalAlpha = 1;
-      ctx.fillStyle = colour;
-      ctx.fillText(text, (x0 + x1) / 2, y);
+      drawRunning(ctx, this, state.running, (m) => shared.microBatchFill(m), barExtent);
+      ctx.restore();
+      drawMoment(ctx, this, timeMs, { colour: theme.ink, onColour: theme.background, line: 2, top: TOP - 6, bottom, y: axis });
     }
-  }
-
-  barFill(colour, i) {
-    const odd = this.bars.microBatch[i] % 2 === 1;
-    if (this.bars.backward[i]) return odd ? colour.backwardOdd : colour.backward;
-    return odd ? colour.forwardOdd : colour.forward;
-  }
-
-  drawPeriod(ctx) {
-    const { periodMark } = this.gantt;
-    if (!periodMark) return;
-    const { theme } = this.store;
-    const [x0, x1] = [this.toX(periodMark.startMs), this.toX(periodMark.endMs)];
-    const [low, high] = [LABEL_WIDTH, LABEL_WIDTH + this.plotWidth];
-    if (x1 < low || x0 > high) return;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(low - 60, 0, this.plotWidth + 120, this.surface.height);
-    ctx.clip();
-    const y = 22.5;
-    ctx.strokeStyle = ctx.fillStyle = theme.ink;
-    ctx.lineWidth = 1.5;
-    ctx.beginPath();
-    ctx.moveTo(x0, y + 5);
-    ctx.lineTo(x0, y);
-    ctx.lineTo(x1, y);
-    ctx.lineTo(x1, y + 5);
-    ctx.stroke();
-    const laneTop = TOP + periodMark.lane * this.laneHeight - this.view.offset;
-    ctx.globalAlpha = 0.55;
-    ctx.setLineDash([3, 3]);
-    ctx.lineWidth = 1;
-    ctx.beginPath();
-    for (const x of [x0, x1]) {
-      ctx.moveTo(x, y + 5);
-      ctx.lineTo(x, Math.min(laneTop + this.laneHeight, TOP + this.plotHeight));
+    if (shared.cursorMs !== null) {
+      drawMoment(ctx, this, shared.cursorMs, { colour: theme.mutedInk, onColour: theme.background, line: 1, dash: [1, 2],
+        top: TOP, bottom, y: axis });
     }
-    ctx.stroke();
-    ctx.setLineDash([]);
-    ctx.globalAlpha = 1;
-    ctx.font = `700 12px ${theme.font}`;
-    ctx.textAlign = "center";
-    ctx.textBaseline = "middle";
-    ctx.fillText(this.markText(), (x0 + x1) / 2, 10);
-    ctx.restore();
-  }
-
-  /** Say that there are lanes above or below the ones on screen. */
-  drawHiddenLanes(ctx) {
-    const { theme } = this.store;
-    const hidden = this.laneHeight * this.gantt.lanes.length - this.plotHeight;
-    if (hidden < 1) return;
-    const above = Math.round(this.view.offset / this.laneHeight);
-    const below = Math.round((hidden - this.view.offset) / this.laneHeight);
-    ctx.font = `600 11px ${theme.font}`;
-    ctx.textAlign = "left";
-    ctx.textBaseline = "middle";
-    ctx.fillStyle = theme.ink;
-    if (above > 0) ctx.fillText(`↑ ${above} more lanes`, 2, TOP - 8);
-    if (below > 0) ctx.fillText(`↓ ${below} more lanes, drag`, 2, TOP + this.plotHeight + 12);
-  }
-
-  drawFooter(ctx, width, height) {
-    const { theme } = this.store;
-    let y = TOP + this.plotHeight + 30;
-    ctx.textAlign = "left";
-    ctx.textBaseline = "middle";
-    ctx.font = `12px ${theme.font}`;
-    ctx.fillStyle = theme.mutedInk;
-    if (this.gantt.idle) {
-      ctx.fillText(this.gantt.idle, 2, y, width - 4);
-      y += 18;
-    }
-    // Where it is narrow, the numbers at the end matter more than the rules at the beginning.
-    const parts = this.gantt.assumptions.split(" · ");
-    const texts = parts.map((_, k) => `${this.gantt.title}: ${parts.slice(k).join(" · ")}`);
-    const text = texts.find((t) => ctx.measureText(t).width <= width - 4) ?? texts.at(-1);
-    ctx.fillText(text, 2, Math.min(y, height - 8), width - 4);
   }
 }

@@ -209,7 +209,8 @@ export class GraphPicture {
     this.drawUncut(ctx, scale, focus);
     this.drawCut(ctx, scale, focus);
     this.drawBoxes(ctx, scale, focus);
-    this.drawCosts(ctx, scale, focus);
+    // In a replay the tensors on their way stand where the costs would.
+    if (!this.replay) this.drawCosts(ctx, scale, focus);
     if (this.replay) this.drawReplay(ctx, scale);
     this.overlayDraw?.(ctx, { scale, width, height, boxRect: (node) => this.boxRect(node) });
   }

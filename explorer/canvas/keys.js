@@ -13,6 +13,11 @@ export const KEYS = [
   { keys: ["-", "_"], run: (picture) => picture.active.zoom(1 / 1.3) },
   { keys: ["f"], everywhere: true, run: (picture) => picture.fit() },
   { keys: ["/"], everywhere: true, run: (picture) => picture.toolbar.input.focus() },
+  // On a button, Space presses that.
+  { keys: [" "], sparesControls: true, run: (picture) => picture.timeline.toggleReplay() },
+  { keys: ["k"], everywhere: true, run: (picture) => picture.timeline.toggleReplay() },
+  { keys: ["."], everywhere: true, run: (picture) => picture.timeline.step(1) },
+  { keys: [","], everywhere: true, run: (picture) => picture.timeline.step(-1) },
   { keys: ["Escape"], run: (picture) => picture.clear() },
 ];
 
@@ -22,7 +27,7 @@ const KEY_OF = new Map(KEYS.flatMap((entry) => entry.keys.map((key) => [key, ent
 export function pressInside(picture, event) {
   if (event.target.closest?.("input") || event.ctrlKey || event.metaKey || event.altKey) return;
   const entry = KEY_OF.get(nameOfKey(event));
-  if (!entry) return;
+  if (!entry || (entry.sparesControls && event.target.closest?.("button, select, summary, a"))) return;
   entry.run(picture);
   event.preventDefault();
   event.stopPropagation();

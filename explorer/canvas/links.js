@@ -155,7 +155,7 @@ export class Links {
 }
 
 /** For each edge between nodes the edge of the level that stands for it, -1 inside a box; made once per level. */
-function edgesOfLevel(level, source, target) {
+export function edgesOfLevel(level, source, target) {
   if (level.edgeOfEdge) return level.edgeOfEdge;
   const number = new Map();
   const numBoxes = level.boxes.label.length;

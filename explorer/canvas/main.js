@@ -10,7 +10,9 @@
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
 import { make } from "./dom.js";
-import { GanttPicture, TOP, ganttHeight } from "./gantt_canvas.js";
+import { formatMs } from "./format.js";
+import { TOP } from "./gantt_marks.js";
+import { rangeTable } from "./gantt_range.js";
 import { GraphPicture, MAX_FIT_SCALE } from "./graph_canvas.js";
 import { pressInside, pressOnPage } from "./keys.js";
 import { Details, Legend, Toolbar, Tooltip, describeThing } from "./panel.js";
@@ -20,6 +22,7 @@ import { Surface } from "./surface.js";
 import { Sync, portableThing, thingFromPortable } from "./sync.js";
 import { Tables } from "./tables.js";
 import { Patterns, readTheme } from "./theme.js";
+import { TimelinePart } from "./timeline.js";
 
 const GRAPH_HEIGHT = 420;
 const LEAST_GRAPH_HEIGHT = 240;
@@ -42,24 +45,25 @@ export class PlacedPipeline {
     this.tooltip = new Tooltip();
     this.tables = new Tables(this.store, actions);
     this.graphCanvas = make("canvas", { className: "graph", role: "img", tabindex: "0" });
-    this.ganttCanvas = make("canvas", { className: "gantt", role: "img", tabindex: "0" });
     this.status = make("div", { className: "reader-only", role: "status", "aria-live": "polite" });
     this.graphArea = make("div", { className: "graph-area" }, [this.graphCanvas, this.details.element]);
+    this.graph = new GraphPicture(this.store, actions);
+    this.graph.surface = new Surface(this.graphCanvas, this.graph);
+    this.timeline = new TimelinePart(this.store, actions, this.graph);
+    this.timeline.onPlayhead = (ms) => this.sync.send("playhead", ms);
+    this.gantt = this.timeline.gantt;
     this.root = make("div", {
       className: "placed-pipeline", tabindex: "-1", role: "group",
       "aria-label": "Placed graph and timeline. Keys: F fit, slash search, Escape clears; plus and minus zoom and arrows pan "
         + "the one of the two that has the focus or the pointer.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.toolbar.element, this.legend.element, this.graphArea, this.ganttCanvas, this.tables.element, this.tooltip.element, this.status]);
+    }, [this.toolbar.element, this.legend.element, this.graphArea, this.timeline.element, this.tables.element, this.tooltip.element, this.status]);
     parent.append(this.root);
-    this.graph = new GraphPicture(this.store, actions);
-    this.gantt = new GanttPicture(this.store, actions);
-    this.graph.surface = new Surface(this.graphCanvas, this.graph);
-    this.gantt.surface = new Surface(this.ganttCanvas, this.gantt);
     this.active = this.graph;
     this.observer = new ResizeObserver(() => this.setGraphHeight());
     this.observer.observe(this.root);
-    for (const [canvas, picture] of [[this.graphCanvas, this.graph], [this.ganttCanvas, this.gantt]]) {
+    const { canvas: bars, memoryCanvas: memory } = this.timeline;
+    for (const [canvas, picture] of [[this.graphCanvas, this.graph], [bars, this.gantt], [memory, this.gantt]]) {
       for (const type of ["pointerenter", "focus"]) canvas.addEventListener(type, () => { this.active = picture; });
     }
     this.onPageKey = (event) => pressOnPage(this, event);
@@ -120,27 +124,20 @@ export class PlacedPipeline {
     store.show(data, level, sameGraph);
     if (level?.name !== before) this.graph.widths.clear();
     this.toolbar.element.hidden = this.graphArea.hidden = !data.graph;
-    this.ganttCanvas.hidden = !data.gantt;
-    this.ganttPixels = data.gantt ? ganttHeight(data.gantt) : 0;
+    this.ganttPixels = this.timeline.heightFor(data.gantt);
     this.setGraphHeight();
-    this.ganttCanvas.style.height = `${this.ganttPixels}px`;
     store.theme = readTheme(this.root, data.themes);
     this.graphCanvas.setAttribute("aria-label", data.graph?.summary ?? "");
-    this.ganttCanvas.setAttribute("aria-label", data.gantt?.summary ?? "");
     if (data.graph) {
       this.toolbar.showLevels(levels, level.name);
       if (store.search) this.find(this.toolbar.input.value);
       this.graph.restore(this.views[level.name] ?? null);
     }
-    if (data.gantt) {
-      this.gantt.prepare();
-      this.gantt.restore(this.views.gantt ?? null);
-    }
+    this.timeline.show(this.views.gantt);
     this.tables.element.hidden = Boolean(data.compact);
     if (!data.compact) this.tables.show();
     this.showDetails();
     this.graph.surface.resize();
-    this.gantt.surface.resize();
   }
 
   /** A small graph takes a lower area, so that the picture has no large empty half; the rest get all there is. */
@@ -174,7 +171,7 @@ export class PlacedPipeline {
 
   redraw() {
     this.graph.surface.invalidate();
-    this.gantt.surface.invalidate();
+    this.timeline.redraw();
   }
 
   /** Show another level, here and in the pictures that follow this one. */
@@ -219,7 +216,8 @@ export class PlacedPipeline {
   follow(topic, value) {
     const { store } = this;
     if (!store.data) return;
-    if (topic === "hover") store.hover(thingFromPortable(store, value));
+    if (topic === "playhead") this.timeline.follow(value);
+    else if (topic === "hover") store.hover(thingFromPortable(store, value));
     else if (topic === "select") store.select(thingFromPortable(store, value));
     else if (topic === "level") this.showLevel(value);
     else if (topic === "graphView") {
@@ -233,7 +231,7 @@ export class PlacedPipeline {
       const to = Math.min(value.to, whole);
       if (value.from >= to) return;
       Object.assign(this.gantt.view, { from: value.from, to, fitted: value.from <= 0 && to >= whole * 0.9999 });
-      this.gantt.surface.invalidate();
+      this.timeline.redraw();
       this.saveLater();
     }
   }
@@ -304,15 +302,21 @@ export class PlacedPipeline {
     this.select(selection?.kind === "device" && selection.device === device ? null : { kind: "device", device });
   }
 
-  /** Take back the last question: the selection. */
+  /** Take back the last question: the replay, then the selection. */
   clear() {
-    this.select(null);
+    if (!this.timeline.escape()) this.select(null);
   }
 
   showDetails() {
     const { selection, data } = this.store;
     if (!selection || !data) return this.details.hide();
-    this.details.show(this.store, selection);
+    if (selection.kind === "range") {
+      const { fromMs, toMs } = selection;
+      this.details.fill(`${formatMs(fromMs)} to ${formatMs(toMs)}`, `${formatMs(toMs - fromMs)} selected`, [],
+        [rangeTable(this.store, selection)]);
+    } else {
+      this.details.show(this.store, selection);
+    }
     this.status.textContent = this.details.element.innerText;
     return undefined;
   }
@@ -381,6 +385,7 @@ export class PlacedPipeline {
       selection: store.selection && { ...store.selection },
       focus: store.focus(),
       digest: store.data?.digest ?? null,
+      ...this.timeline.probe(),
       barFacts: (i) => Object.fromEntries(Object.entries(store.links.bars).map(([name, values]) => [name, values[i]])),
       tensorFacts: (t) => ({ ...store.links.tensors[t], source: store.data.graph.nodes.id[store.links.tensors[t].source] }),
       screenPositionOf: (id) => {
@@ -391,7 +396,7 @@ export class PlacedPipeline {
       barPosition: (i) => {
         const { bars, laneHeight } = this.gantt;
         const x = this.gantt.toX((bars.start[i] + bars.end[i]) / 2);
-        return onPage(this.ganttCanvas, [x, TOP + (bars.lane[i] + 0.5) * laneHeight - this.gantt.view.offset]);
+        return onPage(this.timeline.canvas, [x, TOP + (bars.lane[i] + 0.5) * laneHeight - this.gantt.view.offset]);
       },
     });
   }
@@ -403,7 +408,7 @@ export class PlacedPipeline {
     this.observer.disconnect();
     this.sync.destroy();
     this.graph.surface.destroy();
-    this.gantt.surface.destroy();
+    this.timeline.destroy();
     this.root.remove();
   }
 }

@@ -2,6 +2,7 @@
 
 import { make } from "./dom.js";
 import { formatBytes, formatMs, formatPercent } from "./format.js";
+import { PASS_NAMES, pieceLetter } from "./gantt_bars.js";
 import { levelButtons } from "./level_buttons.js";
 
 const SLOT_NAMES = ["receive", "compute", "send"];
@@ -264,7 +265,7 @@ export class Details {
       parts.push([SLOT_NAMES[bars.kind[i]], times]);
     }
     rows.push(["start", formatMs(start)], ["end", formatMs(end)], ...parts);
-    const pass = data.gantt.hasBackward ? `${data.gantt.stages[bars.stage[bar]].backward ? "backward" : "forward"}, ` : "";
+    const pass = data.gantt.hasBackward ? `${PASS_NAMES[data.gantt.stages[bars.stage[bar]].passIndex]}, ` : "";
     this.fill(`Stage ${data.gantt.stages[bars.stage[bar]].number}, micro-batch ${bars.microBatch[bar]}`,
       `${pass}takes ${formatMs(end - start)}`, rows);
   }
@@ -307,6 +308,7 @@ export class Tooltip {
 
 /** Lines of the note about a thing at the pointer; null where there is nothing to add. */
 export function describeThing({ data, level, links }, thing) {
+  if (thing.note) return thing.note;
   if (thing.kind === "node" || thing.kind === "group") return describeBox(data, level, level.boxOfNode[thing.nodes[0]]);
   if (thing.kind === "edge") return describeEdge(data, level, thing.edge);
   if (thing.kind === "bar") return describeBar(data, links.bars, thing.bar);
@@ -346,9 +348,9 @@ function describeLane(data, lane) {
 }
 
 function describeBar(data, bars, i) {
-  const kind = SLOT_NAMES[bars.kind[i]];
-  const { number, backward } = data.gantt.stages[bars.stage[i]];
-  return [`${data.gantt.lanes[bars.lane[i]].name}, stage ${number}`,
-    `${kind}, ${backward ? "backward" : "forward"}, micro-batch ${bars.microBatch[i]}`,
+  const stage = data.gantt.stages[bars.stage[i]];
+  const piece = stage.numPieces > 1 ? `, piece ${pieceLetter(stage.piece)} of its device` : "";
+  return [`${data.gantt.lanes[bars.lane[i]].name}, stage ${stage.number}${piece}`,
+    `${SLOT_NAMES[bars.kind[i]]}, ${PASS_NAMES[stage.passIndex]}, micro-batch ${bars.microBatch[i]}`,
     `${formatMs(bars.start[i])} to ${formatMs(bars.end[i])}, takes ${formatMs(bars.end[i] - bars.start[i])}`];
 }

@@ -4,7 +4,8 @@ const DRAG_PIXELS = 4;
 const SCROLL_REST_MS = 250;
 
 export class Surface {
-  /** `picture` answers draw(ctx, width, height), and the optional hover, leave, click, doubleClick, drag, wheel. */
+  /** `picture` answers draw(ctx, width, height), and the optional hover, leave, click, doubleClick, drag, wheel, and
+      press(x, y, event): what it returns, {move(x, y, event), end(x, y, event)}, takes the drag from there. */
   constructor(canvas, picture) {
     this.canvas = canvas;
     this.ctx = canvas.getContext("2d");
@@ -58,11 +59,12 @@ export class Surface {
       if (event.button !== 0) return;
       canvas.setPointerCapture(event.pointerId);
       const [x, y] = place(event);
-      press = { startX: x, startY: y, x, y, dragged: false };
+      press = { startX: x, startY: y, x, y, dragged: false, grip: picture.press?.(x, y, event) ?? null };
     }, options);
     canvas.addEventListener("pointermove", (event) => {
       const [x, y] = place(event);
       if (!press) return void picture.hover?.(x, y, event);
+      if (press.grip) return void press.grip.move(x, y, event);
       if (!press.dragged && Math.hypot(x - press.startX, y - press.startY) < DRAG_PIXELS) return;
       if (!press.dragged) picture.leave?.();
       press.dragged = true;
@@ -74,6 +76,7 @@ export class Surface {
       const finished = press;
       press = null;
       canvas.style.cursor = "";
+      if (finished?.grip) return void finished.grip.end(...place(event), event);
       if (finished && !finished.dragged && event.type === "pointerup") picture.click?.(...place(event), event);
     };
     canvas.addEventListener("pointerup", release, options);

@@ -34,7 +34,8 @@ function toRgb(colour) {
   return [...ctx.getImageData(0, 0, 1, 1).data.slice(0, 3)];
 }
 
-/** Overlays by name and colour, made once; "backward" leans the other way than the devices' own "hatch". */
+/** Overlays by name and colour, made once: those of devices, "backward" that leans the other way than their "hatch",
+    "weight" for gradients of weights, "over" for what exceeds a limit. */
 export class Patterns {
   constructor() {
     this.made = new Map();
@@ -55,7 +56,7 @@ function makePattern(target, name, colour) {
   const ctx = tile.getContext("2d");
   ctx.scale(ratio, ratio);
   ctx.strokeStyle = ctx.fillStyle = colour;
-  ctx.globalAlpha = name === "backward" ? 0.2 : 0.34;
+  ctx.globalAlpha = { backward: 0.2, weight: 0.3, over: 0.75 }[name] ?? 0.34;
   ctx.lineWidth = 1.2;
   ctx.beginPath();
   if (name === "dots") {
@@ -63,13 +64,14 @@ function makePattern(target, name, colour) {
     ctx.arc(6, 6, 0.9, 0, 7);
     ctx.fill();
   } else {
-    const rising = name === "backward" || name === "cross";
+    const rising = name === "backward" || name === "cross" || name === "over";
     const falling = name === "hatch" || name === "cross";
     for (const shift of [-size, 0, size]) {
       if (rising) ctx.moveTo(shift, size), ctx.lineTo(shift + size, 0);
       if (falling) ctx.moveTo(shift, 0), ctx.lineTo(shift + size, size);
     }
     if (name === "bars") ctx.moveTo(4, 0), ctx.lineTo(4, size);
+    if (name === "weight") for (const y of [2, 6]) ctx.moveTo(0, y), ctx.lineTo(size, y);
     ctx.stroke();
   }
   const pattern = target.createPattern(tile, "repeat");

@@ -1,10 +1,15 @@
 """What the timeline of a schedule shows."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
 from explorer.gantt_view import GanttInfo, gantt_info
 from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
 from solvers.schedule import Pass, ScheduleKind, SlotKind, simulate
+from solvers.split import Split
 from tests.graphs import chain, one_node_per_device, training_chain
 
 
@@ -39,9 +44,9 @@ def test_no_steady_state_no_mark():
     info = two_stages(num_micro_batches=1)
     assert info.period_ms is None
     assert info.period_mark is None
-    assert "no steady period: more micro-batches needed" in info.assumptions
+    assert "no steady period: more micro-batches needed" in info.notes[0]
     assert "no steady period: more micro-batches needed" in info.summary
-    assert "1 micro-batch " in info.assumptions
+    assert info.notes[0].startswith("1 micro-batch,")
 
 
 def test_idle_devices_are_listed_apart():
@@ -73,8 +78,8 @@ def test_gpipe_has_one_period_for_each_pass_and_no_mark():
     info = gantt_info(simulate(graph, deployment, one_node_per_device(graph), ScheduleKind.GPIPE, 8), deployment)
     assert info.period_mark is None
     assert "forward + backward period 6 ms" in info.summary
-    assert "forward + backward period 6 ms" in info.assumptions
-    assert "steady" not in info.assumptions
+    assert "forward + backward period 6 ms" in info.notes[0]
+    assert "steady" not in " ".join(info.notes)
 
 
 def test_one_device_neither_warms_up_nor_drains():
@@ -96,8 +101,79 @@ def test_training_has_both_passes(kind):
     assert len(numbers) == 2
 
 
-def test_summary_and_assumptions_name_the_numbers():
+def test_summary_and_notes_name_the_numbers():
     info = two_stages()
     assert "6 micro-batches on 2 devices" in info.summary
-    assert info.assumptions.startswith("receive, compute and send do not overlap · 6 micro-batches")
-    assert "steady period 3.5 ms" in info.assumptions
+    assert info.notes[0] == f"6 micro-batches, makespan {info.makespan_ms:.4g} ms, steady period 3.5 ms."
+    for bound in (info.load_bound_ms, info.critical_path_bound_ms):
+        assert f"{bound:.4g} ms" in info.summary
+        assert f"{bound:.4g} ms" in info.notes[1]
+
+
+def test_all_assumptions_of_the_schedule_stand_under_the_picture():
+    graph = chain((2.0, 3.0), transfer_ms=0.5)
+    schedule = simulate(graph, Deployment(2), one_node_per_device(graph), ScheduleKind.INFERENCE, 4)
+    assert schedule.assumptions
+    assert set(schedule.assumptions) <= set(gantt_info(schedule, Deployment(2)).notes)
+
+
+@pytest.mark.parametrize("kind", [ScheduleKind.GPIPE, ScheduleKind.ONE_F_ONE_B])
+@pytest.mark.parametrize("num_micro_batches", [1, 3, 9])
+def test_bounds_lie_within_the_run(kind, num_micro_batches):
+    graph = training_chain((1.0, 2.5, 1.5), (2.0, 4.0, 3.0))
+    info = gantt_info(
+        simulate(graph, Deployment(3), one_node_per_device(graph), kind, num_micro_batches), Deployment(3)
+    )
+    assert info.load_bound_ms == pytest.approx(num_micro_batches * 6.5)
+    assert info.critical_path_bound_ms == pytest.approx(14.0)
+    assert max(info.load_bound_ms, info.critical_path_bound_ms) <= info.makespan_ms + 1e-9
+
+
+def test_critical_bars_cover_the_run_without_a_gap():
+    graph = training_chain((1.0, 2.5, 1.5), (2.0, 4.0, 3.0))
+    info = gantt_info(
+        simulate(graph, Deployment(3), one_node_per_device(graph), ScheduleKind.ONE_F_ONE_B, 5), Deployment(3)
+    )
+    critical = sorted((bar.start_ms, bar.end_ms) for bar in info.bars if bar.is_critical)
+    assert critical[0][0] == 0.0
+    assert critical[-1][1] == pytest.approx(info.makespan_ms)
+    assert all(end == pytest.approx(start) for (_, end), (start, _) in pairwise(critical))
+
+
+def test_pieces_of_a_device_are_numbered_along_the_pipeline():
+    graph = chain((1.0, 1.0, 1.0, 1.0))
+    split = Split.from_device_of({1: 0, 2: 1, 3: 0, 4: 1}, Deployment(2))
+    info = gantt_info(simulate(graph, Deployment(2), split, ScheduleKind.INFERENCE, 4), Deployment(2))
+    by_number = sorted(zip(info.stages, info.pieces, strict=True), key=lambda pair: pair[0].number)
+    assert [(stage.device, piece.piece, piece.num_pieces) for stage, piece in by_number] == [
+        (0, 0, 2), (1, 0, 2), (0, 1, 2), (1, 1, 2),
+    ]  # fmt: skip
+
+
+def test_stages_of_a_pipeline_are_the_only_pieces_of_their_devices():
+    graph = training_chain((1.0, 2.0), (2.0, 4.0))
+    info = gantt_info(
+        simulate(graph, Deployment(2), one_node_per_device(graph), ScheduleKind.ONE_F_ONE_B, 4), Deployment(2)
+    )
+    assert {(piece.piece, piece.num_pieces) for piece in info.pieces} == {(0, 1)}
+
+
+def test_memory_is_told_only_where_activations_are_known():
+    graph = training_chain((1.0, 2.0), (2.0, 4.0))
+    split = one_node_per_device(graph)
+    known = DnnGraph(tuple(replace(node, memory_bytes=10.0, activation_bytes=4.0) for node in graph.nodes), graph.edges)
+    for case, tells in ((graph, False), (known, True)):
+        info = gantt_info(simulate(case, Deployment(2), split, ScheduleKind.GPIPE, 5), Deployment(2))
+        assert info.tells_memory is tells
+        assert [lane.peak_in_flight for lane in info.lanes] == [5, 5]
+    # All five micro-batches are in flight: 4 bytes each, and the rest of both nodes once.
+    assert [lane.peak_memory_bytes for lane in info.lanes] == [5 * 4.0 + 16.0] * 2
+
+
+def test_lanes_over_their_memory_are_told():
+    graph = training_chain((1.0, 2.0), (2.0, 4.0))
+    known = DnnGraph(tuple(replace(node, memory_bytes=10.0, activation_bytes=4.0) for node in graph.nodes), graph.edges)
+    deployment = Deployment(2, 0, 30.0)
+    info = gantt_info(simulate(known, deployment, one_node_per_device(graph), ScheduleKind.GPIPE, 5), deployment)
+    assert [lane.is_over_memory for lane in info.lanes] == [True, True]
+    assert "Over memory: Accelerator 1, Accelerator 2." in info.summary

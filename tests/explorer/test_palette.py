@@ -6,6 +6,7 @@ import pytest
 
 from explorer.palette import (
     ACCELERATOR_COLOURS,
+    MICRO_BATCH_FILLS,
     MIN_CONTRAST,
     THEMES,
     contrast,
@@ -62,6 +63,12 @@ def test_text_is_readable_on_every_fill():
 @pytest.mark.parametrize(("theme", "background"), [("light", "#FFFFFF"), ("dark", "#0E1117")])
 def test_transfers_stand_out_from_the_page(theme, background):
     assert contrast(THEMES[theme].transfer, background) >= MIN_CONTRAST
+    assert contrast(THEMES[theme].alarm, background) >= MIN_CONTRAST
+
+
+def test_numbers_of_micro_batches_can_be_read():
+    assert all(contrast(fill.fill, fill.text) >= MIN_CONTRAST for fill in MICRO_BATCH_FILLS)
+    assert len({fill.fill for fill in MICRO_BATCH_FILLS}) == len(MICRO_BATCH_FILLS)
 
 
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)

@@ -66,6 +66,7 @@ def test_rows_and_pictures_point_at_each_other(chromium_page: Any, server: str) 
     # Stage 1 sends it (kind 2) and stage 2 receives it (kind 0).
     assert picture.get(f"[...new Set({kinds})].sort()") == ["1 2", "2 0"]
     table = open_table(chromium_page, "Nodes")
+    chromium_page.locator("canvas.graph").first.scroll_into_view_if_needed()
     chromium_page.mouse.move(*picture.point("p.screenPositionOf(2)"))
     picture.wait_for("p.focus.kind === 'node'")
     assert table.locator("tr.lit").all_inner_texts() == [table.locator("tr[data-at='1']").inner_text()]
