@@ -8,9 +8,17 @@ st.set_page_config(page_title="DNN Placement Explorer", layout="wide", initial_s
 # As options of a theme these would replace both of Streamlit's own themes, light and dark, by one.
 st.html(
     """<style>
-    .stMainBlockContainer { padding: 2rem 2rem 3rem; }
+    .stMainBlockContainer { padding: 1rem 2rem 3rem; }
+    .stMainBlockContainer h3 { padding: 0 0 0.8rem; font-size: 1.5rem; }
+    .stMainBlockContainer h3 span span { font-weight: 400; }
+    [data-testid="stSidebarUserContent"] .stVerticalBlock { gap: 0.55rem; }
+    [data-testid="stSidebarUserContent"] h4 { padding: 0.3rem 0 0.8rem; font-size: 1rem; }
+    .stMainBlockContainer .stVerticalBlock { gap: 0.6rem; }
     [data-testid="stSidebarHeader"] { height: 2rem; margin-bottom: 0; }
-    [data-testid="stMetricValue"] { font-size: 1.6rem; }
+    [data-testid="stMetric"] > div { gap: 0; }
+    [data-testid="stMetricLabel"] { min-height: 1.2rem; }
+    [data-testid="stMetricValue"] { font-size: 1.35rem; padding: 0; line-height: 1.3; }
+    [data-testid="stMetricDelta"] { font-size: 0.75rem; }
     </style>"""
 )
 st.navigation([st.Page(explore.show, title="Explore", default=True)], position="hidden").run()

@@ -67,9 +67,8 @@ def _title(choice: Choice, plan: Plan | None) -> None:
     if layers:
         parts.append(f"{layers:,} layers")
     parts.append("training" if graph.is_training else "inference")
-    st.markdown(f"### {plain(choice.loaded.origin)}", help=None)
     found = f" · plan by {how_found(plan.result)}" if plan is not None else ""
-    st.caption(" · ".join(parts) + found)
+    st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}{found}]]")
 
 
 def _notices(choice: Choice, plan: Plan | None) -> None:
