@@ -26,7 +26,7 @@ def device_dot(costs: SplitCosts, deployment: Deployment, split: Split, theme: T
     for device in costs.devices:
         if device.device in used:
             fill = colours[device.device].forward
-            label = graphviz.escape(f"{deployment.device_name(device.device)}\n{milliseconds(device.load_ms)}")
+            label = _label(deployment.device_name(device.device), milliseconds(device.load_ms))
             dot.node(f"device {device.device}", label=label, fillcolor=fill.fill, fontcolor=fill.text)
     total_ms: dict[tuple[int, int], float] = defaultdict(float)
     total_bytes: dict[tuple[int, int], float | None] = defaultdict(float)
@@ -38,8 +38,8 @@ def device_dot(costs: SplitCosts, deployment: Deployment, split: Split, theme: T
             total_bytes[pair] = None if known is None or tensor.size_bytes is None else known + tensor.size_bytes
     for (source, target), time_ms in total_ms.items():
         size = total_bytes[source, target]
-        label = milliseconds(time_ms) + ("" if size is None else f"\n{size / 2**20:.3g} MiB")
-        dot.edge(f"device {source}", f"device {target}", label=graphviz.escape(label))
+        label = _label(milliseconds(time_ms), *([] if size is None else [f"{size / 2**20:.3g} MiB"]))
+        dot.edge(f"device {source}", f"device {target}", label=label)
     return dot
 
 
@@ -47,13 +47,25 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
     """Return the whole graph as DOT text, every node in the colour of its device."""
     colours = device_colours(deployment)
     device_of = split.device_of()
-    dot = graphviz.Digraph(graph.name or "graph", node_attr={"shape": "box", "style": "filled"})
+    # Escaped, or a name in angle brackets would be taken for markup.
+    name = graphviz.escape(graph.name or "graph")
+    dot = graphviz.Digraph(name, node_attr={"shape": "box", "style": "filled", "fontname": "Helvetica"})
     for node in graph.nodes:
         fill = colours[device_of[node.id]].forward
-        label = graphviz.escape(f"{node.name or node.id}\n{deployment.device_name(device_of[node.id])}")
+        label = _label(node.name or str(node.id), deployment.device_name(device_of[node.id]))
         dot.node(f"node {node.id}", label=label, fillcolor=fill.fill, fontcolor=fill.text)
     for edge in graph.edges:
         is_cut = device_of[edge.source] != device_of[edge.target]
         attributes = {"color": THEMES["light"].transfer, "penwidth": "2"} if is_cut else {"color": "#808080"}
         dot.edge(f"node {edge.source}", f"node {edge.target}", **attributes)
     return str(dot.source)
+
+
+def _label(*lines: str) -> str:
+    r"""Return lines of plain text as a label: no markup, no escapes of theirs, lines parted by the two letters \n.
+
+    A line break itself would be swallowed by some readers where the line before it ends in a backslash.
+    """
+    parts = [part for line in lines for part in line.splitlines() or [""]]
+    label: str = graphviz.nohtml(r"\n".join(map(graphviz.escape, parts)))
+    return label

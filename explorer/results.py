@@ -1,17 +1,12 @@
 """What is shown of a plan beside the linked picture: headline numbers, tables, downloads."""
 
-import json
-
 import streamlit as st
 
-from explorer.device_graph import device_dot, placed_dot
+from explorer.device_graph import device_dot
 from explorer.palette import ThemeName
 from explorer.session import Plan
 from explorer.wording import VALUE_LABELS, how_found, milliseconds, proof
-from solvers.chrome_trace import chrome_trace
 from solvers.costs import Objective, SplitCosts
-from solvers.graph_json import split_document
-from solvers.schedule import Schedule
 
 
 def headline(plan: Plan, costs: SplitCosts) -> None:
@@ -67,41 +62,4 @@ def show_device_graph(plan: Plan, costs: SplitCosts) -> None:
         device_dot(costs, plan.deployment, plan.split, theme()),
         width="stretch",
         alt="Devices and the data that passes between them",
-    )
-
-
-def show_downloads(plan: Plan, costs: SplitCosts, schedule: Schedule | None) -> None:
-    """Offer the split, the schedule and the placed graph as files."""
-    stem = plan.graph.name or "graph"
-    split = split_document(
-        plan.split, tuple(device.load_ms for device in costs.devices), {"maxLoad": costs.max_load_ms}
-    )
-    columns = st.columns(3)
-    columns[0].download_button(
-        "Split (JSON)",
-        json.dumps(split, indent=1),
-        f"{stem}_split.json",
-        "application/json",
-        on_click="ignore",
-        width="stretch",
-        help="The format of the paper's release; `placement evaluate` reads it.",
-    )
-    if schedule is not None:
-        columns[1].download_button(
-            "Schedule (Chrome trace)",
-            lambda: json.dumps(chrome_trace(schedule, plan.deployment, plan.graph)),
-            f"{stem}_{schedule.kind}_trace.json",
-            "application/json",
-            on_click="ignore",
-            width="stretch",
-            help="Opens in Perfetto and in chrome://tracing.",
-        )
-    columns[2].download_button(
-        "Placed graph (DOT)",
-        lambda: placed_dot(plan.graph, plan.deployment, plan.split),
-        f"{stem}_placed.dot",
-        "text/vnd.graphviz",
-        on_click="ignore",
-        width="stretch",
-        help="For Graphviz.",
     )

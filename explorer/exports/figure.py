@@ -11,10 +11,10 @@ from explorer.dag_view import DagInfo
 from explorer.exports.font import fitted, text_width
 from explorer.exports.gantt_figure import draw_gantt, gantt_height
 from explorer.exports.graph_figure import ColourBy, box_values, draw_graph, legible_level
-from explorer.exports.look import LOOKS, LogScale, Look, scale_colour
+from explorer.exports.look import LOOKS, LogScale, Look
 from explorer.exports.subject import Subject, graph_facts, result_facts
 from explorer.exports.svg import Drawing
-from explorer.levels import LevelView
+from explorer.levels import BLOCKS, DEVICES, LAYERS, OPERATORS, STAGES, LevelView
 from explorer.palette import ThemeName, device_colours
 from explorer.wording import binary_size, milliseconds
 
@@ -31,6 +31,16 @@ SCALE_NAMES = {
     ColourBy.MEMORY: "memory",
     ColourBy.COMMUNICATION: "time of the tensors it sends to other devices",
 }
+
+
+BOX_NAMES = {
+    OPERATORS: "a node",
+    LAYERS: "a layer",
+    BLOCKS: "a layer or several alike",
+    STAGES: "a stage",
+    DEVICES: "a device",
+}
+"""What a box stands for at each level."""
 
 
 class Part(StrEnum):
@@ -172,7 +182,7 @@ def _draw_graph_key(
     """Say what boxes, fills and lines mean."""
     y, x = top + 7, MARGIN
     if colour_by is not ColourBy.DEVICE:
-        values = [value for value in box_values(info, level, colour_by) if value > 0]
+        values = [value for value in box_values(level, colour_by) if value > 0]
         if not values:
             x = drawing.runs(x, y, [(f"No box has any {SCALE_NAMES[colour_by]}.", look.muted, False)], FOOT_SIZE) + 14
         else:
@@ -181,8 +191,9 @@ def _draw_graph_key(
             x = drawing.runs(x, y, [(f"Fill: {SCALE_NAMES[colour_by]}, ", look.muted, False)], FOOT_SIZE)
             least = write(scale.least) + (" or less" if scale.least > min(values) else "")
             x = drawing.runs(x, y, [(least, look.ink, False)], FOOT_SIZE) + 5
-            for i in range(24):
-                drawing.rect(x + 4 * i, y - 5, 4.3, 10, scale_colour(i / 23))
+            pitch = 96 / len(look.ramp)
+            for i, fill in enumerate(look.ramp):
+                drawing.rect(x + pitch * i, y - 5, pitch + 0.2, 10, fill.fill)
             x = drawing.runs(x + 101, y, [(write(scale.most), look.ink, False)], FOOT_SIZE)
             x = drawing.runs(x, y, [(" (logarithmic), grey for 0", look.muted, False)], FOOT_SIZE) + 16
     if info.num_cut_tensors:
@@ -190,8 +201,7 @@ def _draw_graph_key(
         plural = "s" * (info.num_cut_tensors != 1)
         words = f"{info.num_cut_tensors} tensor{plural} moved between devices, with the time of one way"
         x = drawing.runs(x + 23, y, [(words, look.muted, False)], FOOT_SIZE) + 16
-    boxes = {"operators": "a box is a node", "layers": "a box is a layer", "stages": "a box is a device's part"}
-    words = boxes.get(level.name, f"level: {level.name}")
+    words = f"a box is {BOX_NAMES[level.name]}"
     if colour_by is ColourBy.DEVICE:
         words += ", the bar at its foot its running time"
     if any(box.is_backward for box in level.boxes):

@@ -13,16 +13,16 @@ from explorer.dag_view import DagInfo
 from explorer.exports.font import fitted, text_width
 from explorer.exports.look import LogScale, Look
 from explorer.exports.svg import Drawing, number
-from explorer.levels import DEVICES, STAGES, BoxView, LevelView
+from explorer.levels import BoxView, LevelView
 from explorer.palette import DeviceColour, Fill, device_colours
-from explorer.wording import milliseconds
+from explorer.wording import binary_size, milliseconds
 
-COARSE = STAGES, DEVICES
-"""Levels whose boxes have room for more than a name."""
 MAX_SCALE = 1.3
 LEGIBLE_SCALE = 0.55
 """At this scale names on boxes are 7 pixels high, about 5 points."""
 COST_SIZE = 8.5
+LINE_PITCH = 20.0
+"""Height of a line of text on a tall box, in units of the layout."""
 EDGES_PER_PATH = 200
 """Viewers stroke one path of thousands of lines slowly, and a file of thousands of paths is large."""
 
@@ -50,14 +50,13 @@ def legible_level(info: DagInfo, width: float, height: float) -> str:
     return next((name for name, s in scales.items() if s >= LEGIBLE_SCALE), max(scales, key=scales.__getitem__))
 
 
-def box_values(info: DagInfo, level: LevelView, colour_by: ColourBy) -> list[float]:
+def box_values(level: LevelView, colour_by: ColourBy) -> list[float]:
     """Return the number of each box that its fill tells: ms, bytes, or ms of the tensors it sends to other devices."""
     if colour_by is ColourBy.TIME:
         return [box.time_ms for box in level.boxes]
-    nodes = info.nodes
     if colour_by is ColourBy.MEMORY:
-        return [sum(nodes[i].memory_bytes for i in box.nodes) for box in level.boxes]
-    return [sum(nodes[i].transfer_ms for i in box.nodes if nodes[i].is_cut) for box in level.boxes]
+        return [box.memory_bytes for box in level.boxes]
+    return [box.sent_ms or 0.0 for box in level.boxes]
 
 
 def draw_graph(drawing: Drawing, info: DagInfo, level: LevelView, colour_by: ColourBy, look: Look, area: Area) -> float:
@@ -88,11 +87,12 @@ class _GraphFigure:
         self.left = left + (right - left - level.layout.width * self.scale) / 2
         self.top = top
         self.width, self.height = level.box_size[0] * self.scale, level.box_size[1] * self.scale
-        line = self.height * 0.52 if level.name in COARSE else self.height
-        self.size = min(13.0, 0.46 * line) if level.name not in COARSE else min(13.0, 0.55 * line)
+        self.num_lines = min(4, max(1, int(level.box_size[1] // LINE_PITCH)))
+        """Lines of text on a box: its name, and where it is tall what it takes, keeps and sends."""
+        self.size = min(13.0, 0.46 * self.height if self.num_lines == 1 else 0.58 * self.height / self.num_lines)
         self.max_time_ms = max((box.time_ms for box in level.boxes), default=0.0)
         self.max_cut_ms = max((edge.cut_ms or 0.0 for edge in level.edges), default=0.0)
-        self.values = None if colour_by is ColourBy.DEVICE else box_values(info, level, colour_by)
+        self.values = None if colour_by is ColourBy.DEVICE else box_values(level, colour_by)
         self.log_scale = LogScale(self.values or [])
         self.routes = [self._on_page(route) for route in level.layout.routes]
         self.areas = [self._box_area(x, y) for x, y in level.layout.centres]
@@ -173,7 +173,7 @@ class _GraphFigure:
     def _fill_of(self, i: int, box: BoxView) -> Fill:
         """Return the one fill of a box that is not striped."""
         if self.values is not None:
-            return self.log_scale.fill(self.values[i]) or self.look.unplaced
+            return self.log_scale.fill(self.values[i], self.look.ramp) or self.look.unplaced
         return self._device_fill(box.shares[0][0] if box.shares else None, box.is_backward)
 
     def _device_fill(self, device: int | None, is_backward: bool) -> Fill:
@@ -237,20 +237,21 @@ class _GraphFigure:
                 self.drawing.rect(left + pad, top + pad, badge - pad, self.height - 2 * pad, own.fill, rx=2.0)
                 self.drawing.text(left + (badge + pad) / 2, middle, label, size, own.text, bold=True, anchor="middle")
             indent, room = badge + 1, self.width - badge - 4 * self.scale
-        if self.level.name in COARSE:
-            name = fitted(box.label, room, size)
-            self.drawing.text(left + indent, top + 0.3 * self.height, name, size, fill.text)
-            time = fitted(milliseconds(box.time_ms), room, size)
-            self.drawing.text(left + indent, top + 0.64 * self.height, time, size, fill.text)
+        if self.num_lines > 1:
+            sent = "" if not box.sent_ms else f"sends {milliseconds(box.sent_ms)}"
+            lines = [box.label, milliseconds(box.time_ms), binary_size(box.memory_bytes), sent][: self.num_lines]
+            pitch = 0.86 * self.height / self.num_lines
+            for k, line in enumerate(lines):
+                y = top + 0.05 * self.height + (k + 0.5) * pitch
+                self.drawing.text(left + indent, y, fitted(line, room, size), size, fill.text, bold=k == 0)
         else:
-            # The name matters more than how many nodes it stands for.
-            count = f" ×{len(box.nodes)}" if len(box.nodes) > 1 else ""
+            # The name matters more than how many alike it stands for.
+            count = f" ×{box.count}" if box.count > 1 else ""
             if count and text_width(box.label + count, size) > room:
                 count = ""
             if not count:
-                size = next(
-                    (s for s in (size, 0.88 * size, 0.76 * size) if text_width(box.label, s) <= room), 0.76 * size
-                )
+                sizes = (size, 0.88 * size, 0.76 * size)
+                size = next((s for s in sizes if text_width(box.label, s) <= room), sizes[-1])
             self.drawing.text(left + indent, middle, fitted(box.label, room, size) + count, size, fill.text)
         if self.values is None and self.max_time_ms > 0 and self.height >= 9:
             # Running time as an inset bar, relative to the longest box: the fill belongs to the device.
@@ -282,7 +283,7 @@ class _GraphFigure:
             (i for i, edge in enumerate(edges) if edge.cut_ms is not None and edge.shows_cost),
             key=lambda i: -(edges[i].cut_ms or 0.0),
         )
-        names = self.areas if self.level.name in COARSE else [self._name_band(area) for area in self.areas]
+        names = self.areas if self.num_lines > 1 else [self._name_band(area) for area in self.areas]
         grid = _Grid(self.areas, self.width + self.height)
         band_grid = _Grid(names, self.width + self.height)
         taken: list[Area] = []

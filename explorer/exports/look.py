@@ -3,10 +3,7 @@
 from dataclasses import dataclass
 from math import log10
 
-from explorer.palette import THEMES, Fill, ThemeName, mix, text_on
-
-SCALE = ("#F4EBCB", "#E9C46A", "#D9863D", "#B04A4A", "#6D2A5B", "#2B1745")
-"""From little to much: lightness falls steadily, so that it reads in print without colour too."""
+from explorer.palette import THEMES, Fill, ThemeName, sequential_ramp
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +19,18 @@ class Look:
     faint: str
     transfer: str
     unplaced: Fill
+    ramp: tuple[Fill, ...]
+    """From little to much, away from the background."""
 
 
 LOOKS: dict[ThemeName, Look] = {
     "light": Look(
         "#FFFFFF", "#F0F2F6", "#F2F4F7", "#1B222C", "#55606E", "#98A2AE", "#DDE2E8",
-        THEMES["light"].transfer, THEMES["light"].unplaced,
+        THEMES["light"].transfer, THEMES["light"].unplaced, sequential_ramp("light"),
     ),
     "dark": Look(
         "#0E1117", "#262730", "#1B2029", "#FAFAFA", "#B7BFCA", "#6E7885", "#2C333E",
-        THEMES["dark"].transfer, THEMES["dark"].unplaced,
+        THEMES["dark"].transfer, THEMES["dark"].unplaced, sequential_ramp("dark"),
     ),
 }  # fmt: skip
 
@@ -51,20 +50,6 @@ class LogScale:
             return 1.0 if value >= self.most > 0 else 0.0
         return min(1.0, log10(value / self.least) / log10(self.most / self.least))
 
-    def fill(self, value: float) -> Fill | None:
-        """Return the fill for a number; None for 0."""
-        if value <= 0:
-            return None
-        colour = scale_colour(self.share(value))
-        return Fill(colour, text_on(colour))
-
-
-def scale_colour(share: float) -> str:
-    """Return the colour at a place on the scale, 0 to 1.
-
-    >>> scale_colour(0.0), scale_colour(1.0)
-    ('#F4EBCB', '#2B1745')
-    """
-    place = min(1.0, max(0.0, share)) * (len(SCALE) - 1)
-    i = min(int(place), len(SCALE) - 2)
-    return mix(SCALE[i], SCALE[i + 1], place - i)
+    def fill(self, value: float, ramp: tuple[Fill, ...]) -> Fill | None:
+        """Return the fill of a ramp for a number; None for 0."""
+        return None if value <= 0 else ramp[round(self.share(value) * (len(ramp) - 1))]

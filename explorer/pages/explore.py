@@ -5,11 +5,12 @@ import streamlit as st
 from explorer import session
 from explorer.canvas_view import placed_pipeline
 from explorer.dag_view import DagInfo, dag_info
+from explorer.downloads import show_exports, subject_of
 from explorer.explain import show_explanation
 from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
 from explorer.live_panel import begin_drawing, end_drawing, show_run, tells_of
-from explorer.results import headline, show_device_graph, show_downloads
+from explorer.results import headline, show_device_graph
 from explorer.running import feels_live, follow
 from explorer.session import Plan
 from explorer.shown import shown_plan
@@ -40,24 +41,22 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     costs = split_costs(plan.graph, plan.deployment, plan.split)
     schedule = _schedule(plan, choice)
     headline(plan, costs)
-    placed_pipeline(
-        _dag_info(plan.graph, plan.deployment, plan.split),
-        None if schedule is None else gantt_info(schedule, plan.deployment),
-        key="picture",
-    )
+    dag = _dag_info(plan.graph, plan.deployment, plan.split)
+    gantt = None if schedule is None else gantt_info(schedule, plan.deployment)
+    placed_pipeline(dag, gantt, key="picture")
     _warn_of_memory(plan, schedule)
     if plan.graph.is_training and not _backward_reads_forward(plan.graph):
         st.caption(
             "No backward node of this file reads a forward one, so the timeline is not that of a real training run; "
             "the loads and the optimum are those of the file."
         )
-    why, between, files = st.tabs(["Explain", "Between devices", "Downloads"])
+    why, between, files = st.tabs(["Explain", "Between devices", "Share and export"])
     with why:
         show_explanation(plan, costs)
     with between:
         show_device_graph(plan, costs)
     with files:
-        show_downloads(plan, costs, schedule)
+        show_exports(subject_of(plan, costs, dag, gantt, schedule))
 
 
 def _title(choice: Choice, plan: Plan | None) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from solvers.costs import split_costs
-from solvers.graph_json import parse_split
 from solvers.samples import read_sample
 from solvers.solve import solve
 from tests.explorer.serving import ROOT, Address, free_port, served
@@ -179,19 +177,6 @@ def test_paper_file_opens_and_states_its_bandwidth(app: str, chromium_page: Any,
     wait_for_metric(page, "Time per sample", "44.78 ms")
 
 
-def test_downloads_are_what_the_page_shows(app: str, chromium_page: Any) -> None:
-    page = chromium_page
-    page.goto(f"{app}/?sample=gpt2_xl_layer_training")
-    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
-    page.get_by_role("tab", name="Downloads").click()
-    graph, deployment = read_sample("gpt2_xl_layer_training")
-    split = parse_split(download(page, "Split (JSON)"))
-    assert f"{split_costs(graph, deployment, split).max_load_ms:,.4g} ms" == metric(page, "Time per sample")
-    trace = json.loads(download(page, "Schedule (Chrome trace)"))
-    assert all(isinstance(event["pid"], int) for event in trace["traceEvents"])
-    assert download(page, "Placed graph (DOT)").startswith(b"digraph")
-
-
 def test_picture_for_the_readme(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.set_viewport_size({"width": 1360, "height": 1010})
@@ -215,12 +200,6 @@ def set_number(page: Any, label: str, number: str) -> None:
 def upload(page: Any, name: str, content: bytes) -> None:
     files = {"name": name, "mimeType": "application/json", "buffer": content}
     page.locator("input[type=file]").set_input_files(files)
-
-
-def download(page: Any, label: str) -> bytes:
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name=label).click()
-    return Path(waiting.value.path()).read_bytes()
 
 
 NASTY = "![i](http://localhost:9/x.png) :red[RED]"

@@ -12,7 +12,7 @@ from PIL import Image, ImageFont
 from explorer.exports.figure import PAGE_HEIGHT, FigureOptions, Part, figure_svg, level_of
 from explorer.exports.font import fitted, font_paths, is_covered, text_width
 from explorer.exports.graph_figure import ColourBy, box_values
-from explorer.exports.look import LOOKS, LogScale, scale_colour
+from explorer.exports.look import LOOKS, LogScale
 from explorer.exports.png import PRINT_DPI, png_bytes
 from explorer.levels import LAYERS, OPERATORS, STAGES
 from explorer.palette import MIN_CONTRAST, contrast
@@ -39,7 +39,9 @@ def test_says_what_is_shown_and_what_is_proven() -> None:
     assert "0 % (optimal, proven)" in words
     assert "323 nodes" in words
     assert "4 accelerators and 1 CPU" in words
-    assert "Assumptions: A device receives, computes and sends one after the other." in words
+    assert subject.schedule is not None
+    assert subject.schedule.assumptions
+    assert "Assumptions: " + " ".join(subject.schedule.assumptions) in words
 
 
 def test_a_gap_is_told_and_nothing_is_called_optimal() -> None:
@@ -142,19 +144,18 @@ def test_fills_by_value_grow_darker_on_a_log_scale() -> None:
     subject = sample_subject(BERT)
     level = subject.dag.levels[0]
     for mode in (ColourBy.TIME, ColourBy.MEMORY, ColourBy.COMMUNICATION):
-        values = box_values(subject.dag, level, mode)
+        values = box_values(level, mode)
         assert max(values) > 0
         svg = figure_svg(subject, FigureOptions(Part.GRAPH, OPERATORS, mode))
         assert "Fill: " in " ".join(texts(svg))
-    assert sum(box_values(subject.dag, level, ColourBy.TIME)) == pytest.approx(
+    assert sum(box_values(level, ColourBy.TIME)) == pytest.approx(
         sum(device.compute_ms for device in subject.costs.devices)
     )
     scale = LogScale([0.0, 1.0, 10.0, 100.0])
     assert [scale.share(value) for value in (1.0, 10.0, 100.0)] == pytest.approx([0.0, 0.5, 1.0])
-    assert scale.fill(0.0) is None
-    lightness = [contrast(scale_colour(i / 20), "#000000") for i in range(21)]
-    assert lightness == sorted(lightness, reverse=True)
-    assert LogScale([5.0]).fill(5.0) is not None
+    ramp = LOOKS["light"].ramp
+    assert [scale.fill(value, ramp) for value in (0.0, 1.0, 100.0)] == [None, ramp[0], ramp[-1]]
+    assert LogScale([5.0]).fill(5.0, ramp) == ramp[-1]
 
 
 @pytest.mark.parametrize("theme", LOOKS)
