@@ -17,8 +17,15 @@ TRANSFERS = {
     Communication.OVERLAPPED: "Beside the compute",
     Communication.FULL_DUPLEX: "In and out at once",
 }
-IN_FLIGHT = {ScheduleKind.GPIPE: InFlight.GPIPE, ScheduleKind.ONE_F_ONE_B: InFlight.ONE_F_ONE_B}
-"""The schedules of the timeline as far as memory goes."""
+IN_FLIGHT = {
+    ScheduleKind.GPIPE: InFlight.GPIPE,
+    ScheduleKind.ONE_F_ONE_B: InFlight.ONE_F_ONE_B,
+    ScheduleKind.PIPEDREAM: InFlight.PIPEDREAM,
+    ScheduleKind.INTERLEAVED: InFlight.ONE_F_ONE_B,
+    ScheduleKind.ZB_H1: InFlight.ONE_F_ONE_B,
+    ScheduleKind.ZB_V: InFlight.ONE_F_ONE_B,
+}
+"""The schedules of the timeline as far as memory goes; those that keep more than 1F1B are planned for like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,7 @@ class Assumptions:
     def on(self, deployment: Deployment, schedule: ScheduleKind, num_micro_batches: int) -> Deployment:
         """Return the deployment under these assumptions, with memory for the schedule of the timeline if asked for."""
         memory = None
-        if self.counts_in_flight:
+        if self.counts_in_flight and schedule in IN_FLIGHT:
             memory = TrainingMemory(IN_FLIGHT[schedule], num_micro_batches)
         replication = Replication(self.max_replicas) if self.max_replicas > 1 else None
         return replace(deployment, communication=self.communication, training_memory=memory, replication=replication)
@@ -74,7 +81,8 @@ def edit_assumptions(
                 key=f"in_flight_{digest}",
                 persist_state="session",
                 help="Plan for the memory that the timeline's schedule takes: the activations of every micro-batch "
-                "that a stage keeps. Otherwise memory counts one micro-batch.",
+                "that a stage keeps. Interleaved 1F1B, ZB-H1 and ZB-V keep more than 1F1B, for which plans are made; "
+                "a warning says where that is too little. Otherwise memory counts one micro-batch.",
             )
         if objective is not Objective.THROUGHPUT or counts_in_flight or deployment.num_accelerators < 2:
             return Assumptions(communication, 1, counts_in_flight)

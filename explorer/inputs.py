@@ -13,6 +13,14 @@ from explorer import session
 from explorer.assumptions import Assumptions, edit_assumptions
 from explorer.jobs import Question
 from explorer.launch import MAX_UPLOAD_MB
+from explorer.schedule_options import (
+    INFERENCE_HELP,
+    TRAINING_HELP,
+    USUAL_OPTIONS,
+    ScheduleOptions,
+    edit_schedule_options,
+)
+from explorer.schedule_options import NAMES as SCHEDULES
 from explorer.session import LoadedGraph
 from explorer.wording import plain
 from solvers.baselines.methods import BASELINES
@@ -24,6 +32,7 @@ from solvers.graph import DnnGraph
 from solvers.graph_json import parse_graph
 from solvers.samples import read_sample, sample_info, samples
 from solvers.schedule import ScheduleKind
+from solvers.schedule_types import INFERENCE_KINDS, TRAINING_KINDS
 from solvers.split import Family
 
 DEFAULT_SAMPLE = "bert_base_operator_inference"
@@ -61,11 +70,8 @@ METHODS = {
     "max_load_latency": "Least max-load",
 }
 """What the methods are called here; an expert's split is a file and no solver."""
-SCHEDULES = {
-    ScheduleKind.INFERENCE: "Pipelined",
-    ScheduleKind.ONE_F_ONE_B: "1F1B",
-    ScheduleKind.GPIPE: "GPipe",
-}
+SCHEDULE_OF = {Objective.GPIPE: ScheduleKind.GPIPE, Objective.LATENCY: ScheduleKind.SINGLE_STREAM}
+"""The schedule to show first where an objective is that of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,7 @@ class Choice:
     schedule: ScheduleKind
     num_micro_batches: int
     asks_to_solve: bool
+    schedule_options: ScheduleOptions = USUAL_OPTIONS
 
 
 def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
@@ -119,22 +126,28 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         time_limit_s = right.number_input("Limit (s)", 1, 3600, 60, key="time_limit", help="Time limit of a solve.")
         button = st.container()
         st.markdown("#### Timeline")
-        kinds = [ScheduleKind.ONE_F_ONE_B, ScheduleKind.GPIPE] if graph.is_training else [ScheduleKind.INFERENCE]
+        kinds = TRAINING_KINDS if graph.is_training else INFERENCE_KINDS
         left, right = st.columns([3, 2])
-        first = kinds.index(ScheduleKind.GPIPE) if objective is Objective.GPIPE else 0
+        first = kinds.index(SCHEDULE_OF.get(objective, kinds[0]))
         schedule = left.selectbox(
-            "Schedule", kinds, index=first, format_func=SCHEDULES.__getitem__, key=f"schedule_{len(kinds)}_{first}"
+            "Schedule",
+            kinds,
+            index=first,
+            format_func=SCHEDULES.__getitem__,
+            key=f"schedule_{len(kinds)}_{first}",
+            help=TRAINING_HELP if graph.is_training else INFERENCE_HELP,
         )
         # A pipeline settles only after its fill; three rounds per device show some of its steady state.
         usual = min(MAX_MICRO_BATCHES, max(12, 3 * loaded.deployment.num_accelerators))
         num_micro_batches = right.number_input(
             "Micro-batches", 1, MAX_MICRO_BATCHES, usual, key=f"micro_batches_{digest}", persist_state="session"
         )
+        options = edit_schedule_options(schedule)
         deployment = assumptions.on(deployment, schedule, int(num_micro_batches))
         question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
         weight: Literal["primary", "secondary"] = "secondary" if feels_live(question) else "primary"
         asks_to_solve = button.button("Solve", type=weight, width="stretch", key="solve", shortcut="Ctrl+Enter")
-    return Choice(loaded, graph, deployment, question, schedule, int(num_micro_batches), asks_to_solve)
+    return Choice(loaded, graph, deployment, question, schedule, int(num_micro_batches), asks_to_solve, options)
 
 
 def _methods(objective: Objective, family: Family, assumptions: Assumptions) -> list[str]:

@@ -2,6 +2,7 @@
 
 Given a chain split on p devices and v chunks per device, its blocks (`solvers.contraction`: nodes that must stay
 together, forward and backward twins among them) are put in a line, device by device and in each in topological order.
+CPUs of the split that nothing needs are left out where that is better.
 The line is cut into p v chunks; chunk c runs on the device at place c mod p of the pipeline, or, for a V, along the
 devices and back: c and 2p - 1 - c on the same. A chunk takes its compute and every tensor it shares with another
 chunk; a device the sum of its chunks, or a little less where two of its chunks share a tensor.
@@ -25,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solvers.contraction import contract, renumbered
+from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.schedule_checks import check_model, device_numbers, needs_pipeline
@@ -46,8 +48,12 @@ def looped_split(
     split: Split,
     chunks: int,
     kind: ScheduleKind = ScheduleKind.INTERLEAVED,
+    num_micro_batches: int | None = None,
 ) -> LoopedSplit:
     """Return a complete chain split cut anew into chunks, `chunks` on each of its devices; ZB-V takes 2.
+
+    Interleaved 1F1B needs a multiple of the devices as number of micro-batches: where one is given, and CPUs may be
+    left out or not, that is what decides first.
 
     Raises ScheduleError for a split that is no pipeline, that has fewer blocks than it would have chunks, or that no
     such cut can keep off devices which cannot run it, and for a number of chunks that makes no sense.
@@ -66,11 +72,37 @@ def looped_split(
         raise ScheduleError(f"ZB-V runs 2 chunks per device, not {chunks}; give 2.")
     check_model(deployment, split, kind)
     device_of = device_numbers(graph, deployment, split)
-    if pipeline_order(graph, split) is None:
+    numbers = {d: device_of[next(iter(members))] for d, members in enumerate(split.devices) if members}
+    entries = pipeline_order(graph, split)
+    if entries is None:
         raise needs_pipeline(kind)
-    renumbering = {d: device_of[next(iter(members))] for d, members in enumerate(split.devices) if members}
-    order = [renumbering[d] for d in pipeline_order(graph, split) or ()]
+    order = [numbers[d] for d in entries]
     line = _line(graph, deployment, order, device_of, kind)
+    orders = [order]
+    accelerators = [d for d in order if not deployment.is_cpu(d)]
+    if 0 < len(accelerators) < len(order) and np.isfinite(line.accelerator_ms).all():
+        orders.insert(0, accelerators)
+    candidates: list[LoopedSplit] = []
+    refusals: list[ScheduleError] = []
+    for devices_in_order in orders:
+        try:
+            candidates.append(_looped(graph, deployment, line, devices_in_order, chunks, kind))
+        except ScheduleError as error:
+            refusals.append(error)
+    if not candidates:
+        raise refusals[-1]
+
+    def rank(looped: LoopedSplit) -> tuple[bool, bool, float]:
+        is_out_of_step = kind is ScheduleKind.INTERLEAVED and (num_micro_batches or 0) % len(looped.order) > 0
+        return bool(looped.note), is_out_of_step, split_costs(graph, deployment, looped.split).max_load_ms
+
+    return min(candidates, key=rank)
+
+
+def _looped(
+    graph: DnnGraph, deployment: Deployment, line: "_Line", order: Sequence[int], chunks: int, kind: ScheduleKind
+) -> LoopedSplit:
+    """Return the line cut into chunks for the devices in this order."""
     devices = tuple(order) * chunks if kind is not ScheduleKind.ZB_V else (*order, *reversed(order))
     cuts = _best_cuts(line, deployment, devices, chunks)
     members = [frozenset(v for b in range(a, e) for v in line.members[b]) for a, e in pairwise(cuts)]

@@ -12,13 +12,14 @@ from explorer.inputs import Choice, sidebar
 from explorer.live_panel import begin_drawing, end_drawing, show_run, tells_of
 from explorer.results import headline, show_device_graph
 from explorer.running import feels_live, follow
+from explorer.scheduled import scheduled, show_note
 from explorer.session import Plan
 from explorer.shown import shown_plan
 from explorer.wording import binary_size, differences, how_found, plain
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
-from solvers.schedule import Schedule, ScheduleError, ScheduleKind, simulate
+from solvers.schedule import Schedule
 from solvers.split import Family, Split
 
 
@@ -39,9 +40,11 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
         placed_pipeline(_dag_info(choice.graph, choice.deployment, None), None, key="picture")
         return
     costs = split_costs(plan.graph, plan.deployment, plan.split)
-    schedule = _schedule(plan, choice)
+    shown = scheduled(plan, choice)
+    schedule = shown.schedule
     headline(plan, costs)
-    dag = _dag_info(plan.graph, plan.deployment, plan.split)
+    show_note(shown)
+    dag = _dag_info(plan.graph, plan.deployment, shown.split)
     gantt = None if schedule is None else gantt_info(schedule, plan.deployment)
     placed_pipeline(dag, gantt, key="picture")
     _warn_of_memory(plan, schedule)
@@ -89,21 +92,6 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
         )
     elif plan is None and run is None and not feels_live(choice.question):
         st.info("This graph has no plan yet. Press Solve.")
-
-
-def _schedule(plan: Plan, choice: Choice) -> Schedule | None:
-    try:
-        return _simulated(plan.graph, plan.deployment, plan.split, choice.schedule, choice.num_micro_batches)
-    except ScheduleError as error:
-        st.info(f"The schedule cannot be shown. {error}")
-        return None
-
-
-@st.cache_resource(max_entries=32, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})
-def _simulated(
-    graph: DnnGraph, deployment: Deployment, split: Split, kind: ScheduleKind, num_micro_batches: int
-) -> Schedule:
-    return simulate(graph, deployment, split, kind, num_micro_batches)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})

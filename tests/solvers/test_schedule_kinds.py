@@ -54,7 +54,7 @@ def any_cases(draw: st.DrawFn) -> Case:
             split = random_chain_split(graph, deployment, seed := seed + 1)
             used = sum(map(bool, split.devices))
         looped = looped_split(graph, deployment, split, chunks, kind)
-        return graph, deployment, looped, kind, count * used if kind is ScheduleKind.INTERLEAVED else count
+        return graph, deployment, looped, kind, count * len(looped.order) if kind is ScheduleKind.INTERLEAVED else count
     graph, deployment = draw(small_graphs(memory_limit=False, backward=kind in TRAINING_KINDS, known_bytes=True))
     if (graph.is_training and kind not in TRAINING_KINDS) or (not graph.is_training and kind not in INFERENCE_KINDS):
         kind = ScheduleKind.UNPIPELINED

@@ -1,0 +1,79 @@
+"""The schedule of a plan, and the split that it runs: the plan's, or one cut anew into chunks."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from explorer.inputs import Choice
+from explorer.schedule_options import NAMES, ScheduleOptions
+from explorer.session import Plan
+from explorer.wording import milliseconds, plain
+from solvers.costs import split_costs
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.looped_split import looped_split
+from solvers.schedule import Schedule, ScheduleError, ScheduleKind, simulate
+from solvers.schedule_types import LOOPED_KINDS
+from solvers.split import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """What a schedule runs: its split, and either the schedule or one sentence that says why there is none.
+
+    `note` is a sentence that says how the split differs from the plan's; empty where it is the plan's.
+    """
+
+    split: Split
+    schedule: Schedule | None
+    error: str = ""
+    note: str = ""
+
+
+def scheduled(plan: Plan, choice: Choice) -> Scheduled:
+    """Return the chosen schedule of a plan."""
+    return schedule_of(
+        plan.graph, plan.deployment, plan.split, choice.schedule, choice.num_micro_batches, choice.schedule_options
+    )
+
+
+@st.cache_resource(max_entries=32, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})
+def schedule_of(
+    graph: DnnGraph,
+    deployment: Deployment,
+    split: Split,
+    kind: ScheduleKind,
+    num_micro_batches: int,
+    options: ScheduleOptions,
+) -> Scheduled:
+    """Return the schedule of a complete split, cut into chunks where the schedule runs several on each device."""
+    share = options.weight_gradient_share
+    try:
+        if kind not in LOOPED_KINDS:
+            return Scheduled(
+                split, simulate(graph, deployment, split, kind, num_micro_batches, weight_gradient_share=share)
+            )
+        looped = looped_split(graph, deployment, split, options.chunks, kind, num_micro_batches)
+    except ScheduleError as error:
+        return Scheduled(split, None, str(error))
+    planned_ms = split_costs(graph, deployment, split).max_load_ms
+    looped_ms = split_costs(graph, deployment, looped.split).max_load_ms
+    change = f" ({looped_ms / planned_ms - 1:+.1%})" if planned_ms else ""
+    note = (
+        f"{NAMES[kind]} runs {looped.chunks_per_device} chunks of the pipeline on each device. The picture shows the "
+        f"plan's pipeline cut anew: {milliseconds(looped_ms)} per sample instead of "
+        f"{milliseconds(planned_ms)}{change}. {looped.note}"
+    ).rstrip()
+    try:
+        schedule = simulate(graph, deployment, looped, kind, num_micro_batches, weight_gradient_share=share)
+    except ScheduleError as error:
+        return Scheduled(split, None, str(error))
+    return Scheduled(looped.split, schedule, note=note)
+
+
+def show_note(shown: Scheduled) -> None:
+    """Say why there is no schedule, or which split it runs if that is not the plan's."""
+    if shown.error:
+        st.info(plain(f"The schedule cannot be shown. {shown.error}"))
+    elif shown.note:
+        st.caption(plain(shown.note))
