@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -23,6 +23,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from explorer.dag_view import DagInfo
+from explorer.edit_view import EditView
 from explorer.gantt_message import gantt_message
 from explorer.gantt_view import GanttInfo
 from explorer.levels import LevelView
@@ -33,7 +34,7 @@ MODULES = (
     "format", "theme", "payload", "surface", "links", "store", "dom", "level_buttons", "graph_canvas",
     "bar_index", "gantt_bars", "gantt_marks", "gantt_canvas", "memory_strip", "panel", "gantt_range", "replay_state",
     "replay", "replay_graph", "timeline",
-    "virtual_table", "tables", "keys", "sync", "main", "standalone",
+    "virtual_table", "tables", "keys", "sync", "edit_bar", "main", "standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""
 
@@ -63,18 +64,36 @@ PLAIN = PictureOptions()
 
 
 def placed_pipeline(
-    graph_view: DagInfo | None, gantt_view: GanttInfo | None, *, key: str, options: PictureOptions = PLAIN
+    graph_view: DagInfo | None,
+    gantt_view: GanttInfo | None,
+    *,
+    key: str,
+    options: PictureOptions = PLAIN,
+    edits: EditView | None = None,
+    on_edit: Callable[[], None] | None = None,
 ) -> Selection | None:
     """Show the placed graph above the timeline of its schedule; return what the user has selected, None for nothing.
 
     Either part may be None. A selection stays until the user clears it; one that does not fit what is shown now (the
-    graph has changed) is not returned.
+    graph has changed) is not returned. With `edits` the plan can be edited by hand: `on_edit` is called before the page
+    runs again, and finds what is asked for in the session state of `key`, under "edit".
     """
-    result = _component()(key=key, data=pack(graph_view, gantt_view, key, options), on_selection_change=_nothing)
+    result = _component()(
+        key=key,
+        data=pack(graph_view, gantt_view, key, options, edits),
+        on_selection_change=_nothing,
+        on_edit_change=on_edit or _nothing,
+    )
     return _valid_selection(result.get("selection"), graph_view, gantt_view)
 
 
-def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, options: PictureOptions = PLAIN) -> bytes:
+def pack(
+    graph_view: DagInfo | None,
+    gantt_view: GanttInfo | None,
+    key: str,
+    options: PictureOptions = PLAIN,
+    edits: EditView | None = None,
+) -> bytes:
     """Return the message to the component: a JSON header and typed arrays, see `canvas/payload.js`.
 
     One block of bytes, because bars by the ten thousand are slow as JSON, and Streamlit passes bytes only alone.
@@ -100,6 +119,7 @@ def pack(graph_view: DagInfo | None, gantt_view: GanttInfo | None, key: str, opt
         "devices": _devices(deployment, graph_view),
         "graph": None if graph_view is None else _graph(graph_view, arrays),
         "gantt": None if gantt_view is None else gantt_message(gantt_view, graph_view, arrays.add),
+        "edits": None if edits is None or graph_view is None else edits.header([node.id for node in graph_view.nodes]),
         "arrays": arrays.entries,
     }
     body = bytes(arrays.body)

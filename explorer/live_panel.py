@@ -18,6 +18,7 @@ from explorer.jobs import JobState, Snapshot
 from explorer.results import theme
 from explorer.session import Drawing, Notice, Plan, Run
 from explorer.wording import device_counts, milliseconds, share
+from solvers.pins import NO_PINS
 from solvers.result import SolveStatus
 
 POLL_SECONDS = 0.3
@@ -84,7 +85,8 @@ def _running() -> None:
 def _is_worth_drawing(snapshot: Snapshot) -> bool:
     """Whether the job knows more than the page shows, and the page has been still for long enough."""
     drawing = session.drawing()
-    if drawing is None or drawing.question != snapshot.question:
+    asked = replace(snapshot.question, pins=NO_PINS)  # the page shows what its own edits pin
+    if drawing is None or replace(drawing.question, method=asked.method) != asked:
         return False  # the page shows a plan for other inputs
     still_s = time.monotonic() - drawing.ended_s
     took_s = drawing.ended_s - drawing.began_s

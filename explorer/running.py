@@ -1,6 +1,7 @@
 """A solve that runs beside the page: start it, take note of its end; `explorer.live_panel` shows it."""
 
 from explorer import session
+from explorer.edit_actions import take_answer
 from explorer.inputs import Choice
 from explorer.jobs import JobState, Question
 from explorer.session import Notice, Plan, Run
@@ -63,6 +64,9 @@ def _take_note() -> None:
         return
     session.remember_run(None)
     question, result = snapshot.question, snapshot.result
+    if question.pins:
+        take_answer(run, snapshot)
+        return
     if snapshot.state is JobState.FAILED or result is None:
         session.remember_notice(
             Notice(question, snapshot.error or "The solve ended without an answer.", snapshot.details)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from explorer import session
+from explorer.edited import edited_plan
 from explorer.inputs import Choice
 from explorer.jobs import Snapshot
 from explorer.session import Plan, Run
@@ -15,10 +16,11 @@ from solvers.split import Split
 def shown_plan(choice: Choice) -> Plan | None:
     """Return the plan to show for a choice, None when there is none for its graph.
 
-    It is the best plan so far of a solve that runs on this very question, else the last plan of the chosen graph,
-    which may answer earlier inputs: then its `question` differs from the choice's.
+    It is the plan as edited by hand if there are edits, else the best plan so far of a solve that runs on this very
+    question, else the last plan of the chosen graph, which may answer earlier inputs: then its `question` differs from
+    the choice's.
     """
-    return incumbent_plan(choice) or last_plan(choice)
+    return edited_plan(choice) or incumbent_plan(choice) or last_plan(choice)
 
 
 def last_plan(choice: Choice) -> Plan | None:

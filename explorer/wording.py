@@ -117,11 +117,13 @@ def proof(result: SolveResult) -> str:
     if result.status is SolveStatus.OPTIMAL:
         return "optimal, proven"
     if result.gap is None:
-        return "no bound yet"
+        return "no bound" if result.status is SolveStatus.UNKNOWN else "no bound yet"
     return f"within {share(result.gap)} of optimal"
 
 
 def how_found(result: SolveResult) -> str:
     """Say which method found a result, among which splits, and how long it took."""
+    if result.runtime_s == 0 and result.method == "hand edit":
+        return f"{result.method} · {result.family} split"
     method = re.sub(r"\w+", lambda word: METHOD_NAMES.get(word[0], word[0].replace("_", " ")), result.method)
     return f"{method} · {result.family} splits · {result.runtime_s:.2f} s"

@@ -23,7 +23,7 @@ export class GraphPicture {
     this.widths = new Map();
     this.before = null;
     this.changedAt = -Infinity;
-    this.replay = this.overlayDraw = null;
+    this.replay = this.overlayDraw = this.marks = null;
   }
 
   get level() {
@@ -212,6 +212,7 @@ export class GraphPicture {
     // In a replay the tensors on their way stand where the costs would.
     if (!this.replay) this.drawCosts(ctx, scale, focus);
     if (this.replay) this.drawReplay(ctx, scale);
+    this.marks?.(ctx, { boxRect: (node) => this.boxRect(node) });
     this.overlayDraw?.(ctx, { scale, width, height, boxRect: (node) => this.boxRect(node) });
   }
 

@@ -10,6 +10,7 @@
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
 import { make } from "./dom.js";
+import { EditBar } from "./edit_bar.js";
 import { formatMs } from "./format.js";
 import { TOP } from "./gantt_marks.js";
 import { rangeTable } from "./gantt_range.js";
@@ -44,6 +45,8 @@ export class PlacedPipeline {
     this.details = new Details(actions);
     this.tooltip = new Tooltip();
     this.tables = new Tables(this.store, actions);
+    this.editBar = new EditBar(this.store, actions);
+    this.editBar.acceptDropsOn(this.legend.element);
     this.graphCanvas = make("canvas", { className: "graph", role: "img", tabindex: "0" });
     this.status = make("div", { className: "reader-only", role: "status", "aria-live": "polite" });
     this.graphArea = make("div", { className: "graph-area" }, [this.graphCanvas, this.details.element]);
@@ -57,8 +60,9 @@ export class PlacedPipeline {
       "aria-label": "Placed graph and timeline. Keys: F fit, slash search, Escape clears; plus and minus zoom and arrows pan "
         + "the one of the two that has the focus or the pointer.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.toolbar.element, this.legend.element, this.graphArea, this.timeline.element, this.tables.element, this.tooltip.element, this.status]);
+    }, [this.toolbar.element, this.legend.element, this.editBar.element, this.graphArea, this.timeline.element, this.tables.element, this.tooltip.element, this.status]);
     parent.append(this.root);
+    this.graph.marks = (ctx, place) => this.editBar.drawMarks(ctx, place);
     this.active = this.graph;
     this.observer = new ResizeObserver(() => this.setGraphHeight());
     this.observer.observe(this.root);
@@ -82,6 +86,7 @@ export class PlacedPipeline {
       selectNode: (node) => this.selectNode(node),
       selectEdge: (edge) => this.selectEdge(edge),
       selectDevice: (device) => this.selectDevice(device),
+      edit: (event) => this.sendEdit(event),
       selectBar: (bar) => this.select({ kind: "bar", bar }),
       viewChanged: () => this.viewChanged(),
       setLevel: (name) => this.setLevel(name),
@@ -97,6 +102,7 @@ export class PlacedPipeline {
 
   update(component) {
     this.sendSelection = (value) => component.setStateValue("selection", value);
+    this.sendEdit = (event) => component.setTriggerValue("edit", event);
     const bytes = component.data;
     const incoming = bytes ? unpack(bytes) : null;
     if (incoming && incoming.digest !== this.store.data?.digest) this.show(incoming);
@@ -136,6 +142,7 @@ export class PlacedPipeline {
     this.timeline.show(this.views.gantt);
     this.tables.element.hidden = Boolean(data.compact);
     if (!data.compact) this.tables.show();
+    this.editBar.show();
     this.showDetails();
     this.graph.surface.resize();
   }
@@ -165,6 +172,7 @@ export class PlacedPipeline {
     const { store } = this;
     this.legend.mark(store.focus().devices, store.selection?.kind === "device" ? store.selection.device : null);
     if (what === "selection") this.showDetails();
+    if (what !== "hover") this.editBar.draw();
     if (!store.data?.compact) this.tables.changed(what);
     this.redraw();
   }
@@ -403,6 +411,7 @@ export class PlacedPipeline {
 
   destroy() {
     clearTimeout(this.saving);
+    this.editBar.destroy();
     if (this.store.data) this.save();
     document.removeEventListener("keydown", this.onPageKey);
     this.observer.disconnect();

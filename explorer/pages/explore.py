@@ -6,6 +6,8 @@ from explorer import session
 from explorer.canvas_view import placed_pipeline
 from explorer.dag_view import DagInfo, dag_info
 from explorer.downloads import show_exports, subject_of
+from explorer.edit_actions import take_edit
+from explorer.edited import edit_view, show_edit_headline
 from explorer.explain import show_explanation
 from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
@@ -42,11 +44,12 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     costs = split_costs(plan.graph, plan.deployment, plan.split)
     shown = scheduled(plan, choice)
     schedule = shown.schedule
+    show_edit_headline(choice, plan)
     headline(plan, costs)
     show_note(shown)
     dag = _dag_info(plan.graph, plan.deployment, shown.split)
     gantt = None if schedule is None else gantt_info(schedule, plan.deployment)
-    placed_pipeline(dag, gantt, key="picture")
+    placed_pipeline(dag, gantt, key="picture", edits=edit_view(choice, plan, shown.split), on_edit=take_edit)
     _warn_of_memory(plan, schedule)
     if plan.graph.is_training and not _backward_reads_forward(plan.graph):
         st.caption(

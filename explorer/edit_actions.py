@@ -1,0 +1,232 @@
+"""What hand edits do: an event of the picture is applied, checked and told of.
+
+An edit comes as an event and is applied before the page is drawn again (`take_edit`), so that one run of the page shows
+plan and message. `explorer.edits` decides what an edit does to a history; repairs and solves are asked for here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from explorer import edits, session
+from explorer.assessment import assess
+from explorer.edited import (
+    context,
+    edited_plan,
+    forget_history,
+    history_for,
+    history_of,
+    last_outcome,
+    proof_with_pins,
+    remember_history,
+    resolved_for,
+    say,
+    why_not,
+)
+from explorer.edits import History, Outcome, Proof
+from explorer.inputs import Choice
+from explorer.jobs import JobState, Snapshot
+from explorer.session import Plan, Run
+from explorer.solver_pool import solver_pool
+from explorer.wording import milliseconds
+from solvers.baselines.methods import BASELINES
+from solvers.costs import Objective
+from solvers.errors import PlacementError
+from solvers.result import SolveStatus
+from solvers.split import Family
+
+PICTURE = "picture"
+"""Key of the component that sends edits."""
+REPAIR_SECONDS = 4.0
+RESOLVE_WAIT_S = 1.0
+"""How long the page waits for a solve of the rest before it shows it running: with the DP most are over by then."""
+VALUE_NAMES = {Objective.THROUGHPUT: "max-load", Objective.GPIPE: "GPipe time", Objective.LATENCY: "latency"}
+
+
+def take_edit() -> None:
+    """Apply the edit that the picture has sent; the callback of its trigger."""
+    state = st.session_state.get(PICTURE)
+    event = state.get("edit") if isinstance(state, Mapping) else getattr(state, "edit", None)
+    known = context()
+    if not isinstance(event, Mapping) or known is None:
+        return
+    choice, plan = known
+    if plan is None or event.get("graph") != plan.graph.digest:
+        return
+    say(apply_edit(choice, plan, event))
+
+
+def apply_edit(choice: Choice, plan: Plan, event: Mapping[str, Any]) -> Outcome:
+    """Apply an edit to what is shown and return what came of it; the event is checked, for it comes from outside."""
+    op, nodes, device = event.get("op"), event.get("nodes", []), event.get("device")
+    if op not in OPERATIONS:
+        return Outcome(False, "This edit is not known.")
+    if not isinstance(nodes, list) or not all(isinstance(v, int) and not isinstance(v, bool) for v in nodes):
+        return Outcome(False, "The edit names no nodes.")
+    if reason := why_not(plan):
+        return Outcome(False, reason)
+    history = history_of(choice)
+    if history is None:
+        if op in ("undo", "redo", "reset"):
+            return Outcome(False, f"There is nothing to {op}.")
+        history = edits.begin(plan.loaded.graph, plan.deployment, plan.split)
+    device = device if isinstance(device, int) and not isinstance(device, bool) else -1
+    return OPERATIONS[op](choice, plan, history, nodes, device)
+
+
+def take_answer(run: Run, snapshot: Snapshot) -> None:
+    """Take over the answer of a solve with pins: as a step if it has a plan, as a message in any case."""
+    history = history_for(run.loaded.graph.digest)
+    if history is None:
+        return
+    question, result = snapshot.question, snapshot.result
+    if snapshot.state is JobState.FAILED or result is None:
+        say(Outcome(False, snapshot.error or "The solve ended without an answer."))
+        return
+    if result.split is None:
+        what = "No plan honours the pins" if result.status is SolveStatus.INFEASIBLE else "Nothing was found in time"
+        say(Outcome(False, f"{what}: {_lower(result.message)}" if result.message else f"{what}."))
+        return
+    pinned = edits.counted(len(question.pins.device_of), "pinned node")
+    what = f"Re-solved the rest around {pinned}: {milliseconds(result.value_ms)}, {proof_with_pins(result)}"
+    proven = Proof(question, result)
+    remember_history(edits.take_over(history, question.deployment, result.split, what, proven))
+    note = f" {result.message}" if result.message else ""
+    say(Outcome(True, f"{what}.{note}"))
+
+
+def _move(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
+    return _changed(choice, plan, *edits.move(history, plan.graph, plan.deployment, nodes, device))
+
+
+def _pin(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
+    return _changed(choice, plan, *edits.pin(history, plan.graph, nodes))
+
+
+def _unpin(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
+    return _changed(choice, plan, *edits.unpin(history, plan.graph, nodes))
+
+
+def _together(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
+    return _changed(choice, plan, *edits.keep_together(history, plan.graph, plan.deployment, nodes))
+
+
+def _undo(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
+    return _changed(choice, plan, *edits.undo(history))
+
+
+def _redo(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
+    return _changed(choice, plan, *edits.redo(history))
+
+
+def _reset(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
+    _cancel_pinned_solve()
+    forget_history(history.graph_digest)
+    return Outcome(True, f"All edits are dropped ({edits.counted(history.at, 'step')}); the solver's plan is back.")
+
+
+def _repair(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
+    from solvers.repair import repair  # PuLP and HiGHS load here, when they are needed
+
+    resolved = resolved_for(choice, history)
+    family = choice.question.family if choice.question.objective is not Objective.LATENCY else Family.FREE
+    try:
+        answer = repair(
+            plan.graph, plan.deployment, plan.split, family=family, pins=resolved.pins, time_limit_s=REPAIR_SECONDS
+        )
+    except PlacementError as error:
+        return Outcome(False, str(error))
+    if answer.split is None or not answer.moved:
+        return Outcome(False, answer.message)
+    what = answer.message.rstrip(".")
+    return _changed(
+        choice, plan, edits.take_over(history, plan.deployment, answer.split, what), Outcome(True, f"{what}.")
+    )
+
+
+def _resolve(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
+    question = choice.question
+    if question.objective is Objective.LATENCY:
+        return Outcome(
+            False,
+            "Pins are not supported for the latency of one sample; choose throughput to re-solve around them.",
+        )
+    note = ""
+    if not history.pinned and not history.together:
+        moved = history.moved_by_hand
+        if not moved:
+            return Outcome(False, "Nothing is pinned or moved by hand. Pin what should stay, then re-solve the rest.")
+        history, _ = edits.pin(history, plan.graph, moved)
+        remember_history(history)
+        stay = "it stays" if len(moved) == 1 else "they stay"
+        note = f"{edits.counted(len(moved), 'moved node')} pinned, so that {stay}. "
+    resolved = resolved_for(choice, history)
+    method = "auto" if question.method in BASELINES else question.method
+    asked = replace(question, pins=resolved.pins, method=method)
+    run = session.run()
+    if run is not None:
+        run.job.cancel()
+    job = solver_pool().start(session.session_id(), asked, choice.graph, resolved.split)
+    session.remember_run(Run(job, choice.loaded, choice.graph, is_live=False))
+    snapshot = job.wait(RESOLVE_WAIT_S)
+    if not snapshot.state.is_over:
+        return Outcome(True, f"{note}Re-solving the rest.")
+    session.remember_run(None)
+    take_answer(Run(job, choice.loaded, choice.graph, is_live=False), snapshot)
+    outcome = last_outcome()
+    return Outcome(True, note) if outcome is None else replace(outcome, message=note + outcome.message)
+
+
+Operation = Callable[[Choice, Plan, History, list[int], int], Outcome]
+OPERATIONS: dict[Any, Operation] = {
+    "move": _move,
+    "pin": _pin,
+    "unpin": _unpin,
+    "together": _together,
+    "undo": _undo,
+    "redo": _redo,
+    "repair": _repair,
+    "resolve": _resolve,
+    "reset": _reset,
+}
+"""What the picture may ask for."""
+
+
+def _changed(choice: Choice, plan: Plan, history: History, outcome: Outcome) -> Outcome:
+    """Keep a history if the edit was applied, and add to its message what came of it."""
+    if not outcome.applied:
+        return outcome
+    remember_history(history)
+    after = edited_plan(choice)
+    split = after.split if after is not None else None
+    if split is None or split == plan.split:
+        return outcome
+    now = assess(
+        choice.graph,
+        choice.deployment,
+        split,
+        before=plan.split.on(choice.deployment),
+        objective=choice.question.objective,
+        asked=choice.question.family,
+    )
+    parts = [outcome.message.rstrip(".")]
+    if now.change:
+        parts[0] += f": {VALUE_NAMES[choice.question.objective]} {now.change}"
+    parts[0] += "."
+    parts += [f"{problem}." for problem in now.problems[:3]]
+    if len(now.problems) > 3:
+        parts.append(f"{len(now.problems) - 3} more rules are broken.")
+    return Outcome(True, " ".join(parts))
+
+
+def _cancel_pinned_solve() -> None:
+    run = session.run()
+    if run is not None and run.job.snapshot().question.pins:
+        run.job.cancel()
+        session.remember_run(None)
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]

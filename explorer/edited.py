@@ -1,0 +1,256 @@
+"""The hand-edited plan of this browser session: what it is, how far from the optimum, what the picture shows of it.
+
+The history belongs to the loaded graph and stays until Reset; hardware may change under it
+(`explorer.edits.resolve_places`). `explorer.edit_actions` applies what the picture asks for.
+"""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from explorer import edits, session
+from explorer.assessment import Assessment, assess, distance, lower_bound_ms
+from explorer.edit_view import EditView
+from explorer.edits import History, Outcome, Proof, Resolved
+from explorer.inputs import Choice
+from explorer.jobs import Question
+from explorer.session import Plan
+from explorer.wording import milliseconds, plain, proof
+from solvers.bounds import work_bound
+from solvers.contraction import contract
+from solvers.costs import Objective
+from solvers.pins import NO_PINS
+from solvers.result import PROOF_TOLERANCE, SolveResult, SolveStatus, relative_gap
+from solvers.split import Family, Split
+
+METHOD = "hand edit"
+
+_HISTORIES, _OUTCOME, _SERIAL, _CONTEXT = "edit_histories", "edit_outcome", "edit_serial", "edit_context"
+MAX_HISTORIES = 8
+"""Graphs whose edits are kept while one looks at others."""
+
+
+def edited_plan(choice: Choice) -> Plan | None:
+    """Return the hand-edited plan for a choice, None where nothing is edited.
+
+    While a solver looks for the rest it is the best plan so far that honours the pins. A plan that breaks a rule has
+    status UNKNOWN: its value is that of the loads alone.
+    """
+    history = history_of(choice)
+    if history is None or not history.is_edited or not choice.deployment.num_devices:
+        return None
+    resolved = resolved_for(choice, history)
+    split = _incumbent_of_pins(choice) or resolved.split
+    result = _result(choice, history, split, is_incumbent=split is not resolved.split)
+    return Plan(choice.question, choice.loaded, choice.graph, choice.deployment, result, split)
+
+
+def history_of(choice: Choice) -> History | None:
+    """Return the edits of the chosen graph, None if there were none."""
+    return _histories().get(choice.loaded.graph.digest)
+
+
+def history_for(graph_digest: str) -> History | None:
+    """Return the edits of a loaded graph, None if there were none."""
+    return _histories().get(graph_digest)
+
+
+def remember_history(history: History) -> None:
+    """Make these the edits of their graph."""
+    known = _histories()
+    known.pop(history.graph_digest, None)
+    known[history.graph_digest] = history
+    while len(known) > MAX_HISTORIES:
+        del known[next(iter(known))]
+
+
+def forget_history(graph_digest: str) -> None:
+    """Drop the edits of a graph."""
+    _histories().pop(graph_digest, None)
+
+
+def resolved_for(choice: Choice, history: History) -> Resolved:
+    """Return the edits on the chosen devices; nodes whose device is gone go where the last solver's plan has them."""
+    reference = reference_plan(choice)
+    elsewhere = None if reference is None else edits.places_of(reference.split, choice.deployment)
+    return edits.resolve_places(history, choice.deployment, elsewhere)
+
+
+def reference_plan(choice: Choice) -> Plan | None:
+    """Return the last plan that a solver made for just these devices, links and objective; None if there is none."""
+    plan = session.plan()
+    if plan is None or plan.split.replicas or plan.graph.digest != choice.graph.digest:
+        return None
+    question = plan.question
+    same = (question.deployment, question.objective) == (choice.question.deployment, choice.question.objective)
+    return plan if same else None
+
+
+def assessment_of(choice: Choice, plan: Plan) -> Assessment:
+    """Return what is to be said of the edited plan; it is compared with the solver's plan."""
+    reference = reference_plan(choice)
+    before = None if reference is None else reference.split.on(choice.deployment)
+    question = choice.question
+    return assess(
+        plan.graph, plan.deployment, plan.split, before=before, objective=question.objective, asked=question.family
+    )
+
+
+def edit_view(choice: Choice, plan: Plan | None, drawn: Split | None = None) -> EditView:
+    """Return what the picture shows of the edits, and keep what it shows as that which the next edit is about.
+
+    `drawn` is the split in the picture, which some schedules cut further; then the picture cannot be edited.
+    """
+    st.session_state[_CONTEXT] = (choice, plan)
+    history = history_of(choice)
+    outcome = last_outcome()
+    reason = why_not(plan)
+    if plan is not None and drawn is not None and drawn is not plan.split and drawn != plan.split.on(plan.deployment):
+        reason = reason or "The picture shows the stages as this schedule cuts them; choose another schedule to edit."
+    if history is None or plan is None:
+        none: frozenset[int] = frozenset()
+        return EditView(reason, none, (), False, False, False, True, False, outcome, _serial())
+    resolved = resolved_for(choice, history)
+    return EditView(
+        why_not=reason,
+        pinned=frozenset(resolved.pins.device_of),
+        together=history.together,
+        can_undo=history.can_undo,
+        can_redo=history.can_redo,
+        is_edited=history.is_edited,
+        is_valid=plan.result.status is not SolveStatus.UNKNOWN,
+        can_resolve=history.is_edited,
+        outcome=outcome,
+        serial=_serial(),
+    )
+
+
+def proof_with_pins(result: SolveResult) -> str:
+    """Say what is proven of a plan with pins."""
+    if result.status is SolveStatus.OPTIMAL:
+        return f"optimal among {result.family} splits with these pins, proven"
+    return f"{proof(result)} with these pins"
+
+
+def _result(choice: Choice, history: History, split: Split, *, is_incumbent: bool) -> SolveResult:
+    """Return the edited plan as a result: its value, and the best bound that holds for it."""
+    question = choice.question
+    assessed = assess(choice.graph, choice.deployment, split, objective=question.objective, asked=question.family)
+    known = history.proof
+    if known is not None and not is_incumbent and is_proof_for(choice, known, split):
+        return replace(known.result, method=f"{METHOD}, rest by {known.result.method}", split=split)
+    reference = reference_plan(choice)
+    bound_ms = lower_bound_ms(assessed.family, [] if reference is None else [reference.result])
+    if bound_ms is None and question.objective is not Objective.LATENCY:
+        free = contract(choice.graph, Family.FREE, choice.deployment, join_idle=False)
+        bound_ms = work_bound(free, choice.deployment)
+    value_ms = assessed.value_ms
+    status = SolveStatus.FEASIBLE
+    if not assessed.is_valid or value_ms is None:
+        status = SolveStatus.UNKNOWN
+    elif bound_ms is not None:
+        bound_ms = min(bound_ms, value_ms)
+        if (relative_gap(value_ms, bound_ms) or 0.0) <= PROOF_TOLERANCE:
+            status = SolveStatus.OPTIMAL
+    return SolveResult(
+        status=status,
+        method=METHOD,
+        objective=question.objective,
+        family=assessed.family,
+        split=split,
+        value_ms=value_ms,
+        lower_bound_ms=None if status is SolveStatus.UNKNOWN else bound_ms,
+        runtime_s=0.0,
+    )
+
+
+def is_proof_for(choice: Choice, known: Proof, split: Split) -> bool:
+    """Whether a proof is of this split and answers what is asked now, whatever time it was given."""
+    question = known.question
+    if not isinstance(question, Question) or known.result.split is None:
+        return False
+    asked = replace(choice.question, pins=question.pins, method=question.method)
+    return replace(question, time_limit_s=asked.time_limit_s, gap=asked.gap) == asked and known.result.split.on(
+        choice.deployment
+    ) == split.on(choice.deployment)
+
+
+def _incumbent_of_pins(choice: Choice) -> Split | None:
+    """Return the best plan so far of a solve with pins that runs for this choice; None while there is none."""
+    run = session.run()
+    if run is None:
+        return None
+    snapshot = run.job.snapshot()
+    question = snapshot.question
+    if not question.pins or snapshot.state.is_over or snapshot.best_split is None:
+        return None
+    same = replace(question, pins=NO_PINS, method=choice.question.method) == choice.question
+    return snapshot.best_split.on(choice.deployment) if same else None
+
+
+def why_not(plan: Plan | None) -> str:
+    """Say why a plan cannot be edited; empty when it can."""
+    if plan is None:
+        return "There is no plan to edit yet."
+    if plan.split.replicas:
+        return "Plans with replicated stages cannot be edited; allow one replica under Assumptions."
+    if plan.split.subgraphs:
+        return "Plans with several subgraphs per accelerator cannot be edited; allow one under Assumptions."
+    return ""
+
+
+def say(outcome: Outcome) -> None:
+    """Show in the picture what came of an edit."""
+    st.session_state[_OUTCOME] = outcome
+    st.session_state[_SERIAL] = _serial() + 1
+
+
+def last_outcome() -> Outcome | None:
+    """Return what came of the last edit."""
+    outcome: Outcome | None = st.session_state.get(_OUTCOME)
+    return outcome
+
+
+def context() -> tuple[Choice, Plan | None] | None:
+    """Return the choice and the plan that the picture shows, which the next edit is about."""
+    known: tuple[Choice, Plan | None] | None = st.session_state.get(_CONTEXT)
+    return known
+
+
+def _serial() -> int:
+    return int(st.session_state.get(_SERIAL, 0))
+
+
+def _histories() -> dict[str, History]:
+    known: dict[str, History] = st.session_state.setdefault(_HISTORIES, {})
+    return known
+
+
+# The headline
+
+
+def show_edit_headline(choice: Choice, plan: Plan) -> None:
+    """Say above the numbers that the plan is edited by hand, how far from the optimum it is and what it breaks."""
+    history = history_of(choice)
+    if history is None or not history.is_edited:
+        return
+    assessed = assessment_of(choice, plan)
+    reference = reference_plan(choice)
+    facts = [milliseconds(assessed.value_ms)]
+    far = distance(assessed.value_ms, None if reference is None else reference.result)
+    if far and assessed.is_valid:
+        facts.append(far)
+    if history.proof is not None and is_proof_for(choice, history.proof, plan.split):
+        facts.append(proof_with_pins(history.proof.result))
+    if history.pinned:
+        facts.append(f"{len(history.pinned):,} pinned")
+    text = f"**Hand edit** · {plain(' · '.join(facts))}"
+    notes = [assessed.family_note, resolved_for(choice, history).note]
+    tail = "".join(f"  \n{plain(note)}" for note in notes if note)
+    if assessed.is_valid:
+        st.info(text + tail, icon=":material/edit:")
+    else:
+        count = len(assessed.problems)
+        broken = "; ".join(assessed.problems[:4]) + (f"; {count - 4} more" if count > 4 else "")
+        rules = "rule is" if count == 1 else "rules are"
+        st.error(f"{text}  \n**{count} {rules} broken**: {plain(broken)}.{tail}", icon=":material/error:")
