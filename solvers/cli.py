@@ -9,19 +9,16 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from solvers.baselines.methods import BASELINES
-from solvers.cli_explain import add_explain
 from solvers.cli_options import (
     DEFAULT_TIME_LIMIT_S,
     Parser,
     add_device_options,
     add_model_options,
     fraction,
-    micro_batches,
     names_of,
     one_of,
     positive,
@@ -29,6 +26,7 @@ from solvers.cli_options import (
     with_model,
 )
 from solvers.cli_output import BAD_INPUT, EXIT_CODES, first_interrupt, print_json, print_text, write_text
+from solvers.cli_schedule import add_simulate
 from solvers.cli_tables import add_compare, add_reproduce
 from solvers.costs import Objective, single_sample_latency, split_costs
 from solvers.deployment import Deployment
@@ -37,7 +35,6 @@ from solvers.graph import DnnGraph
 from solvers.graph_json import read_split, split_document
 from solvers.result import LOADING, Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.samples import sample_text, samples
-from solvers.schedule import Schedule, ScheduleKind, simulate
 from solvers.solve import METHODS, solve
 from solvers.solving import MethodError
 from solvers.split import Family, Split, Violation, check_split, complete_split
@@ -118,16 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     add_model_options(evaluating)
     evaluating.set_defaults(run=_evaluate)
 
-    simulating = commands.add_parser("simulate", help="run a split over micro-batches")
-    simulating.add_argument("graph", type=Path, metavar="GRAPH.json")
-    simulating.add_argument("split", type=Path, metavar="SPLIT.json")
-    simulating.add_argument("--schedule", type=one_of(ScheduleKind), metavar=names_of(ScheduleKind), required=True)
-    simulating.add_argument("--micro-batches", type=micro_batches, required=True, metavar="M")
-    simulating.add_argument("--slots", action="store_true", help="print every slot too")
-    add_device_options(simulating)
-    simulating.set_defaults(run=_simulate)
-
-    add_explain(commands)
+    add_simulate(commands)
     add_compare(commands)
     add_reproduce(commands)
 
@@ -274,62 +262,6 @@ def _device_documents(graph: DnnGraph, deployment: Deployment, split: Split) -> 
         }
         for device in split_costs(graph, deployment, split).devices
     ]
-
-
-def _shape(split: Split, deployment: Deployment) -> Deployment:
-    """Return the deployment, or a larger one if the split lists more devices than there are."""
-    return replace(
-        deployment,
-        num_accelerators=max(deployment.num_accelerators, len(split.accelerators)),
-        num_cpus=max(deployment.num_cpus, len(split.cpus)),
-    )
-
-
-def _simulate(options: argparse.Namespace) -> int:
-    graph, deployment = read_problem(options)
-    split = complete_split(graph, read_split(options.split))
-    for violation in check_split(graph, deployment, split):
-        print(f"placement: {violation.message}", file=sys.stderr)
-    deployment = _shape(split, deployment)
-    schedule = simulate(graph, deployment, split, options.schedule, options.micro_batches)
-    print_json(schedule_document(schedule, deployment, with_slots=options.slots))
-    return 0
-
-
-def schedule_document(schedule: Schedule, deployment: Deployment, *, with_slots: bool) -> dict[str, Any]:
-    """Return the JSON object that `placement simulate` prints."""
-    document: dict[str, Any] = {
-        "schedule": str(schedule.kind),
-        "micro_batches": schedule.num_micro_batches,
-        "period_ms": schedule.period_ms,
-        "makespan_ms": schedule.makespan_ms,
-        "warm_up_ms": schedule.warm_up_ms,
-        "devices": [
-            {
-                "device": d,
-                "name": deployment.device_name(d),
-                "bubble_share": schedule.bubble_fraction[d],
-                "peak_in_flight": schedule.peak_in_flight[d],
-                "peak_memory_bytes": max((point.memory_bytes for point in schedule.memory[d]), default=0.0),
-                "capacity_bytes": deployment.capacity_bytes(d),
-            }
-            for d in range(deployment.num_devices)
-        ],
-    }
-    if with_slots:
-        document["slots"] = [
-            {
-                "device": slot.device,
-                "stage": slot.stage,
-                "pass": str(slot.direction),
-                "micro_batch": slot.micro_batch,
-                "kind": str(slot.kind),
-                "start_ms": slot.start_ms,
-                "end_ms": slot.end_ms,
-            }
-            for slot in schedule.slots
-        ]
-    return document
 
 
 def _samples(options: argparse.Namespace) -> int:
