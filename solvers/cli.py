@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from solvers.baselines.methods import BASELINES
+from solvers.cli_explain import add_explain
 from solvers.cli_options import (
     DEFAULT_TIME_LIMIT_S,
     Parser,
@@ -116,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluating.set_defaults(run=_evaluate)
 
     add_simulate(commands)
+    add_explain(commands)
     add_compare(commands)
     add_reproduce(commands)
 
