@@ -42,6 +42,7 @@ def gantt_message(view: GanttInfo, graph_view: DagInfo | None, add: AddArray) ->
         "warmUpMs": view.warm_up_ms,
         "drainStartMs": view.drain_start_ms,
         "hasBackward": any(stage.direction is not Pass.FORWARD for stage in view.stages),
+        "pieceName": view.piece_name,
         "tellsMemory": view.tells_memory,
         "notes": view.notes,
         "microBatchFills": [{"fill": fill.fill, "text": fill.text} for fill in MICRO_BATCH_FILLS],

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from solvers.deployment import Deployment
 from solvers.schedule import MemoryPoint, Pass, PipelineStage, Schedule, ScheduleKind, Slot, SlotKind
+from solvers.schedule_types import LOOPED_KINDS
 
 KIND_TITLES = {
     ScheduleKind.INFERENCE: "Pipelined inference",
@@ -87,8 +88,9 @@ class PeriodMark:
 class GanttInfo:
     """Everything the timeline shows; bars are sorted by lane, then by start, and name an index in `stages`.
 
-    `pieces` are by stage. The bounds are those of `solvers.schedule_types.Schedule`. `notes` are the sentences that
-    stand under the picture: what is shown, what its bounds mean, and all it takes for granted.
+    `pieces` are by stage, and `piece_name` is what the schedule calls them. The bounds are those of
+    `solvers.schedule_types.Schedule`. `notes` are the sentences that stand under the picture: what is shown, what its
+    bounds mean, and all it takes for granted.
 
     The warm-up ends when every device with work has started to compute; the drain begins when the first device has
     nothing left to do, None when that is before the end of the warm-up. `period_name` says what the period is: GPipe
@@ -102,6 +104,7 @@ class GanttInfo:
     bars: tuple[GanttBar, ...]
     stages: tuple[PipelineStage, ...]
     pieces: tuple[StagePiece, ...]
+    piece_name: str
     num_micro_batches: int
     makespan_ms: float
     load_bound_ms: float
@@ -162,6 +165,7 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
         bars=bars,
         stages=schedule.stages,
         pieces=_pieces(schedule.stages),
+        piece_name="chunk" if schedule.kind in LOOPED_KINDS else "piece",
         num_micro_batches=schedule.num_micro_batches,
         makespan_ms=float(schedule.makespan_ms),
         load_bound_ms=float(schedule.load_bound_ms),

@@ -4,7 +4,8 @@
    it fits. The pieces or chunks of a device carry a, b, c, and as many notches at the upper edge as come before them. */
 
 import { formatBytes, formatPercent } from "./format.js";
-import { SLOT_COMPUTE, SLOT_RECEIVE } from "./links.js";
+import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "./links.js";
+import { rgbOf } from "./pixel_rows.js";
 
 /** Passes as numbered in the message: forward, whole backward, gradient of the input, gradient of the weights. */
 export const PASS_LETTERS = ["F", "B", "I", "W"];
@@ -76,12 +77,13 @@ function drawEnd(ctx, picture, lane, y) {
     const isOver = column.title === "peak memory" && lane.isOverMemory;
     ctx.font = `${isOver ? "700 " : ""}${Math.min(12, picture.laneHeight - 1)}px ${theme.font}`;
     ctx.fillStyle = isOver ? theme.palette.alarm : k === 0 ? theme.ink : theme.mutedInk;
-    ctx.fillText(column.text(lane), x, y + 0.5, column.width - 4);
+    ctx.fillText(`${isOver ? "▲ " : ""}${column.text(lane)}`, x, y + 0.5, column.width - 4);
   }
 }
 
 function drawBars(ctx, picture, lane, y, height, colour, focus) {
   const { bars, index, store, plotLeft, view } = picture;
+  const { start, end, kind, pass } = bars;
   const { theme } = store;
   const { stages } = store.data.gantt;
   const perMs = picture.plotWidth / (view.to - view.from);
@@ -89,37 +91,35 @@ function drawBars(ctx, picture, lane, y, height, colour, focus) {
   const thin = Math.max(2, height * 0.26);
   const showsText = height >= 12;
   const marked = [store.selection, store.hovered].filter((thing) => thing?.kind === "bar").map((thing) => thing.bar);
-  const columns = new Map();
+  const rows = picture.pixelRows();
   const labels = [];
-  for (let i = index.first(lane, view.from); i < index.begin[lane + 1]; i += 1) {
-    const start = bars.start[i];
-    if (start > view.to) break;
-    const x = plotLeft + (start - view.from) * perMs;
-    const width = (bars.end[i] - start) * perMs;
-    const isCompute = bars.kind[i] === SLOT_COMPUTE;
-    const fill = isCompute ? fillOfBar(bars, i, colour) : null;
-    const alpha = picture.isPlain(i, focus) ? 1 : DIM_BAR;
+  const last = index.begin[lane + 1];
+  for (let i = index.first(lane, view.from); i < last; i += 1) {
+    if (start[i] > view.to) break;
+    const width = (end[i] - start[i]) * perMs;
+    const isPlain = picture.isPlain(i, focus);
     if (width < 1) {
-      // Add up what falls into one pixel: its share of busy time becomes its opacity.
-      const key = Math.round(x) * 8 + (isCompute ? bars.pass[i] : 4 + bars.kind[i] / 2);
-      const sum = columns.get(key) ?? { width: 0, bar: i, fill: isCompute ? fill.fill : theme.palette.transfer, alpha: 0 };
-      sum.width += width;
-      sum.alpha = Math.max(sum.alpha, alpha);
-      columns.set(key, sum);
+      const isWork = kind[i] === SLOT_COMPUTE;
+      const row = isWork ? (pass[i] === WEIGHT_GRADIENT ? 1 : 0) : kind[i] === SLOT_RECEIVE ? 2 : 3;
+      const rgb = rgbOf(isWork ? fillOfBar(bars, i, colour).fill : theme.palette.transfer);
+      rows.add(row, (start[i] - view.from) * perMs, width, rgb, isPlain ? 1 : DIM_BAR);
       continue;
     }
-    ctx.globalAlpha = alpha;
+    const x = plotLeft + (start[i] - view.from) * perMs;
+    const isCompute = kind[i] === SLOT_COMPUTE;
+    ctx.globalAlpha = isPlain ? 1 : DIM_BAR;
     if (!isCompute) {
       ctx.fillStyle = theme.palette.transfer;
-      ctx.fillRect(x, transferTop(bars.kind[i], y, height, thin), Math.max(1, width - 0.6), thin);
+      ctx.fillRect(x, transferTop(kind[i], y, height, thin), Math.max(1, width - 0.6), thin);
       continue;
     }
+    const fill = fillOfBar(bars, i, colour);
     const inner = Math.max(1, width - (width > 3 ? 1 : 0.3));
-    const [top, tall] = barExtent(bars.pass[i], y, height, pad);
+    const [top, tall] = barExtent(pass[i], y, height, pad);
     ctx.fillStyle = fill.fill;
     ctx.fillRect(x, top, inner, tall);
     if (width > 5) {
-      for (const name of [PASS_PATTERNS[bars.pass[i]], colour.pattern]) {
+      for (const name of [PASS_PATTERNS[pass[i]], colour.pattern]) {
         if (name === "none") continue;
         ctx.fillStyle = store.patterns.get(ctx, name, fill.text);
         ctx.fillRect(x, top, inner, tall);
@@ -130,22 +130,20 @@ function drawBars(ctx, picture, lane, y, height, colour, focus) {
       ctx.fillStyle = fill.text;
       for (let k = 0; k < piece && (k + 1) * (NOTCH + 1) < inner; k += 1) ctx.fillRect(x + 1 + k * (NOTCH + 1), top, NOTCH, 3);
     }
-    if (showsText && width > 8) labels.push([i, x, inner, top + tall / 2, fill.text, alpha]);
+    if (showsText && width > 8) labels.push([i, x, inner, top + tall / 2, fill.text, isPlain]);
     if (picture.outlines(i)) outline(ctx, x, top, inner, tall, theme.ink, 1.5);
     if (marked.includes(i)) outline(ctx, x, top, inner, tall, theme.ink, 2.5);
   }
-  for (const [key, sum] of columns) {
-    ctx.globalAlpha = Math.min(1, Math.max(0.12, sum.width)) * sum.alpha;
-    ctx.fillStyle = sum.fill;
-    const column = Math.floor(key / 8);
-    if (bars.kind[sum.bar] === SLOT_COMPUTE) ctx.fillRect(column, ...spread(barExtent(bars.pass[sum.bar], y, height, pad)));
-    else ctx.fillRect(column, transferTop(bars.kind[sum.bar], y, height, thin), 1, thin);
+  ctx.globalAlpha = 1;
+  if (rows.render()) {
+    rows.draw(ctx, 0, plotLeft, ...barExtent(FORWARD, y, height, pad));
+    rows.draw(ctx, 1, plotLeft, ...barExtent(WEIGHT_GRADIENT, y, height, pad));
+    rows.draw(ctx, 2, plotLeft, transferTop(SLOT_RECEIVE, y, height, thin), thin);
+    rows.draw(ctx, 3, plotLeft, transferTop(SLOT_SEND, y, height, thin), thin);
   }
   drawTexts(ctx, picture, labels, Math.min(12, height * 0.56));
   ctx.globalAlpha = 1;
 }
-
-const spread = ([top, tall]) => [top, 1, tall];
 
 /** Upper edge and height of a compute bar: that of a weight gradient is lower. */
 export function barExtent(pass, y, height, pad = Math.max(1, height * 0.1)) {
@@ -173,8 +171,8 @@ function drawTexts(ctx, picture, labels, size) {
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
   ctx.font = `600 ${size}px ${store.theme.font}`;
-  for (const [i, x, width, y, colour, alpha] of labels) {
-    if (alpha < 0.5) continue;
+  for (const [i, x, width, y, colour, isPlain] of labels) {
+    if (!isPlain) continue;
     const number = String(bars.microBatch[i]);
     const { piece, numPieces } = stages[bars.stage[i]];
     const letter = hasBackward ? PASS_LETTERS[bars.pass[i]] : "";

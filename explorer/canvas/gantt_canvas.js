@@ -10,6 +10,7 @@ import {
   BOTTOM, TOP, drawBounds, drawColumnHeads, drawCriticalLinks, drawHiddenLanes, drawMoment, drawPeriod, drawPhases,
   drawRange, drawRunning, drawTimeAxis,
 } from "./gantt_marks.js";
+import { PixelRows } from "./pixel_rows.js";
 
 const MIN_LANE = 13;
 const MAX_LANE = 28;
@@ -285,6 +286,17 @@ export class GanttPicture {
   isPlain(i, focus) {
     if (focus.bars !== null) return focus.bars[i] === 1;
     return !this.shared.showsCritical || this.bars.critical[i] === 1;
+  }
+
+  /** Empty rows of pixels for the thin bars of a lane; the same ones for all lanes. */
+  pixelRows() {
+    if (this.rows?.plotWidth !== this.plotWidth) {
+      this.rows = new PixelRows(this.plotWidth, 4);
+      this.rows.plotWidth = this.plotWidth;
+    } else {
+      this.rows.clear();
+    }
+    return this.rows;
   }
 
   outlines(i) {

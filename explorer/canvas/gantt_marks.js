@@ -154,7 +154,9 @@ export function drawBounds(ctx, picture) {
     ctx.setLineDash([]);
     const text = `${name} ${formatMs(ms)}`;
     const width = ctx.measureText(text).width;
-    const spot = [x - width - 5, x + 5].find((x0) => x0 >= low - 40 && x0 + width <= picture.surface.width
+    const sides = [x - width - 5, x + 5];
+    // There is room in the margin behind the end.
+    const spot = (ms === makespanMs ? sides.reverse() : sides).find((x0) => x0 >= low - 40 && x0 + width <= picture.surface.width
       && taken.every(([from, to]) => x0 + width + 6 < from || x0 > to + 6));
     if (spot === undefined) continue;
     taken.push([spot, spot + width]);

@@ -349,7 +349,7 @@ function describeLane(data, lane) {
 
 function describeBar(data, bars, i) {
   const stage = data.gantt.stages[bars.stage[i]];
-  const piece = stage.numPieces > 1 ? `, piece ${pieceLetter(stage.piece)} of its device` : "";
+  const piece = stage.numPieces > 1 ? `, ${data.gantt.pieceName} ${pieceLetter(stage.piece)} of its device` : "";
   return [`${data.gantt.lanes[bars.lane[i]].name}, stage ${stage.number}${piece}`,
     `${SLOT_NAMES[bars.kind[i]]}, ${PASS_NAMES[stage.passIndex]}, micro-batch ${bars.microBatch[i]}`,
     `${formatMs(bars.start[i])} to ${formatMs(bars.end[i])}, takes ${formatMs(bars.end[i] - bars.start[i])}`];

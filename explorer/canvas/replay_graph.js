@@ -10,6 +10,8 @@ import { prefersCalm } from "./replay.js";
 const MOST_EDGES = 2;
 const BADGE = 10;
 const TOKEN = 8;
+/** Where tensors wait on more edges than this, only the first of each edge is drawn. */
+const MANY_WAITING = 24;
 
 export class ReplayGraph {
   constructor(store, graph, shared) {
@@ -128,13 +130,13 @@ export class ReplayGraph {
     for (const [edge, microBatches] of waiting) {
       const [x, y] = this.pointOn(edge, 0.5);
       microBatches.sort((a, b) => a - b);
-      const shown = microBatches.slice(0, 3);
+      const shown = microBatches.slice(0, waiting.size > MANY_WAITING ? 1 : 3);
       shown.forEach((m, k) => this.badge(ctx, x + (k - (shown.length - 1) / 2) * (TOKEN * 2 + 1), y, TOKEN - 1, m));
       if (microBatches.length <= shown.length) continue;
       ctx.fillStyle = this.store.theme.ink;
       ctx.font = `600 10px ${this.store.theme.font}`;
       ctx.textAlign = "left";
-      ctx.fillText(`+${microBatches.length - shown.length}`, x + 1.6 * TOKEN * 2, y);
+      ctx.fillText(`+${microBatches.length - shown.length}`, x + (shown.length / 2) * (TOKEN * 2 + 4) + 4, y);
     }
   }
 

@@ -60,6 +60,7 @@ export class Surface {
       canvas.setPointerCapture(event.pointerId);
       const [x, y] = place(event);
       press = { startX: x, startY: y, x, y, dragged: false, grip: picture.press?.(x, y, event) ?? null };
+      if (press.grip) picture.leave?.();
     }, options);
     canvas.addEventListener("pointermove", (event) => {
       const [x, y] = place(event);

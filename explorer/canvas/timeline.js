@@ -105,7 +105,8 @@ export class TimelinePart {
       keys.push(entry("receive", "receive", "Upper half: from host memory"), entry("send", "send", "Lower half: to host memory"));
     }
     if (gantt.stages.some((stage) => stage.numPieces > 1)) {
-      keys.push(entry("piece", "a, b, … pieces of a device", "Each works on a micro-batch of another age; a notch for each piece before it"));
+      keys.push(entry("piece", `a, b, … ${gantt.pieceName}s of a device`,
+        `Each works on a micro-batch of another age; a notch for each ${gantt.pieceName} before it`));
     }
     return keys;
   }
