@@ -211,10 +211,16 @@ def _changed(choice: Choice, plan: Plan, history: History, outcome: Outcome) -> 
         objective=choice.question.objective,
         asked=choice.question.family,
     )
-    parts = [outcome.message.rstrip(".")]
+    parts = [outcome.message]
     if now.change:
-        parts[0] += f": {VALUE_NAMES[choice.question.objective]} {now.change}"
-    parts[0] += "."
+        name = VALUE_NAMES[choice.question.objective]
+        # A short sentence takes the change in, a long one is followed by it.
+        is_short = ":" not in outcome.message and ";" not in outcome.message
+        parts = (
+            [f"{outcome.message.rstrip('.')}: {name} {now.change}."]
+            if is_short
+            else [outcome.message, f"{name[0].upper()}{name[1:]} {now.change}."]
+        )
     parts += [f"{problem}." for problem in now.problems[:3]]
     if len(now.problems) > 3:
         parts.append(f"{len(now.problems) - 3} more rules are broken.")

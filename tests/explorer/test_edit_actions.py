@@ -1,0 +1,225 @@
+"""What edits do to a session: the plan shown, its proof, and what is said; without a browser."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from explorer import edit_actions, edited, session
+from explorer.edit_actions import apply_edit, take_answer, take_edit
+from explorer.edit_document import from_document, to_document
+from explorer.edited import edit_view, edited_plan, history_for, last_outcome, remember_history
+from explorer.inputs import Choice
+from explorer.jobs import Question, WorkerPool
+from explorer.session import LoadedGraph, Plan
+from explorer.shown import shown_plan
+from solvers.costs import Objective
+from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
+from solvers.result import SolveResult, SolveStatus
+from solvers.schedule import ScheduleKind
+from solvers.split import Family, Split
+from tests.graphs import chain
+
+GIB = 2.0**30
+CHAIN = chain((1.0, 1.0, 1.0, 1.0), 0.25)
+GRAPH = DnnGraph(tuple(replace(node, memory_bytes=GIB) for node in CHAIN.nodes), CHAIN.edges)
+DEPLOYMENT = Deployment(2, 1, 3.0 * GIB)
+LOADED = LoadedGraph(GRAPH, DEPLOYMENT, "tests")
+QUESTION = Question(GRAPH.digest, DEPLOYMENT)
+SPLIT = Split((frozenset({1, 2}), frozenset({3, 4})), (frozenset(),))
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    with WorkerPool(max_running=1) as pool:
+        yield pool
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A session without a browser, with the optimal chain as the solver's plan."""
+    state: dict[str, Any] = {}
+    for module in (session, edited, edit_actions):
+        monkeypatch.setattr(module.st, "session_state", state)
+    result = SolveResult(SolveStatus.OPTIMAL, "dp", Objective.THROUGHPUT, Family.CHAIN, SPLIT, 2.25, 2.25, 0.1)
+    session.remember_plan(Plan(QUESTION, LOADED, GRAPH, DEPLOYMENT, result, SPLIT))
+    return state
+
+
+def choice(**changes: Any) -> Choice:
+    question = replace(QUESTION, **changes)
+    return Choice(LOADED, GRAPH, question.deployment, question, ScheduleKind.INFERENCE, 4, False)
+
+
+def do(op: str, nodes: list[int] | None = None, device: int | None = None, asked: Choice | None = None) -> str:
+    """Apply an edit to what is shown; return its message, after 'no: ' if it was not applied."""
+    asked = asked or choice()
+    plan = shown_plan(asked)
+    assert plan is not None
+    outcome = apply_edit(asked, plan, {"op": op, "nodes": nodes or [], "device": device})
+    return outcome.message if outcome.applied else f"no: {outcome.message}"
+
+
+def shown(asked: Choice | None = None) -> Plan:
+    plan = shown_plan(asked or choice())
+    assert plan is not None
+    return plan
+
+
+def test_a_move_is_shown_with_its_value_and_a_bound_of_its_own_family() -> None:
+    assert do("move", [2], 1) == "Node 2 moved to Accelerator 2: max-load 2.25 ms → 3.25 ms."
+    plan = shown()
+    assert plan.split.device_of() == {1: 0, 2: 1, 3: 1, 4: 1}
+    assert (plan.result.value_ms, plan.result.lower_bound_ms) == (3.25, 2.25)
+    assert plan.result.status is SolveStatus.FEASIBLE
+    assert plan.result.family is Family.CHAIN
+    do("move", [2], 0)
+    do("move", [3], 0)
+    do("move", [2], 1)
+    # Data goes back and forth: the bound for chains says nothing any more, that of total work does.
+    assert shown().result.family is Family.FREE
+    assert shown().result.lower_bound_ms is not None
+    assert shown().result.lower_bound_ms < 2.25  # type: ignore[operator]
+
+
+def test_an_edit_that_ends_in_the_optimum_is_optimal() -> None:
+    do("move", [2], 1)
+    do("move", [2], 0)
+    assert shown().result.status is SolveStatus.OPTIMAL
+
+
+def test_too_much_memory_is_told_with_device_and_amount_and_repaired() -> None:
+    assert do("move", [1, 2], 1).endswith("max-load 2.25 ms → 4 ms. Accelerator 2 short by 1 GiB.")
+    assert shown().result.status is SolveStatus.UNKNOWN
+    assert shown().result.lower_bound_ms is None
+    message = do("repair")
+    assert message.startswith("Repaired: moved node ")
+    assert "no change of fewer nodes is enough" in message
+    assert shown().result.status is not SolveStatus.UNKNOWN
+    assert do("undo").startswith("Undone: repaired")
+    assert shown().result.status is SolveStatus.UNKNOWN
+    assert do("redo").startswith("Redone: repaired")
+
+
+def test_repairs_keep_pins_or_say_that_they_cannot() -> None:
+    do("move", [1, 2], 1)
+    do("pin", [1, 2, 3])
+    do("repair")
+    assert [shown().split.device_of()[v] for v in (1, 2, 3)] == [1, 1, 1]
+    do("undo")
+    do("pin", [4])
+    assert do("repair").startswith("no: No repair exists. Accelerator 2 cannot hold what is pinned to it")
+
+
+def test_what_cannot_be_done_says_why() -> None:
+    assert do("undo") == "no: There is nothing to undo."
+    assert do("reset") == "no: There is nothing to reset."
+    assert do("move", [1], 0) == "no: Node 1 is on Accelerator 1 already."
+    assert do("move", [1], 7) == "no: There is no device 8; there are 3."
+    assert do("repair") == "no: There is nothing to repair: the plan breaks no rule."
+    assert do("resolve") == "no: Nothing is pinned or moved by hand. Pin what should stay, then re-solve the rest."
+    assert do("fly") == "no: This edit is not known."
+    assert edited_plan(choice()) is None
+
+
+@pytest.mark.parametrize("nodes", ["1", [1.5], [True], None, {"a": 1}])
+def test_events_from_outside_are_checked(nodes: Any) -> None:
+    outcome = apply_edit(choice(), shown(), {"op": "move", "nodes": nodes, "device": 1})
+    assert not outcome.applied
+    assert shown().split == SPLIT
+
+
+def test_replicated_plans_are_not_edited() -> None:
+    plan = shown()
+    replicated = replace(plan, split=Split((frozenset({1, 2, 3, 4}),), (frozenset(),), (2,)))
+    assert "replicated" in apply_edit(choice(), replicated, {"op": "pin", "nodes": [1]}).message
+
+
+def test_a_solve_around_pins_is_a_step_with_its_proof(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edit_actions, "solver_pool", lambda: pool)
+    do("move", [1], 1)
+    # Only what was moved by hand is pinned, since nothing else was.
+    message = do("resolve")
+    while (run := session.run()) is not None:
+        snapshot = run.job.wait(60.0)
+        session.remember_run(None)
+        take_answer(run, snapshot)
+        outcome = last_outcome()
+        assert outcome is not None
+        message = outcome.message
+    assert "Re-solved the rest around 1 pinned node" in message
+    assert "optimal among chain splits with these pins, proven" in message
+    plan = shown()
+    assert plan.split.device_of()[1] == 1
+    assert plan.result.status is SolveStatus.OPTIMAL
+    assert plan.result.value_ms == 2.25
+    # Other inputs: the plan stays, its proof does not.
+    slower = choice(deployment=replace(DEPLOYMENT, memory_bytes=2.5 * GIB))
+    assert shown(slower).split == plan.split
+    assert shown(slower).result.method == "hand edit"
+    do("move", [4], 1)
+    assert shown().result.method == "hand edit"
+    assert do("reset").startswith("All edits are dropped")
+    assert shown().split == SPLIT
+
+
+def test_latency_is_not_solved_around_pins() -> None:
+    asked = choice(objective=Objective.LATENCY)
+    do("pin", [1])
+    assert do("resolve", asked=asked).startswith("no: Pins are not supported for the latency of one sample")
+
+
+def test_edits_stay_when_hardware_changes_and_come_back_with_it() -> None:
+    do("move", [4], 2)
+    do("pin", [3])
+    fewer = choice(deployment=Deployment(1, 1, 8.0 * GIB))
+    assert shown(fewer).split.device_of() == {1: 0, 2: 0, 3: 0, 4: 1}
+    view = edit_view(fewer, shown(fewer))
+    assert view.pinned == frozenset()
+    assert edit_view(choice(), shown()).pinned == {3}
+    assert shown().split.device_of() == {1: 0, 2: 0, 3: 1, 4: 2}
+
+
+def test_edits_of_another_graph_are_not_shown() -> None:
+    do("move", [2], 1)
+    other = chain((1.0, 1.0))
+    loaded = LoadedGraph(other, DEPLOYMENT, "other")
+    question = replace(QUESTION, graph_digest=other.digest)
+    asked = Choice(loaded, other, DEPLOYMENT, question, ScheduleKind.INFERENCE, 4, False)
+    assert edited_plan(asked) is None
+
+
+def test_an_event_is_taken_from_the_picture_for_the_plan_it_shows(state: dict[str, Any]) -> None:
+    edit_view(choice(), shown())
+    state["picture"] = {"edit": {"op": "move", "nodes": [2], "device": 1, "graph": "another graph"}}
+    take_edit()
+    assert last_outcome() is None
+    state["picture"] = {"edit": {"op": "move", "nodes": [2], "device": 1, "graph": GRAPH.digest}}
+    take_edit()
+    outcome = last_outcome()
+    assert outcome is not None
+    assert outcome.applied
+    view = edit_view(choice(), shown())
+    assert (view.serial, view.is_edited, view.can_undo, view.can_redo, view.is_valid) == (1, True, True, False, True)
+    header = view.header([node.id for node in GRAPH.nodes])
+    assert header["message"] == outcome.message
+
+
+def test_a_picture_that_shows_stages_cut_further_is_not_edited() -> None:
+    other = Split((frozenset({1, 3}), frozenset({2, 4})), (frozenset(),))
+    assert "choose another schedule" in edit_view(choice(), shown(), other).why_not
+    assert edit_view(choice(), shown(), SPLIT).why_not == ""
+
+
+def test_edits_come_back_from_their_document() -> None:
+    do("move", [2], 1)
+    do("pin", [2])
+    history = history_for(GRAPH.digest)
+    assert history is not None
+    before = shown().split
+    do("reset")
+    remember_history(from_document(to_document(history), GRAPH))
+    assert shown().split == before
+    assert edit_view(choice(), shown()).pinned == {2}
