@@ -2,13 +2,15 @@
 
 import streamlit as st
 
-from explorer.pages import explore
+from explorer import session
+from explorer.pages import compare, explore
 
 st.set_page_config(page_title="DNN Placement Explorer", layout="wide", initial_sidebar_state="expanded")
 # As options of a theme these would replace both of Streamlit's own themes, light and dark, by one.
 st.html(
     """<style>
-    .stMainBlockContainer { padding: 1rem 2rem 3rem; }
+    .stAppHeader { min-height: 0; height: 2.5rem; }
+    .stMainBlockContainer { padding: 2.75rem 2rem 3rem; }
     .stMainBlockContainer h3 { padding: 0 0 0.8rem; font-size: 1.5rem; }
     .stMainBlockContainer h3 span span { font-weight: 400; }
     [data-testid="stSidebarUserContent"] .stVerticalBlock { gap: 0.55rem; }
@@ -21,4 +23,11 @@ st.html(
     [data-testid="stMetricDelta"] { font-size: 0.75rem; }
     </style>"""
 )
-st.navigation([st.Page(explore.show, title="Explore", default=True)], position="hidden").run()
+kept = len(session.kept())
+st.navigation(
+    [
+        st.Page(explore.show, title="Explore", default=True),
+        st.Page(compare.show, title=f"Compare ({kept})" if kept else "Compare", url_path="compare"),
+    ],
+    position="top",
+).run()

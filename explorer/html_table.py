@@ -37,16 +37,21 @@ class Cell:
     span: int = 1
 
 
-def html_table(caption: str, header: Sequence[Cell], rows: Sequence[Sequence[Cell]]) -> str:
+def html_table(
+    caption: str, header: Sequence[Cell], rows: Sequence[Sequence[Cell]], width_rem: float | None = None
+) -> str:
     """Return a table as HTML with its style; all text is escaped, the first cell of a row is its heading.
+
+    It is as wide as the page, or `width_rem` where that is less.
 
     >>> '<th scope="row">&lt;b&gt;</th>' in html_table("", [Cell("Name")], [[Cell("<b>")]])
     True
     """
     head = "".join(f'<th scope="col"{_class(cell)}>{escape(cell.text)}</th>' for cell in header)
     body = "".join(f"<tr>{''.join(_cell(cell, i == 0) for i, cell in enumerate(row))}</tr>" for row in rows)
+    width = "" if width_rem is None else f' style="max-width: {width_rem:g}rem"'
     return (
-        f'{STYLE}<table class="insight"><caption>{escape(caption)}</caption>'
+        f'{STYLE}<table class="insight"{width}><caption>{escape(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
 

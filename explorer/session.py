@@ -45,6 +45,15 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """A plan kept for comparison; `number` stays its own however often it is renamed."""
+
+    number: int
+    name: str
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A solve that was started: `is_live` if a changed input started it, not a button."""
 
@@ -173,6 +182,16 @@ def remember_notice(value: Notice | None) -> None:
 
 def _get(key: str) -> Any:
     return st.session_state.get(key)
+
+
+def kept() -> tuple[KeptPlan, ...]:
+    """Return the plans kept for comparison, in the order they were kept."""
+    return cast("tuple[KeptPlan, ...]", _get("kept") or ())
+
+
+def remember_kept(value: tuple[KeptPlan, ...]) -> None:
+    """Keep these plans for comparison, and no others."""
+    st.session_state["kept"] = value
 
 
 def batch(name: str) -> Any:

@@ -31,8 +31,8 @@ from solvers.deployment import Communication, Deployment, InFlight, Replication,
 from solvers.errors import PlacementError
 from solvers.graph_json import parse_graph, parse_split, split_document
 from solvers.pins import Pins
-from solvers.result import Progress, SolveResult, SolveStatus
-from solvers.split import Family, Split
+from solvers.result import Progress, RejectedPlan, SolveResult, SolveStatus
+from solvers.split import Family, Split, Violation
 
 SECONDS_BETWEEN_REPORTS = 0.1
 """Progress without a new plan is passed on at most this often; a new plan is passed on at once."""
@@ -132,6 +132,12 @@ def result_document(result: SolveResult) -> dict[str, Any]:
         "lower_bound_ms": result.lower_bound_ms,
         "runtime_s": result.runtime_s,
         "message": result.message,
+        "rejected": result.rejected
+        and {
+            "split": split_document(result.rejected.split),
+            "value_ms": result.rejected.value_ms,
+            "violations": [asdict(violation) for violation in result.rejected.violations],
+        },
     }
 
 
@@ -144,7 +150,16 @@ def result_from_document(document: dict[str, Any]) -> SolveResult:
             "objective": Objective(document["objective"]),
             "family": Family(document["family"]),
             "split": split_from_document(document["split"]),
+            "rejected": document["rejected"] and _rejected_from_document(document["rejected"]),
         }
+    )
+
+
+def _rejected_from_document(document: dict[str, Any]) -> RejectedPlan:
+    return RejectedPlan(
+        parse_split(json.dumps(document["split"])),
+        document["value_ms"],
+        tuple(Violation(**violation) for violation in document["violations"]),
     )
 
 

@@ -165,7 +165,7 @@ def ask(
         start=start,
         on_progress=on_progress,
     )
-    return _outcome(graph, deployment, question, result), result.split
+    return outcome_of(graph, deployment, question, result), result.split
 
 
 def refused(question: Question, error: MethodError) -> Outcome:
@@ -173,7 +173,8 @@ def refused(question: Question, error: MethodError) -> Outcome:
     return Outcome(question.method, question.family, None, None, None, 0.0, None, (), str(error))
 
 
-def _outcome(graph: DnnGraph, deployment: Deployment, question: Question, result: SolveResult) -> Outcome:
+def outcome_of(graph: DnnGraph, deployment: Deployment, question: Question, result: SolveResult) -> Outcome:
+    """Return what a method answered as a row of a comparison."""
     value, split = result.value_ms, result.split
     violations: tuple[str, ...] = ()
     if result.rejected is not None:
@@ -248,6 +249,20 @@ def compare(
         if question.is_exact and split is not None and outcome.value_ms is not None and outcome.value_ms < best:
             start, best = split, outcome.value_ms
         yield question, outcome
+
+
+def with_proven_bound(answers: Sequence[tuple[Question, Outcome]]) -> list[tuple[Question, Outcome]]:
+    """Return answers that came in any order, with the bound of the exact method on all splits where it is better."""
+    known = [
+        outcome.lower_bound_ms
+        for question, outcome in answers
+        if question.is_exact and question.family is Family.FREE and outcome.lower_bound_ms is not None
+    ]
+    if not known:
+        return list(answers)
+    return [
+        (question, outcome if question.is_exact else _with_bound(outcome, known[0])) for question, outcome in answers
+    ]
 
 
 def _with_bound(outcome: Outcome, lower_bound_ms: float) -> Outcome:

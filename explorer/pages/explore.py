@@ -11,6 +11,7 @@ from explorer.edited import edit_view, show_edit_headline
 from explorer.explain import show_explanation
 from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
+from explorer.kept_plans import show_keep
 from explorer.live_panel import begin_drawing, end_drawing, show_run, tells_of
 from explorer.results import headline, show_device_graph
 from explorer.running import feels_live, follow
@@ -73,7 +74,10 @@ def _title(choice: Choice, plan: Plan | None) -> None:
         parts.append(f"{layers:,} layers")
     parts.append("training" if graph.is_training else "inference")
     found = f" · plan by {how_found(plan.result)}" if plan is not None else ""
-    st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}{found}]]")
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}{found}]]", width="content")
+        if plan is not None:
+            show_keep(plan)
 
 
 def _notices(choice: Choice, plan: Plan | None) -> None:
