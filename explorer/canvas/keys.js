@@ -18,7 +18,7 @@ export const KEYS = [
   { keys: ["k"], everywhere: true, run: (picture) => picture.timeline.toggleReplay() },
   { keys: ["."], everywhere: true, run: (picture) => picture.timeline.step(1) },
   { keys: [","], everywhere: true, run: (picture) => picture.timeline.step(-1) },
-  { keys: ["Escape"], run: (picture) => picture.clear() },
+  { keys: ["Escape"], everywhere: true, run: (picture) => picture.clear() },
 ];
 
 const KEY_OF = new Map(KEYS.flatMap((entry) => entry.keys.map((key) => [key, entry])));

@@ -175,11 +175,13 @@ export class TimelinePart {
       cursorMs: shared.cursorMs,
       showsCritical: shared.showsCritical,
       critical: this.gantt.critical?.length ?? 0,
+      isCritical: (i) => this.gantt.bars.critical[i] === 1,
       memory: this.store.data?.gantt ? { showsBytes: memory.showsBytes, shown: [...(memory.shown ?? [])] } : null,
       memoryAt: (lane, ms) => memory.valueAt(lane, ms),
       momentAt: (ms) => replay.moments.stateAt(ms),
       tensorsAt: (ms) => replay.moments.tensorsAt(ms),
       timeX: (ms) => this.canvas.getBoundingClientRect().left + this.gantt.toX(ms),
+      eventsOfReplay: () => [...replay.moments.events],
       lit: () => this.graph.replay && [...this.graph.replay.lit.keys()],
     };
   }

@@ -1,9 +1,12 @@
 """A small page with the linked picture, for the browser tests; `streamlit run` it to look at it.
 
 The query says what to show: `graph=chain` (6 nodes), `layers` (200 nodes in layers) or `training`; `nodes=<n>`;
-`stages=<n>`, 0 for a graph that is not placed yet; `micro_batches=<n>`; `pair=1` shows the graph on two devices beside
-the same graph on `stages` devices, following each other.
+`stages=<n>`, 0 for a graph that is not placed yet; `micro_batches=<n>`; `schedule=<kind>`; `alternate=1` for a split
+whose devices take turns at the nodes; `activations=1` for nodes of 2 GiB, half of it activations; `pair=1` shows the
+graph on two devices beside the same graph on `stages` devices, following each other.
 """
+
+from dataclasses import replace
 
 import streamlit as st
 
@@ -39,6 +42,9 @@ def network(num_nodes: int, has_layers: bool, is_training: bool) -> DnnGraph:
 kind = st.query_params.get("graph", "chain")
 size = int(st.query_params.get("nodes", 200 if kind == "layers" else 6))
 graph = network(size, kind == "layers", kind == "training")
+if "activations" in st.query_params:
+    nodes = (replace(node, memory_bytes=2.0**31, activation_bytes=2.0**30) for node in graph.nodes)
+    graph = DnnGraph(tuple(nodes), graph.edges, graph.name)
 most = max(4, int(st.query_params.get("stages", 2)))
 deployment = Deployment(most, 1, 2.0**34)
 num_stages = st.sidebar.number_input("Stages", 0, most, int(st.query_params.get("stages", 2)))
@@ -49,10 +55,13 @@ def views(num_stages: int) -> tuple[DagInfo, GanttInfo | None]:
     if not num_stages:
         return dag_info(graph, deployment), None
     device_of = {v: min((v - 1) * num_stages // size, num_stages - 1) for v in range(1, size + 1)}
+    if "alternate" in st.query_params:
+        device_of = {v: (v - 1) % num_stages for v in device_of}
     device_of |= {2 * size + 1 - v: d for v, d in device_of.items() if graph.is_training}
     split = Split.from_device_of(device_of, deployment)
-    schedule_kind = ScheduleKind.ONE_F_ONE_B if graph.is_training else ScheduleKind.INFERENCE
-    schedule = simulate(graph, deployment, split, schedule_kind, int(st.query_params.get("micro_batches", 8)))
+    usual = ScheduleKind.ONE_F_ONE_B if graph.is_training else ScheduleKind.INFERENCE
+    order = ScheduleKind(st.query_params.get("schedule", usual))
+    schedule = simulate(graph, deployment, split, order, int(st.query_params.get("micro_batches", 8)))
     return dag_info(graph, deployment, split), gantt_info(schedule, deployment)
 
 
