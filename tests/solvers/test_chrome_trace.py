@@ -1,30 +1,178 @@
-"""Chrome traces: valid JSON of the format's shape, in agreement with the schedule they show."""
+"""Chrome traces: what Perfetto makes of them agrees with the schedule they show.
 
+Perfetto's own trace processor is a program that its Python package downloads when it is first used. Where there is none
+(`trace_processor_shell` on the path, or named by TRACE_PROCESSOR), `imported` stands in: it follows the importer of
+JSON traces in what makes that drop or move events, and refuses what the format does not know.
+"""
+
+import csv
 import json
+import math
+import os
+import shutil
+import subprocess
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from solvers.chrome_trace import chrome_trace
 from solvers.deployment import Deployment
+from solvers.looped_split import looped_split
 from solvers.schedule import Schedule, ScheduleKind, SlotKind, simulate
+from solvers.schedule_types import LOOPED_KINDS, LoopedSplit
 from solvers.split import Split
-from tests.graphs import chain, one_node_per_device, random_split, random_training_graph, training_chain
+from tests.graphs import (
+    chain,
+    one_node_per_device,
+    random_chain_split,
+    random_dag,
+    random_split,
+    random_training_graph,
+    training_chain,
+)
+from tests.solvers.test_schedule_kinds import Case, any_cases
 
-GRAPH = random_training_graph(7, 8)
+TRAINING, INFERENCE = random_training_graph(7, 8), random_dag(7, 9, 0.2)
 DEPLOYMENT = Deployment(3, 1)
+KINDS = (ScheduleKind.GPIPE, ScheduleKind.ONE_F_ONE_B, ScheduleKind.SINGLE_STREAM, *LOOPED_KINDS)
 
 
-@pytest.fixture(params=[ScheduleKind.GPIPE, ScheduleKind.ONE_F_ONE_B])
+@pytest.fixture(params=KINDS)
 def schedule(request: pytest.FixtureRequest) -> Schedule:
-    return simulate(GRAPH, DEPLOYMENT, random_split(GRAPH, DEPLOYMENT, 7), request.param, 5)
+    return schedule_of(request.param)
+
+
+def schedule_of(kind: ScheduleKind) -> Schedule:
+    if kind is ScheduleKind.SINGLE_STREAM:
+        order = INFERENCE.topological_order
+        split = Split.from_device_of({v: 0 if v == order[0] else 3 for v in order}, DEPLOYMENT)
+        return simulate(INFERENCE, DEPLOYMENT, split, kind, 5)
+    if kind in LOOPED_KINDS:
+        looped = looped_split(TRAINING, DEPLOYMENT, random_chain_split(TRAINING, DEPLOYMENT, 7), 2, kind)
+        return simulate(TRAINING, DEPLOYMENT, looped, kind, 2 * len(looped.order))
+    return simulate(TRAINING, DEPLOYMENT, random_split(TRAINING, DEPLOYMENT, 7), kind, 5)
 
 
 @pytest.fixture
 def trace(schedule: Schedule) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(json.dumps(chrome_trace(schedule, DEPLOYMENT, GRAPH), allow_nan=False))
+    return read_back(schedule, DEPLOYMENT)
+
+
+def read_back(schedule: Schedule, deployment: Deployment) -> dict[str, Any]:
+    graph = INFERENCE if schedule.kind is ScheduleKind.SINGLE_STREAM else TRAINING
+    loaded: dict[str, Any] = json.loads(json.dumps(chrome_trace(schedule, deployment, graph), allow_nan=False))
     return loaded
+
+
+KEYS = {
+    "X": {"ph", "name", "cat", "pid", "tid", "ts", "dur", "args"},
+    "s": {"ph", "name", "cat", "pid", "tid", "ts", "id"},
+    "f": {"ph", "name", "cat", "pid", "tid", "ts", "id", "bp"},
+    "C": {"ph", "name", "pid", "ts", "args"},
+}
+METADATA = {"process_name", "process_sort_index", "thread_name", "thread_sort_index"}
+
+
+def imported(trace: dict[str, Any]) -> tuple[dict[tuple[int, int], list[tuple[int, int, str]]], int]:
+    """Return the slices of each thread as (start, duration, name) in ns, and the number of flows.
+
+    Times are cut off to ns; a slice that overlaps another on its thread, or a flow outside of any, is an error.
+    """
+    assert set(trace) <= {"traceEvents", "displayTimeUnit", "otherData", "metadata"}
+    for event in trace["traceEvents"]:
+        assert type(event["pid"]) is int
+        if event["ph"] == "M":
+            assert event["name"] in METADATA
+            assert type(event.get("tid", 0)) is int
+            assert set(event["args"]) == {"name" if event["name"].endswith("_name") else "sort_index"}
+            continue
+        assert set(event) == KEYS[event["ph"]]
+        assert type(event.get("tid", 0)) is int
+        assert math.isfinite(event["ts"])
+        assert event["ts"] >= 0
+        if event["ph"] == "C":
+            assert all(type(value) in (int, float) for value in event["args"].values())
+    timed = [event for event in trace["traceEvents"] if event["ph"] in "Xsf"]
+    timed.sort(key=lambda event: int(event["ts"] * 1000.0))  # stable, as Perfetto's sorter is
+    slices: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
+    stacks: dict[tuple[int, int], list[int]] = {}
+    ends: dict[int, list[str]] = {}
+    for event in timed:
+        thread = event["pid"], event["tid"]
+        start = int(event["ts"] * 1000.0)
+        stack = stacks.setdefault(thread, [])
+        while stack and stack[-1] <= start:
+            stack.pop()
+        if event["ph"] == "X":
+            duration = int(event["dur"] * 1000.0)
+            assert not stack, f"{event['name']} overlaps another slice"
+            stack.append(start + duration)
+            slices.setdefault(thread, []).append((start, duration, event["name"]))
+        else:
+            assert stack, f"flow {event['id']} belongs to no slice"
+            ends.setdefault(event["id"], []).append(event["ph"])
+    assert all(pair == ["s", "f"] for pair in ends.values())
+    return slices, len(ends)
+
+
+@given(any_cases())
+def test_perfetto_keeps_every_slice_of_every_schedule_to_the_nanosecond(case: Case) -> None:
+    graph, deployment, split, kind, count = case
+    assert isinstance(split, Split | LoopedSplit)
+    schedule = simulate(graph, deployment, split, kind, count)
+    trace = json.loads(json.dumps(chrome_trace(schedule, deployment, graph), allow_nan=False))
+    slices, _ = imported(trace)
+    found = Counter((pid - 1, *piece) for (pid, _), pieces in slices.items() for piece in pieces)
+    expected: Counter[tuple[int, int, int, str]] = Counter()
+    for slot in schedule.slots:
+        start, end = round(slot.start_ms * 1e6), round(slot.end_ms * 1e6)
+        name = f"{slot.direction.letter}{slot.micro_batch}"
+        name = name if slot.kind is SlotKind.COMPUTE else f"{slot.kind.value} {name}"
+        expected[slot.device, start, end - start, name] += 1
+    assert found == expected
+
+
+@given(st.lists(st.floats(1e-6, 1e4), min_size=1, max_size=5), st.integers(1, 6))
+def test_times_that_no_binary_fraction_holds_are_not_lost(times: list[float], count: int) -> None:
+    graph = chain(times, [time / 3 for time in times])
+    split = one_node_per_device(graph)
+    run = simulate(graph, Deployment(len(times)), split, ScheduleKind.INFERENCE, count)
+    slices, flows = imported(chrome_trace(run, Deployment(len(times)), graph))
+    assert sum(map(len, slices.values())) == len(run.slots)
+    assert flows <= count * (len(times) - 1)
+    last = max(start + duration for pieces in slices.values() for start, duration, _ in pieces)
+    assert abs(last - run.makespan_ms * 1e6) <= 1
+
+
+def test_the_real_trace_processor_finds_the_same_slices_flows_and_counters(
+    schedule: Schedule, trace: dict[str, Any], tmp_path: Path
+) -> None:
+    program = os.environ.get("TRACE_PROCESSOR") or shutil.which("trace_processor_shell")
+    if program is None:
+        pytest.skip("no trace_processor_shell; set TRACE_PROCESSOR to the one of https://perfetto.dev")
+    (tmp_path / "trace.json").write_text(json.dumps(trace))
+
+    def rows(query: str) -> list[list[str]]:
+        (tmp_path / "query.sql").write_text(query)
+        command = [program, "-q", str(tmp_path / "query.sql"), str(tmp_path / "trace.json")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603
+        return list(csv.reader(done.stdout.splitlines()))[1:]
+
+    found = sorted((int(ts), int(dur), name) for ts, dur, name in rows("select ts, dur, name from slice;"))
+    slices, flows = imported(trace)
+    assert found == sorted(piece for pieces in slices.values() for piece in pieces)
+    assert sum(dur for _, dur, _ in found) == pytest.approx(
+        1e6 * sum(slot.end_ms - slot.start_ms for slot in schedule.slots)
+    )
+    assert int(rows("select count(*) from flow;")[0][0]) == flows
+    counters = sum(event["ph"] == "C" for event in trace["traceEvents"])
+    assert int(rows("select count(*) from counter;")[0][0]) == counters
+    dropped = "select count(*) from stats where severity in ('error', 'data_loss') and value > 0;"
+    assert int(rows(dropped)[0][0]) == 0
 
 
 def events(trace: dict[str, Any], phase: str) -> list[dict[str, Any]]:
@@ -33,10 +181,13 @@ def events(trace: dict[str, Any], phase: str) -> list[dict[str, Any]]:
 
 def test_every_slot_is_a_complete_event_of_the_same_duration(schedule: Schedule, trace: dict[str, Any]) -> None:
     complete = events(trace, "X")
+    seen: list[dict[str, Any]] = []
     assert len(complete) == len(schedule.slots)
     for slot, event in zip(schedule.slots, complete, strict=True):
         assert event["ts"] == pytest.approx(1000 * slot.start_ms)
         assert event["dur"] == pytest.approx(1000 * (slot.end_ms - slot.start_ms))
+        assert event["args"]["critical"] is (len(seen) in schedule.critical)
+        seen.append(event)
         assert event["args"]["ms"] == slot.end_ms - slot.start_ms
         assert event["args"]["micro-batch"] == slot.micro_batch
         assert event["args"]["stage"] == schedule.stages[slot.stage].notation
@@ -60,7 +211,7 @@ def test_processes_and_threads_have_names(schedule: Schedule, trace: dict[str, A
     assert list(names.values()) == [DEPLOYMENT.device_name(d) for d in used]
     assert {e["args"]["sort_index"] for e in metadata if e["name"] == "process_sort_index"} == set(used)
     threads = Counter(e["args"]["name"] for e in metadata if e["name"] == "thread_name")
-    assert threads == {kind.value: len(used) for kind in SlotKind}
+    assert {kind: threads[kind.value] for kind in SlotKind} == dict.fromkeys(SlotKind, len(used))
     assert {e["pid"] for e in events(trace, "X")} == set(names)
 
 
@@ -70,13 +221,13 @@ def test_a_flow_leads_from_the_end_of_one_stage_to_the_start_of_another(
     starts = {e["id"]: e for e in events(trace, "s")}
     finishes = {e["id"]: e for e in events(trace, "f")}
     assert starts.keys() == finishes.keys()
-    assert len(starts) == 5 * sum(len(stage.receives_from) for stage in schedule.stages)
+    assert len(starts) == schedule.num_micro_batches * sum(len(stage.receives_from) for stage in schedule.stages)
     slots = {(e["pid"], e["tid"], e["ts"]) for e in events(trace, "X")}
     for flow, start in starts.items():
         finish = finishes[flow]
         assert (start["name"], start["cat"]) == (finish["name"], finish["cat"])
         assert finish["bp"] == "e"
-        assert start["pid"] != finish["pid"]
+        assert start["pid"] != finish["pid"] or schedule.kind is ScheduleKind.SINGLE_STREAM
         assert start["ts"] <= finish["ts"]
         for end in (start, finish):
             assert (end["pid"], end["tid"], end["ts"]) in slots
@@ -103,6 +254,13 @@ def test_names_and_flow_of_a_small_pipeline() -> None:
         ("s", 2, 5000.0),
         ("f", 1, 5500.0),
     ]
+
+
+def test_nodes_side_by_side_on_cpus_have_threads_of_their_own() -> None:
+    run = schedule_of(ScheduleKind.SINGLE_STREAM)
+    names = [e["args"]["name"] for e in events(read_back(run, DEPLOYMENT), "M") if e["name"] == "thread_name"]
+    assert "compute 2" in names
+    assert len(names) == len(set(names)) + 3  # compute, receive and send, of the accelerator and of the CPU
 
 
 def test_counters_show_what_is_in_flight_and_held(schedule: Schedule, trace: dict[str, Any]) -> None:
