@@ -118,17 +118,16 @@ def family_note(graph: DnnGraph, deployment: Deployment, split: Split, family: F
     """Say what it means that a split is of a wider family than asked for; empty when it is not."""
     if NARROWNESS[family] <= NARROWNESS[asked]:
         return ""
-    circle = _circle(graph, split)
-    names = [deployment.device_name(d) for d in circle]
-    way = f" Data goes {' → '.join(names[:5])}{' → ...' if len(names) > 5 else ''}." if names else ""
+    names = [deployment.device_name(d) for d in _circle(graph, split)]
+    way = f" ({' → '.join(names[:5])}{' → ...' if len(names) > 5 else ''})" if names else ""
     meaning = (
-        "data flows both ways between devices, so there is no first and last stage"
+        "data flows both ways between devices, so none is first or last"
         if family is Family.CONVEX
-        else "a device gets back what it once passed on, so it holds several pieces, each on a sample of another age"
+        else "a device gets back what it passed on and holds several pieces, each on a sample of another age"
     )
     return (
-        f"No longer a {FAMILY_NOUNS[asked]} but a {FAMILY_NOUNS[family]}: {meaning}.{way} "
-        f"What is proven for {FAMILY_NOUNS[asked]}s does not bound it."
+        f"No longer a {FAMILY_NOUNS[asked]} but a {FAMILY_NOUNS[family]}: {meaning}{way}. "
+        f"Bounds for {FAMILY_NOUNS[asked]}s do not hold for it."
     )
 
 

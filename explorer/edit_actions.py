@@ -39,7 +39,7 @@ from solvers.split import Family
 
 PICTURE = "picture"
 """Key of the component that sends edits."""
-REPAIR_SECONDS = 4.0
+REPAIR_SECONDS = 8.0
 RESOLVE_WAIT_S = 1.0
 """How long the page waits for a solve of the rest before it shows it running: with the DP most are over by then."""
 VALUE_NAMES = {Objective.THROUGHPUT: "max-load", Objective.GPIPE: "GPipe time", Objective.LATENCY: "latency"}

@@ -1,4 +1,4 @@
-"""The hand-edited plan of this browser session: what it is, how far from the optimum, what the picture shows of it.
+"""The hand-edited plan of this browser session: what it is, and what the picture shows of it.
 
 The history belongs to the loaded graph and stays until Reset; hardware may change under it
 (`explorer.edits.resolve_places`). `explorer.edit_actions` applies what the picture asks for.
@@ -9,13 +9,13 @@ from dataclasses import replace
 import streamlit as st
 
 from explorer import edits, session
-from explorer.assessment import Assessment, assess, distance, lower_bound_ms
+from explorer.assessment import Assessment, assess, lower_bound_ms
 from explorer.edit_view import EditView
 from explorer.edits import History, Outcome, Proof, Resolved
 from explorer.inputs import Choice
 from explorer.jobs import Question
 from explorer.session import Plan
-from explorer.wording import milliseconds, plain, proof
+from explorer.wording import proof
 from solvers.bounds import work_bound
 from solvers.contraction import contract
 from solvers.costs import Objective
@@ -133,12 +133,15 @@ def proof_with_pins(result: SolveResult) -> str:
 
 
 def _result(choice: Choice, history: History, split: Split, *, is_incumbent: bool) -> SolveResult:
-    """Return the edited plan as a result: its value, and the best bound that holds for it."""
+    """Return the edited plan as a result: its value, and the best bound for all splits of its family.
+
+    What is proven of the splits that honour the pins is told in the headline of edits only: a bound that only they have
+    would be taken for one of all splits elsewhere.
+    """
     question = choice.question
     assessed = assess(choice.graph, choice.deployment, split, objective=question.objective, asked=question.family)
     known = history.proof
-    if known is not None and not is_incumbent and is_proof_for(choice, known, split):
-        return replace(known.result, method=f"{METHOD}, rest by {known.result.method}", split=split)
+    is_solved = known is not None and not is_incumbent and is_proof_for(choice, known, split)
     reference = reference_plan(choice)
     bound_ms = lower_bound_ms(assessed.family, [] if reference is None else [reference.result])
     if bound_ms is None and question.objective is not Objective.LATENCY:
@@ -154,13 +157,13 @@ def _result(choice: Choice, history: History, split: Split, *, is_incumbent: boo
             status = SolveStatus.OPTIMAL
     return SolveResult(
         status=status,
-        method=METHOD,
+        method=f"{METHOD}, rest by {known.result.method}" if known is not None and is_solved else METHOD,
         objective=question.objective,
         family=assessed.family,
         split=split,
         value_ms=value_ms,
         lower_bound_ms=None if status is SolveStatus.UNKNOWN else bound_ms,
-        runtime_s=0.0,
+        runtime_s=known.result.runtime_s if known is not None and is_solved else 0.0,
     )
 
 
@@ -224,33 +227,3 @@ def _serial() -> int:
 def _histories() -> dict[str, History]:
     known: dict[str, History] = st.session_state.setdefault(_HISTORIES, {})
     return known
-
-
-# The headline
-
-
-def show_edit_headline(choice: Choice, plan: Plan) -> None:
-    """Say above the numbers that the plan is edited by hand, how far from the optimum it is and what it breaks."""
-    history = history_of(choice)
-    if history is None or not history.is_edited:
-        return
-    assessed = assessment_of(choice, plan)
-    reference = reference_plan(choice)
-    facts = [milliseconds(assessed.value_ms)]
-    far = distance(assessed.value_ms, None if reference is None else reference.result)
-    if far and assessed.is_valid:
-        facts.append(far)
-    if history.proof is not None and is_proof_for(choice, history.proof, plan.split):
-        facts.append(proof_with_pins(history.proof.result))
-    if history.pinned:
-        facts.append(f"{len(history.pinned):,} pinned")
-    text = f"**Hand edit** · {plain(' · '.join(facts))}"
-    notes = [assessed.family_note, resolved_for(choice, history).note]
-    tail = "".join(f"  \n{plain(note)}" for note in notes if note)
-    if assessed.is_valid:
-        st.info(text + tail, icon=":material/edit:")
-    else:
-        count = len(assessed.problems)
-        broken = "; ".join(assessed.problems[:4]) + (f"; {count - 4} more" if count > 4 else "")
-        rules = "rule is" if count == 1 else "rules are"
-        st.error(f"{text}  \n**{count} {rules} broken**: {plain(broken)}.{tail}", icon=":material/error:")

@@ -400,6 +400,8 @@ export class PlacedPipeline {
         const box = store.level.boxOfNode[indexOf(id)];
         return onPage(this.graphCanvas, this.graph.toScreen(store.level.x[box], store.level.y[box]));
       },
+      deviceOf: (id) => store.data.graph.nodes.device[indexOf(id)],
+      pinned: (store.data?.edits?.pinned ?? []).map((i) => store.data.graph.nodes.id[i]),
       boxColourOf: (id) => this.graph.colours()[store.level.boxOfNode[indexOf(id)]],
       barPosition: (i) => {
         const { bars, laneHeight } = this.gantt;

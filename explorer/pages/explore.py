@@ -7,7 +7,8 @@ from explorer.canvas_view import placed_pipeline
 from explorer.dag_view import DagInfo, dag_info
 from explorer.downloads import show_exports, subject_of
 from explorer.edit_actions import take_edit
-from explorer.edited import edit_view, show_edit_headline
+from explorer.edit_headline import show_edit_headline
+from explorer.edited import edit_view
 from explorer.explain import show_explanation
 from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar

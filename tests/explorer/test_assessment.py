@@ -61,7 +61,7 @@ def test_a_chain_that_becomes_free_is_told_with_the_way_its_data_goes() -> None:
     assert assessed.family is Family.FREE
     assert assessed.is_valid
     assert assessed.family_note.startswith("No longer a chain but a free split: ")
-    assert "Accelerator 1 → Accelerator 2 → Accelerator 1." in assessed.family_note
+    assert "(Accelerator 1 → Accelerator 2 → Accelerator 1)." in assessed.family_note
     assert assess(graph, Deployment(2), split, asked=Family.FREE).family_note == ""
 
 
