@@ -21,6 +21,13 @@ export function formatBytes(bytes) {
   return `${i === 0 ? Math.round(bytes) : trimZeros(bytes.toPrecision(bytes >= 1000 ? 4 : 3))} ${units[i]}`;
 }
 
+/** Write a number of floating-point operations. */
+export function formatFlops(flops) {
+  const units = ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"];
+  const i = Math.max(0, Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, flops)) / 3)));
+  return `${trimZeros((flops / 1000 ** i).toPrecision(3))} ${units[i]}`;
+}
+
 const FOUR_DIGITS = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 4 });
 
 /** Write a number for a column whose head names the unit; "–" for an unknown one. */

@@ -9,14 +9,13 @@
      selection       what Python was told          screenPositionOf(id)     page coordinates of a node's box
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
+import { Details } from "./details.js";
 import { make } from "./dom.js";
 import { EditBar } from "./edit_bar.js";
-import { formatMs } from "./format.js";
 import { TOP } from "./gantt_marks.js";
-import { rangeTable } from "./gantt_range.js";
 import { GraphPicture, MAX_FIT_SCALE } from "./graph_canvas.js";
 import { pressInside, pressOnPage } from "./keys.js";
-import { Details, Legend, Toolbar, Tooltip, describeThing } from "./panel.js";
+import { Legend, Toolbar, Tooltip, describeThing } from "./panel.js";
 import { unpack } from "./payload.js";
 import { Store, thingOfBox } from "./store.js";
 import { Surface } from "./surface.js";
@@ -28,6 +27,8 @@ import { TimelinePart } from "./timeline.js";
 const GRAPH_HEIGHT = 420;
 const LEAST_GRAPH_HEIGHT = 240;
 const COMPACT_GRAPH_HEIGHT = 300;
+const NARROW = 640;
+const DETAILS_MARGIN = 24;
 const SAVE_DELAY_MS = 200;
 
 export class PlacedPipeline {
@@ -49,7 +50,8 @@ export class PlacedPipeline {
     this.editBar.acceptDropsOn(this.legend.element);
     this.graphCanvas = make("canvas", { className: "graph", role: "img", tabindex: "0" });
     this.status = make("div", { className: "reader-only", role: "status", "aria-live": "polite" });
-    this.graphArea = make("div", { className: "graph-area" }, [this.graphCanvas, this.details.element]);
+    this.graphArea = make("div", { className: "graph-area" }, [this.graphCanvas]);
+    this.graphPart = make("div", { className: "graph-part" }, [this.graphArea, this.details.element]);
     this.graph = new GraphPicture(this.store, actions);
     this.graph.surface = new Surface(this.graphCanvas, this.graph);
     this.timeline = new TimelinePart(this.store, actions, this.graph);
@@ -60,11 +62,11 @@ export class PlacedPipeline {
       "aria-label": "Placed graph and timeline. Keys: F fit, slash search, Escape clears; plus and minus zoom and arrows pan "
         + "the one of the two that has the focus or the pointer.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.toolbar.element, this.legend.element, this.editBar.element, this.graphArea, this.timeline.element, this.tables.element, this.tooltip.element, this.status]);
+    }, [this.toolbar.element, this.legend.element, this.editBar.element, this.graphPart, this.timeline.element, this.tables.element, this.tooltip.element, this.status]);
     parent.append(this.root);
     this.graph.marks = (ctx, place) => this.editBar.drawMarks(ctx, place);
     this.active = this.graph;
-    this.observer = new ResizeObserver(() => this.setGraphHeight());
+    this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.root);
     const { canvas: bars, memoryCanvas: memory } = this.timeline;
     for (const [canvas, picture] of [[this.graphCanvas, this.graph], [bars, this.gantt], [memory, this.gantt]]) {
@@ -147,6 +149,13 @@ export class PlacedPipeline {
     this.graph.surface.resize();
   }
 
+  /** On a narrow screen details stand below the graph, elsewhere beside what they describe. */
+  resized() {
+    this.root.classList.toggle("narrow", this.root.clientWidth < NARROW);
+    this.setGraphHeight();
+    this.placeDetails();
+  }
+
   /** A small graph takes a lower area, so that the picture has no large empty half; the rest get all there is. */
   setGraphHeight() {
     const { ganttPixels, store: { data } } = this;
@@ -155,7 +164,9 @@ export class PlacedPipeline {
     const most = data.height ? Math.max(200, data.height - ganttPixels - 78) : usual;
     const width = this.root.clientWidth || 1000;
     const wanted = data.graph.levels.map((level) => level.height * Math.min(MAX_FIT_SCALE, width / level.width) + 40);
-    this.graphArea.style.height = `${Math.round(Math.min(most, Math.max(LEAST_GRAPH_HEIGHT, ...wanted)))}px`;
+    const height = Math.round(Math.min(most, Math.max(LEAST_GRAPH_HEIGHT, ...wanted)));
+    this.graphArea.style.height = `${height}px`;
+    this.graphPart.style.setProperty("--graph-height", `${height}px`);
   }
 
   refreshTheme() {
@@ -317,16 +328,28 @@ export class PlacedPipeline {
 
   showDetails() {
     const { selection, data } = this.store;
-    if (!selection || !data) return this.details.hide();
-    if (selection.kind === "range") {
-      const { fromMs, toMs } = selection;
-      this.details.fill(`${formatMs(fromMs)} to ${formatMs(toMs)}`, `${formatMs(toMs - fromMs)} selected`, [],
-        [rangeTable(this.store, selection)]);
-    } else {
-      this.details.show(this.store, selection);
+    if (!selection || !data) return void this.details.hide();
+    const told = this.details.show(this.store, selection);
+    this.status.textContent = told === null ? "" : `Selected: ${told}`;
+    this.placeDetails();
+  }
+
+  /** Put the details to the side where they cover fewer of the boxes they are about. */
+  placeDetails() {
+    const { level, selection } = this.store;
+    const { element } = this.details;
+    if (element.hidden || !level || !this.graph.view || !selection) return;
+    const { boxes } = this.store.focusOn(selection);
+    const width = element.offsetWidth + DETAILS_MARGIN;
+    const covered = [0, 0];
+    for (let b = 0; boxes && b < boxes.length; b += 1) {
+      if (boxes[b] !== 1) continue;
+      const [x] = this.graph.toScreen(level.x[b], level.y[b]);
+      const half = (level.boxWidth * this.graph.view.scale) / 2;
+      if (x - half < width) covered[0] += 1;
+      if (x + half > this.graph.surface.width - width) covered[1] += 1;
     }
-    this.status.textContent = this.details.element.innerText;
-    return undefined;
+    element.classList.toggle("left", covered[1] > covered[0]);
   }
 
   // Search

@@ -1,4 +1,4 @@
-/* Everything around the canvases: toolbar, legend, details, tooltip. Names are set as text, never as HTML. */
+/* Everything around the canvases: toolbar, legend, tooltip. Names are set as text, never as HTML. */
 
 import { make } from "./dom.js";
 import { formatBytes, formatMs, formatPercent } from "./format.js";
@@ -6,7 +6,6 @@ import { PASS_NAMES, pieceLetter } from "./gantt_bars.js";
 import { levelButtons } from "./level_buttons.js";
 
 const SLOT_NAMES = ["receive", "compute", "send"];
-const MANY = 12;
 
 /** The device's short label on its colour, as on its boxes and bars. */
 export function deviceChip(device) {
@@ -126,161 +125,6 @@ export class Legend {
 function listNames(devices) {
   const names = devices.map((d) => d.name);
   return names.length > 6 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");
-}
-
-/** What is known about the selected box, device or bar. */
-export class Details {
-  constructor(actions) {
-    this.actions = actions;
-    this.element = make("aside", { className: "details", hidden: "", "aria-label": "Details" });
-  }
-
-  hide() {
-    this.element.hidden = true;
-  }
-
-  fill(title, subtitle, rows, lists = []) {
-    const close = make("button", { type: "button", className: "close", text: "×", title: "Close ( Esc )",
-      "aria-label": "Close details", onclick: () => this.actions.clear() });
-    const table = make("dl", {}, rows.flatMap(([name, value, chip]) => [
-      make("dt", { text: name }),
-      make("dd", {}, chip ? [chip, make("span", { text: value })] : [make("span", { text: value })]),
-    ]));
-    this.element.replaceChildren(
-      make("header", {}, [make("h4", { text: title, title }), close]),
-      ...(subtitle ? [make("p", { text: subtitle })] : []), table, ...lists);
-    this.element.hidden = false;
-    this.element.scrollTop = 0;
-  }
-
-  /** Show what is known about a thing (see store.js). */
-  show(store, thing) {
-    const { data, links } = store;
-    if (thing.kind === "node") this.showNode(data, thing.nodes[0]);
-    else if (thing.kind === "device") this.showDevice(data, data.devices[thing.device]);
-    else if (thing.kind === "bar") this.showBar(data, links, thing.bar);
-    else if (thing.kind === "group") {
-      const level = data.graph.levels.find((one) => one.name === thing.level);
-      if (level) this.showGroup(data, level, level.boxOfNode[thing.nodes[0]]);
-      else this.hide();
-    } else if (thing.kind === "nodes") this.showNodes(data, thing.nodes);
-    else if (thing.kind === "tensor") this.showTensor(data, links.tensors[thing.tensor]);
-    else this.hide();
-  }
-
-  showNode(data, i) {
-    const { nodes } = data.graph;
-    const device = data.devices[nodes.device[i]];
-    const rows = [];
-    if (nodes.layer[i] !== null) rows.push(["layer", nodes.layer[i]]);
-    rows.push(["device", device ? device.name : "not placed", device ? deviceChip(device) : null]);
-    rows.push(["accelerator", nodes.onAccelerator[i] ? formatMs(nodes.acceleratorMs[i]) : "cannot run there"]);
-    rows.push(["CPU", formatMs(nodes.cpuMs[i])], ["memory", formatBytes(nodes.memoryBytes[i])]);
-    rows.push(["output", formatBytes(nodes.outputBytes[i])]);
-    rows.push(["transfer", `${formatMs(nodes.transferMs[i])} each way${nodes.cut[i] ? ", cut" : device ? ", not cut" : ""}`]);
-    const { source, target } = data.graph.levels[0].edges;
-    const inputs = [];
-    const readers = [];
-    for (const e of data.graph.levels[0].edgesOfBox[i]) {
-      if (target[e] === i) inputs.push(source[e]);
-      else readers.push(target[e]);
-    }
-    const readingDevices = [...new Set(readers.map((r) => nodes.device[r]))].sort((a, b) => a - b);
-    for (const [k, d] of readingDevices.filter((d) => device && d !== nodes.device[i]).entries()) {
-      rows.push([k === 0 ? "sent to" : "", data.devices[d].name, deviceChip(data.devices[d])]);
-    }
-    const name = nodes.name[i] || `node ${nodes.id[i]}`;
-    this.fill(name, `id ${nodes.id[i]}, ${nodes.backward[i] ? "backward" : "forward"}`, rows,
-      [this.links("inputs", inputs, data, nodes.device[i], (u) => u), this.links("readers", readers, data, nodes.device[i], () => i)]);
-  }
-
-  /** Nodes to click on; `home` is the device they may be cut from, `senderOf` the node whose tensor is passed on. */
-  links(title, list, data, home, senderOf = null) {
-    const { nodes } = data.graph;
-    const items = list.slice(0, MANY).map((i) => {
-      const device = data.devices[nodes.device[i]];
-      const isCut = Boolean(senderOf && device) && nodes.device[i] !== home;
-      const parts = [make("span", { className: "name", text: nodes.name[i] || `node ${nodes.id[i]}` })];
-      if (senderOf) {
-        const u = senderOf(i);
-        const state = isCut ? ", cut" : device ? ", not cut" : "";
-        parts.push(make("small", { text: `${formatBytes(nodes.outputBytes[u])} · ${formatMs(nodes.transferMs[u])}${state}` }));
-      }
-      return make("button", { type: "button", className: isCut ? "link cut" : "link", onclick: () => this.actions.selectNode(i) },
-        [...(device ? [deviceChip(device)] : []), make("span", { className: "what" }, parts)]);
-    });
-    if (list.length > MANY) items.push(make("span", { className: "more", text: `and ${list.length - MANY} more` }));
-    if (!list.length) items.push(make("span", { className: "more", text: "none" }));
-    return make("section", {}, [make("h5", { text: `${title} (${list.length})` }), ...items]);
-  }
-
-  showGroup(data, level, box) {
-    const { boxes } = level;
-    const { nodes } = data.graph;
-    const members = boxes.nodes[box];
-    const sum = (values) => members.reduce((total, i) => total + values[i], 0);
-    const rows = boxes.shares[box].map(([d, share]) =>
-      ["device", `${data.devices[d].name}${boxes.shares[box].length > 1 ? `, ${formatPercent(share)} of the time` : ""}`,
-        deviceChip(data.devices[d])]);
-    rows.push(["time", formatMs(boxes.timeMs[box])], ["memory", formatBytes(sum(nodes.memoryBytes))]);
-    const outside = (e) => level.edges.cutMs[e] !== null;
-    const cut = level.edgesOfBox[box].filter(outside);
-    const total = (list) => list.reduce((ms, e) => ms + level.edges.cutMs[e], 0);
-    rows.push(["receives", formatMs(total(cut.filter((e) => level.edges.target[e] === box)))]);
-    rows.push(["sends", formatMs(total(cut.filter((e) => level.edges.source[e] === box)))]);
-    this.fill(boxes.title[box], `${members.length} nodes, ${boxes.backward[box] ? "backward" : "forward"}`, rows,
-      [this.links("nodes", members, data, null)]);
-  }
-
-  /** Several nodes: what they are together. */
-  showNodes(data, members) {
-    const { nodes } = data.graph;
-    const sum = (values) => members.reduce((total, i) => total + values[i], 0);
-    const devices = [...new Set(members.map((i) => nodes.device[i]))].filter((d) => d >= 0).sort((a, b) => a - b);
-    const rows = devices.map((d, k) => [k === 0 ? "on" : "", data.devices[d].name, deviceChip(data.devices[d])]);
-    rows.push(["accelerator", formatMs(sum(nodes.acceleratorMs))], ["CPU", formatMs(sum(nodes.cpuMs))],
-      ["memory", formatBytes(sum(nodes.memoryBytes))]);
-    this.fill(`${members.length} nodes`, "", rows, [this.links("nodes", members, data, null)]);
-  }
-
-  showTensor(data, tensor) {
-    const { nodes } = data.graph;
-    const rows = [["from", data.devices[tensor.from].name, deviceChip(data.devices[tensor.from])]];
-    tensor.to.forEach((d, k) => rows.push([k === 0 ? "to" : "", data.devices[d].name, deviceChip(data.devices[d])]));
-    rows.push(["time", `${formatMs(tensor.ms)} each way`], ["size", formatBytes(tensor.bytes)]);
-    this.fill(`output of ${nodes.name[tensor.source] || `node ${nodes.id[tensor.source]}`}`, "moves between devices", rows,
-      [this.links("made by", [tensor.source], data, null)]);
-  }
-
-  /** One stage's work on one micro-batch: its receive, compute and send. */
-  showBar(data, { bars, deviceOfLane }, bar) {
-    const device = data.devices[deviceOfLane[bars.lane[bar]]];
-    const rows = [["device", device.name, deviceChip(device)]];
-    let [start, end] = [bars.start[bar], bars.end[bar]];
-    const parts = [];
-    for (let i = 0; i < bars.lane.length; i += 1) {
-      if (bars.stage[i] !== bars.stage[bar] || bars.microBatch[i] !== bars.microBatch[bar]) continue;
-      [start, end] = [Math.min(start, bars.start[i]), Math.max(end, bars.end[i])];
-      const times = `${formatMs(bars.end[i] - bars.start[i])}, from ${formatMs(bars.start[i])}`;
-      parts.push([SLOT_NAMES[bars.kind[i]], times]);
-    }
-    rows.push(["start", formatMs(start)], ["end", formatMs(end)], ...parts);
-    const pass = data.gantt.hasBackward ? `${PASS_NAMES[data.gantt.stages[bars.stage[bar]].passIndex]}, ` : "";
-    this.fill(`Stage ${data.gantt.stages[bars.stage[bar]].number}, micro-batch ${bars.microBatch[bar]}`,
-      `${pass}takes ${formatMs(end - start)}`, rows);
-  }
-
-  showDevice(data, device) {
-    const rows = [["nodes", String(device.numNodes)]];
-    if (device.loadMs !== null) rows.push(["load", `${formatMs(device.loadMs)} per sample`]);
-    if (device.memoryBytes !== null) {
-      const limit = device.capacityBytes !== null ? ` of ${formatBytes(device.capacityBytes)}` : "";
-      rows.push(["memory", formatBytes(device.memoryBytes) + limit]);
-    }
-    const lane = data.gantt?.lanes.find((l) => l.device === device.device);
-    if (lane && lane.bubbleFraction !== null) rows.push(["bubble", formatPercent(lane.bubbleFraction)]);
-    this.fill(device.name, device.isBottleneck ? "the slowest device sets the pace" : "", rows);
-  }
 }
 
 /** A note at the pointer. */
