@@ -27,7 +27,7 @@ import { TimelinePart } from "./timeline.js";
 const GRAPH_HEIGHT = 420;
 const LEAST_GRAPH_HEIGHT = 240;
 const COMPACT_GRAPH_HEIGHT = 300;
-const NARROW = 640;
+const NARROW_PIXELS = 640;
 const DETAILS_MARGIN = 24;
 const SAVE_DELAY_MS = 200;
 
@@ -151,7 +151,7 @@ export class PlacedPipeline {
 
   /** On a narrow screen details stand below the graph, elsewhere beside what they describe. */
   resized() {
-    this.root.classList.toggle("narrow", this.root.clientWidth < NARROW);
+    this.root.classList.toggle("narrow", this.root.clientWidth < NARROW_PIXELS);
     this.setGraphHeight();
     this.placeDetails();
   }
