@@ -13,6 +13,7 @@ const STRIP_BOTTOM = 8;
 const MOST_CURVES = 8;
 const ROW = 15;
 const NEAR = 9;
+const AREA = 0.14;
 /** A limit that is further away than this many times the highest curve would press the curves flat. */
 const FAR_LIMIT = 2.5;
 const UNITS = [1024 ** 4, 1024 ** 3, 1024 ** 2, 1024];
@@ -205,7 +206,9 @@ export class MemoryPicture {
     if (timeMs !== null) {
       // The strip fills up to the playhead; what is to come is faint.
       const x = Math.max(this.plotLeft, Math.min(this.plotRight, this.toX(timeMs)));
+      ctx.globalAlpha = AREA;
       this.blit(ctx, this.areas, 0, x);
+      ctx.globalAlpha = 1;
       this.blit(ctx, this.still, 0, x);
       ctx.globalAlpha = 0.35;
       this.blit(ctx, this.still, x, this.plotRight);
@@ -258,7 +261,8 @@ export class MemoryPicture {
     for (const lane of this.shown) {
       const isPlain = focus.devices === null || focus.devices.has(this.lanes[lane].device);
       ctx.globalAlpha = isPlain ? 1 : 0.2;
-      this.drawCurve(ctx, areas, lane, isPlain && focus.devices !== null ? 3 : 2);
+      this.drawCurve(ctx, lane, isPlain && focus.devices !== null ? 3 : 2);
+      if (isPlain) this.drawArea(areas, lane, focus.devices !== null);
     }
     ctx.globalAlpha = 1;
     for (const each of contexts) each.restore();
@@ -297,15 +301,13 @@ export class MemoryPicture {
   }
 
   /** Rectangles, not one long path: that is far slower to stroke. */
-  drawCurve(ctx, areas, lane, line) {
+  drawCurve(ctx, lane, line) {
     const { colour } = this.store.data.devices[this.lanes[lane].device];
     const limit = this.limitOf(this.lanes[lane]);
-    ctx.fillStyle = areas.fillStyle = colour.forward.fill;
-    areas.globalAlpha = Math.max(0.1, 0.3 / Math.sqrt(this.shown.length));
+    ctx.fillStyle = colour.forward.fill;
     let before = null;
     this.eachStep(lane, (x0, x1, value) => {
       const y = this.toY(value);
-      areas.fillRect(x0, y, x1 - x0, this.bottom - y);
       if (before !== null) ctx.fillRect(x0 - line / 2, Math.min(before, y) - line / 2, line, Math.abs(before - y) + line);
       ctx.fillRect(x0, y - line / 2, Math.max(1, x1 - x0), line);
       before = y;
@@ -321,6 +323,13 @@ export class MemoryPicture {
       ctx.fillStyle = theme.palette.alarm;
       ctx.fillRect(x0, this.toY(value) - line / 2, x1 - x0, line);
     });
+  }
+
+  /** What lies under a curve: in its colour when it is asked for, else in one colour for all, so that none mix. */
+  drawArea(areas, lane, isAsked) {
+    const { theme, data } = this.store;
+    areas.fillStyle = isAsked ? data.devices[this.lanes[lane].device].colour.forward.fill : theme.ink;
+    this.eachStep(lane, (x0, x1, value) => areas.fillRect(x0, this.toY(value), x1 - x0, this.bottom - this.toY(value)));
   }
 
   /** From the least to the most that any of the other lanes holds. */

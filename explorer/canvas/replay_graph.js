@@ -10,6 +10,10 @@ import { prefersCalm } from "./replay.js";
 const MOST_EDGES = 2;
 const BADGE = 10;
 const TOKEN = 8;
+/** Pixels: lower boxes have no room for a frame round them. */
+const SMALL_BOX = 16;
+/** Pixels: lower boxes have no room below their name. */
+const ROOMY_BOX = 26;
 /** Where tensors wait on more edges than this, only the first of each edge is drawn. */
 const MANY_WAITING = 24;
 
@@ -56,7 +60,7 @@ export class ReplayGraph {
       const reached = Math.max(1, nodesReached(this.nodeMs[stage], share));
       const { fill } = this.shared.microBatchFill(microBatch);
       for (let k = 0; k < reached; k += 1) lit.set(nodes[k], { colour: fill });
-      this.fronts.push({ nodes: nodes.subarray(0, reached), node: nodes[reached - 1], microBatch, stage });
+      this.fronts.push({ node: nodes[reached - 1], microBatch, stage, share, reached });
     }
     return lit;
   }
@@ -70,27 +74,53 @@ export class ReplayGraph {
     }
   }
 
-  /** A frame in the colour of the micro-batch round what it has reached; boxes too small for one are filled. */
+  /** A frame in the colour of the micro-batch round what it has reached, and at its foot, where there is room, how far
+      it is through that; boxes too small for a frame are filled. */
   drawGlow(ctx, boxRect) {
-    for (const { nodes, microBatch } of this.fronts) {
-      const { fill } = this.shared.microBatchFill(microBatch);
-      const boxes = new Set();
-      ctx.fillStyle = ctx.strokeStyle = fill;
-      ctx.lineWidth = 4;
-      for (const node of nodes) {
-        const box = this.store.level.boxOfNode[node];
-        if (boxes.has(box)) continue;
-        boxes.add(box);
+    const { theme } = this.store;
+    for (const front of this.fronts) {
+      const { fill } = this.shared.microBatchFill(front.microBatch);
+      for (const [node, through] of this.progress(front)) {
         const { x, y, width, height } = boxRect(node);
-        if (height < 12) {
-          ctx.fillRect(x, y, Math.max(2, width), Math.max(2, height));
+        ctx.fillStyle = ctx.strokeStyle = fill;
+        if (height < SMALL_BOX) {
+          ctx.fillRect(x - 1, y - 1, Math.max(2, width) + 2, Math.max(2, height) + 2);
           continue;
         }
+        ctx.lineWidth = 4;
         ctx.beginPath();
         ctx.roundRect(x - 3, y - 3, width + 6, height + 6, Math.min(8, height * 0.3));
         ctx.stroke();
+        if (height < ROOMY_BOX) continue;
+        const tall = Math.max(3, Math.min(8, height * 0.12));
+        ctx.fillStyle = theme.background;
+        ctx.fillRect(x, y + height - tall - 1, width, tall + 1);
+        ctx.fillStyle = fill;
+        ctx.fillRect(x, y + height - tall, width * through, tall);
       }
     }
+  }
+
+  /** For each box that a running stage has reached one of its nodes, and how much of the stage's work in it is done. */
+  progress({ stage, share, reached }) {
+    const nodes = this.store.links.nodesOfStage[stage];
+    const times = this.nodeMs[stage];
+    const { boxOfNode } = this.store.level;
+    const whole = times.reduce((sum, ms) => sum + ms, 0);
+    const work = (k) => (whole > 0 ? times[k] / whole : 1 / nodes.length);
+    const boxes = new Map();
+    let left = share;
+    for (let k = 0; k < nodes.length; k += 1) {
+      const box = boxOfNode[nodes[k]];
+      if (k < reached && !boxes.has(box)) boxes.set(box, { node: nodes[k], all: 0, done: 0 });
+      const entry = boxes.get(box);
+      if (entry) {
+        entry.all += work(k);
+        entry.done += Math.max(0, Math.min(left, work(k)));
+      }
+      left -= work(k);
+    }
+    return [...boxes.values()].map(({ node, all, done }) => [node, all > 0 ? Math.min(1, done / all) : 1]);
   }
 
   badge(ctx, x, y, radius, microBatch) {
