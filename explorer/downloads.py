@@ -3,16 +3,18 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 
 import streamlit as st
 
 from explorer.dag_view import DagInfo
 from explorer.device_graph import device_dot, placed_dot
 from explorer.exports.archive import zip_bytes
-from explorer.exports.figure import BOX_NAMES, FigureOptions, Part, figure_svg
+from explorer.exports.figure import BOX_NAMES, FigureOptions, Part, figure_svg, shown_level
 from explorer.exports.graph_figure import ColourBy
 from explorer.exports.model_explorer import model_explorer_files
 from explorer.exports.png import PRINT_DPI, png_bytes
+from explorer.exports.report import report_html
 from explorer.exports.subject import Subject
 from explorer.gantt_view import GanttInfo
 from explorer.palette import ThemeName
@@ -52,15 +54,33 @@ class Download:
     refusal: str = ""
 
 
+@st.fragment
 def show_exports(subject: Subject) -> None:
-    """Show everything that can be downloaded of a plan; nothing is made before its button is pressed."""
+    """Show everything that can be downloaded of a plan; nothing is made before its button is pressed.
+
+    A fragment, so that choosing how a figure looks does not draw the whole page anew.
+    """
     st.markdown("##### Figures")
     options = _figure_options(subject)
-    _show_row(figure_downloads(subject, options))
+    *files, words = st.columns([1, 1, 2])
+    for column, download in zip(files, figure_downloads(subject, options), strict=True):
+        with column:
+            _show(download)
+    with words:
+        st.caption(figure_words(subject, options))
     st.markdown("##### Data")
     _show_row(data_downloads(subject))
     st.markdown("##### Other tools")
     _show_row(tool_downloads(subject))
+    st.markdown("##### Report")
+    notes, button = st.columns([3, 1], vertical_alignment="bottom")
+    with notes:
+        text = st.text_area(
+            "Notes for the report", key="export_notes", max_chars=5000, height=80,
+            placeholder="Stand below the headline numbers, as plain text.",
+        )  # fmt: skip
+    with button:
+        _show(report_download(subject, text or ""))
 
 
 def subject_of(
@@ -79,6 +99,17 @@ def subject_of(
         gantt=gantt,
         schedule=schedule,
     )
+
+
+def figure_words(subject: Subject, options: FigureOptions) -> str:
+    """Say what the figure will be, the level included that is chosen for the reader."""
+    timeline = "" if options.part is Part.GRAPH else "the timeline with bounds, memory and assumptions"
+    ground = f"on a {options.theme} ground"
+    if options.part is Part.TIMELINE:
+        return f"A4 landscape, {ground}: {timeline}."
+    level = shown_level(subject, options).name
+    graph = f"the graph by {LEVEL_NAMES[level].lower()}, coloured by {options.colour_by}"
+    return f"A4 landscape, {ground}: {' above '.join(filter(None, (graph, timeline)))}."
 
 
 def figure_downloads(subject: Subject, options: FigureOptions) -> tuple[Download, ...]:
@@ -173,6 +204,17 @@ def tool_downloads(subject: Subject) -> tuple[Download, ...]:
     )
 
 
+def report_download(subject: Subject, notes: str) -> Download:
+    """Return the report, with notes of the user's own."""
+    return Download(
+        "Report (HTML)",
+        "One file for any browser, offline: the picture to explore, tables, words, and how to repeat it.",
+        f"{subject.stem}_report.html",
+        "text/html",
+        lambda: report_html(subject, notes, f"{date.today():%d %B %Y}"),
+    )
+
+
 def split_text(subject: Subject) -> str:
     """Return the split as JSON, with the loads of its devices."""
     loads = tuple(device.load_ms for device in subject.costs.devices)
@@ -228,14 +270,19 @@ def _show_row(downloads: tuple[Download, ...]) -> None:
     """Show files side by side, four to a row, each with a line on what opens it."""
     for column, download in zip(st.columns(4), downloads, strict=False):
         with column:
-            st.download_button(
-                download.label,
-                download.content,
-                download.file_name,
-                download.mime,
-                on_click="ignore",
-                width="stretch",
-                disabled=bool(download.refusal),
-                key=f"export_{download.label.lower().replace(' ', '_')}",
-            )
-            st.caption(download.refusal or download.opened_by)
+            _show(download)
+
+
+def _show(download: Download) -> None:
+    """Show the button of a file and what opens it."""
+    st.download_button(
+        download.label,
+        download.content,
+        download.file_name,
+        download.mime,
+        on_click="ignore",
+        width="stretch",
+        disabled=bool(download.refusal),
+        key=f"export_{download.label.lower().replace(' ', '_')}",
+    )
+    st.caption(download.refusal or download.opened_by)

@@ -73,8 +73,7 @@ def figure_svg(subject: Subject, options: FigureOptions = FigureOptions()) -> st
         raise ValueError("This plan has no timeline to draw; choose the graph.")
     bottom = _draw_title(drawing, subject, look)
     if options.part is not Part.TIMELINE:
-        room = graph_room(subject) if shows_gantt else PAGE_HEIGHT - bottom - 60
-        level = level_of(subject.dag, options.level, room)
+        room, level = graph_room(subject, options), shown_level(subject, options)
         bottom = _draw_devices(drawing, subject, look, bottom + 6)
         area = (MARGIN, bottom + 4, MARGIN + WIDTH, bottom + 4 + room)
         bottom = draw_graph(drawing, subject.dag, level, options.colour_by, look, area)
@@ -103,10 +102,17 @@ def description(subject: Subject) -> str:
     return f"{subject.title}: {facts}. {subject.dag.summary}{timeline}"
 
 
-def graph_room(subject: Subject) -> float:
-    """Return the height left for the graph on a page with the timeline."""
-    lanes = 0 if subject.gantt is None else len(subject.gantt.lanes)
-    return max(MIN_GRAPH, PAGE_HEIGHT - 2 * MARGIN - TITLE_HEIGHT - gantt_height(lanes) - 110)
+def graph_room(subject: Subject, options: FigureOptions) -> float:
+    """Return the height left for the graph: a page, less the timeline if that is on it."""
+    page = PAGE_HEIGHT - 2 * MARGIN - TITLE_HEIGHT
+    if options.part is Part.GRAPH or subject.gantt is None:
+        return page - 60
+    return max(MIN_GRAPH, page - gantt_height(len(subject.gantt.lanes)) - 110)
+
+
+def shown_level(subject: Subject, options: FigureOptions) -> LevelView:
+    """Return the level at which the graph of a figure is drawn."""
+    return level_of(subject.dag, options.level, graph_room(subject, options))
 
 
 def level_of(info: DagInfo, name: str | None, room: float) -> LevelView:

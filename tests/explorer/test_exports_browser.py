@@ -1,5 +1,6 @@
 """Every export as a user gets it from the running app, parsed again."""
 
+import contextlib
 import csv
 import io
 import json
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from playwright.sync_api import TimeoutError as WaitedTooLong
 
 from solvers.costs import split_costs
 from solvers.graph_json import parse_graph, parse_split
@@ -35,6 +37,7 @@ def app() -> Iterator[Address]:
 def open_exports(page: Any, address: str) -> None:
     page.goto(f"{address}/?sample={SAMPLE}")
     page.get_by_text("optimal, proven").first.wait_for(timeout=SOLVE_MS)
+    page.locator(".stApp[data-test-script-state=notRunning]").wait_for(timeout=SOLVE_MS)
     page.get_by_role("tab", name="Share and export").click()
 
 
@@ -43,6 +46,17 @@ def download(page: Any, label: str) -> tuple[str, bytes]:
     with page.expect_download() as waiting:
         page.get_by_role("button", name=label, exact=True).click()
     return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+
+
+def choose(page: Any, label: str, option: str) -> None:
+    """Pick an option; a list that a redraw of the page has closed again is opened anew."""
+    wanted = page.get_by_role("option", name=option, exact=True)
+    for _ in range(5):
+        page.get_by_role("combobox", name=label).click()
+        with contextlib.suppress(WaitedTooLong):
+            wanted.click(timeout=4000)
+            return
+    raise AssertionError(f"{label} offers no {option}")
 
 
 def archive(content: bytes) -> dict[str, str]:
@@ -91,18 +105,24 @@ def test_every_file_is_of_the_plan_on_the_page(app: str, chromium_page: Any) -> 
 
     assert download(page, "Placed graph (DOT)")[1].startswith(b"digraph")
     assert download(page, "Devices (DOT)")[1].startswith(b"digraph")
+
+    name, content = download(page, "Report (HTML)")
+    assert name == f"{STEM}_report.html"
+    assert f"<dd>{value}</dd>".encode() in content
     assert page.get_by_text("Traceback").count() == 0
 
 
 def test_the_figure_is_drawn_as_chosen(app: str, chromium_page: Any) -> None:
     page = chromium_page
     open_exports(page, app)
-    for label, option in (("Shows", "Graph"), ("Graph drawn by", "Nodes"), ("Background", "Dark")):
-        page.get_by_role("combobox", name=label).click()
-        page.get_by_role("option", name=option, exact=True).click()
-    page.get_by_role("combobox", name="Colour by").click()
-    page.get_by_role("option", name="Memory", exact=True).click()
-    page.locator(".stApp[data-test-script-state=notRunning]").wait_for()
+    for label, option in (
+        ("Shows", "Graph"),
+        ("Graph drawn by", "Nodes"),
+        ("Background", "Dark"),
+        ("Colour by", "Memory"),
+    ):
+        choose(page, label, option)
+    page.get_by_text("A4 landscape, on a dark ground: the graph by nodes, coloured by memory.").wait_for()
     name, content = download(page, "Figure (SVG)")
     assert name == f"{STEM}_graph.svg"
     text = content.decode()
