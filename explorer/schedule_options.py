@@ -11,11 +11,11 @@ CHUNKS = 2
 
 NAMES = {
     ScheduleKind.INFERENCE: "Pipelined",
-    ScheduleKind.SINGLE_STREAM: "One sample at a time",
+    ScheduleKind.SINGLE_STREAM: "Single stream",
     ScheduleKind.ONE_F_ONE_B: "1F1B",
     ScheduleKind.GPIPE: "GPipe",
     ScheduleKind.PIPEDREAM: "PipeDream",
-    ScheduleKind.INTERLEAVED: "Interleaved 1F1B",
+    ScheduleKind.INTERLEAVED: "Interleaved",
     ScheduleKind.ZB_H1: "ZB-H1",
     ScheduleKind.ZB_V: "ZB-V",
     ScheduleKind.UNPIPELINED: "Unpipelined",
@@ -26,8 +26,8 @@ TRAINING_HELP = (
     "time with weight gradients. Unpipelined is one micro-batch on one device at a time, for comparison."
 )
 INFERENCE_HELP = (
-    "Pipelined keeps all devices at work on different samples. One sample at a time waits for each sample to be done, "
-    "though branches run side by side; unpipelined runs one device at a time."
+    "Pipelined keeps all devices at work on different samples. Single stream waits for each sample to be done, though "
+    "branches run side by side; unpipelined runs one device at a time."
 )
 
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from explorer.gantt_view import KIND_TITLES
 from explorer.inputs import Choice
-from explorer.schedule_options import NAMES, ScheduleOptions
+from explorer.schedule_options import ScheduleOptions
 from explorer.session import Plan
 from explorer.wording import milliseconds, plain
 from solvers.costs import split_costs
@@ -60,8 +61,8 @@ def schedule_of(
     looped_ms = split_costs(graph, deployment, looped.split).max_load_ms
     change = f" ({looped_ms / planned_ms - 1:+.1%})" if planned_ms else ""
     note = (
-        f"{NAMES[kind]} runs {looped.chunks_per_device} chunks of the pipeline on each device. The picture shows the "
-        f"plan's pipeline cut anew: {milliseconds(looped_ms)} per sample instead of "
+        f"{KIND_TITLES[kind]} runs {looped.chunks_per_device} chunks of the pipeline on each device. The picture shows "
+        f"the plan's pipeline cut anew: {milliseconds(looped_ms)} per sample instead of "
         f"{milliseconds(planned_ms)}{change}. {looped.note}"
     ).rstrip()
     try:

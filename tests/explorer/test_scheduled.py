@@ -38,7 +38,7 @@ def test_the_note_compares_the_cut_pipeline_with_the_plan() -> None:
     shown = schedule_of(graph, deployment, split, ScheduleKind.INTERLEAVED, 12, USUAL)
     planned, cut = (split_costs(graph, deployment, s).max_load_ms for s in (split, shown.split))
     assert (planned, cut) == (7.0, 8.0)
-    assert "2 chunks of the pipeline on each device" in shown.note
+    assert "Interleaved 1F1B runs 2 chunks of the pipeline on each device" in shown.note
     assert "8 ms per sample instead of 7 ms (+14.3%)" in shown.note
 
 
@@ -77,3 +77,13 @@ def test_latency_is_shown_one_sample_at_a_time() -> None:
     shown = schedule_of(graph, deployment, split, ScheduleKind.SINGLE_STREAM, 3, USUAL)
     assert shown.schedule is not None
     assert shown.schedule.makespan_ms == pytest.approx(3 * sum(node.accelerator_ms for node in graph.nodes))
+
+
+def test_the_picture_says_how_much_another_order_could_save() -> None:
+    deployment = Deployment(4)
+    equal, unequal = training_chain([1] * 4, [2] * 4), training_chain([2, 7, 1, 3], [6, 3, 1, 5])
+    for graph, words in ((equal, "ends at the proven lower bound"), (unequal, "could save at most")):
+        shown = schedule_of(graph, deployment, one_node_per_device(graph), ScheduleKind.ONE_F_ONE_B, 8, USUAL)
+        assert shown.schedule is not None
+        assert any(words in sentence for sentence in gantt_info(shown.schedule, deployment).notes)
+        assert (shown.schedule.lower_bound_ms == shown.schedule.makespan_ms) is (graph is equal)
