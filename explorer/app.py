@@ -4,6 +4,7 @@ import streamlit as st
 
 from explorer import session
 from explorer.pages import compare, explore
+from explorer.reload import begin_visit, end_visit
 
 st.set_page_config(page_title="DNN Placement Explorer", layout="wide", initial_sidebar_state="expanded")
 # As options of a theme these would replace both of Streamlit's own themes, light and dark, by one.
@@ -23,11 +24,16 @@ st.html(
     [data-testid="stMetricDelta"] { font-size: 0.75rem; }
     </style>"""
 )
+begin_visit()
 kept = len(session.kept())
-st.navigation(
+page = st.navigation(
     [
         st.Page(explore.show, title="Explore", default=True),
         st.Page(compare.show, title=f"Compare ({kept})" if kept else "Compare", url_path="compare"),
     ],
     position="top",
-).run()
+)
+session.enter_page(page.url_path)
+page.run()
+if page.url_path:
+    end_visit()

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
+from explorer.address import bound
 from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.graph import DnnGraph
@@ -52,6 +53,7 @@ def edit_assumptions(
     """Draw what applies to an objective and family of splits, folded away, and return what is chosen."""
     with st.expander("Assumptions"):
         if objective is Objective.LATENCY:
+            bound("subgraphs", f"subgraphs_{digest}", 1, range(1, MAX_SUBGRAPHS + 1))
             max_subgraphs = st.number_input(
                 "Subgraphs of an accelerator, up to",
                 1,
@@ -63,6 +65,7 @@ def edit_assumptions(
                 "them. With 1 it runs all its nodes in one go.",
             )
             return Assumptions(max_subgraphs=int(max_subgraphs))
+        bound("transfers", f"transfers_{digest}", Communication.SUM, TRANSFERS)
         communication = st.selectbox(
             "Transfers",
             list(TRANSFERS),
@@ -76,6 +79,7 @@ def edit_assumptions(
             return Assumptions(communication)
         counts_in_flight = False
         if graph.is_training and why_static(graph, TrainingMemory(InFlight.ONE_F_ONE_B, 1)) is None:
+            bound("in_flight", f"in_flight_{digest}", False, (False, True))
             counts_in_flight = st.toggle(
                 "Memory of all micro-batches in flight",
                 key=f"in_flight_{digest}",
@@ -86,6 +90,7 @@ def edit_assumptions(
             )
         if objective is not Objective.THROUGHPUT or counts_in_flight or deployment.num_accelerators < 2:
             return Assumptions(communication, 1, counts_in_flight)
+        bound("replicas", f"replicas_{digest}", 1, range(1, deployment.num_accelerators + 1))
         max_replicas = st.number_input(
             "Replicas of a stage, up to",
             1,

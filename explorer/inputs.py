@@ -10,6 +10,7 @@ from typing import Literal
 import streamlit as st
 
 from explorer import session
+from explorer.address import bound, settle, wanted
 from explorer.assumptions import Assumptions, edit_assumptions
 from explorer.jobs import Question
 from explorer.launch import MAX_UPLOAD_MB
@@ -43,6 +44,7 @@ IMPLAUSIBLE_BANDWIDTH_GB_S = 500.0
 MAX_MEMORY_GIB = 1e6
 MAX_FACTOR = 1e6
 """Largest link speed in GB/s or as a multiple, and one over the smallest; beyond lie typing errors."""
+USUAL_LIMIT_S, MAX_LIMIT_S = 60, 3600
 GIB = 2.0**30
 BYTES_PER_MS = 1e6
 """Bytes per millisecond in one GB/s."""
@@ -103,6 +105,7 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         objective = _pick_objective(graph, digest)
         family = Family.CHAIN
         if objective is not Objective.LATENCY:
+            bound("splits", f"family_{digest}", Family.CHAIN, FAMILIES)
             family = st.selectbox(
                 "Splits allowed",
                 list(FAMILIES),
@@ -115,34 +118,43 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         assumptions = edit_assumptions(graph, deployment, objective, family, digest)
         methods = _methods(objective, family, assumptions)
         left, right = st.columns([3, 2])
+        method_key = f"method_{digest}_{'_'.join(methods)}"
+        bound("solver", method_key, methods[0], methods)
         method = left.selectbox(
             "Solver",
             methods,
             format_func=METHODS.__getitem__,
-            key=f"method_{digest}_{'_'.join(methods)}",
+            key=method_key,
             help="Automatic proves its plan optimal, or says how far it may be. The others from One accelerator on are "
             "the baselines of the paper: a plan, and a bound that holds for every plan.",
         )
-        time_limit_s = right.number_input("Limit (s)", 1, 3600, 60, key="time_limit", help="Time limit of a solve.")
+        bound("limit", "time_limit", USUAL_LIMIT_S, range(1, MAX_LIMIT_S + 1))
+        time_limit_s = right.number_input(
+            "Limit (s)", 1, MAX_LIMIT_S, USUAL_LIMIT_S, key="time_limit", help="Time limit of a solve."
+        )
         button = st.container()
         st.markdown("#### Timeline")
         kinds = TRAINING_KINDS if graph.is_training else INFERENCE_KINDS
         left, right = st.columns([3, 2])
         first = kinds.index(SCHEDULE_OF.get(objective, kinds[0]))
+        schedule_key = f"schedule_{len(kinds)}_{first}"
+        bound("schedule", schedule_key, kinds[first], kinds)
         schedule = left.selectbox(
             "Schedule",
             kinds,
             index=first,
             format_func=SCHEDULES.__getitem__,
-            key=f"schedule_{len(kinds)}_{first}",
+            key=schedule_key,
             help=TRAINING_HELP if graph.is_training else INFERENCE_HELP,
         )
         # A pipeline settles only after its fill; three rounds per device show some of its steady state.
         usual = min(MAX_MICRO_BATCHES, max(12, 3 * loaded.deployment.num_accelerators))
+        bound("micro_batches", f"micro_batches_{digest}", usual, range(1, MAX_MICRO_BATCHES + 1))
         num_micro_batches = right.number_input(
             "Micro-batches", 1, MAX_MICRO_BATCHES, usual, key=f"micro_batches_{digest}", persist_state="session"
         )
         options = edit_schedule_options(schedule)
+        settle()
         deployment = assumptions.on(deployment, schedule, int(num_micro_batches))
         question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
         weight: Literal["primary", "secondary"] = "secondary" if feels_live(question) else "primary"
@@ -164,6 +176,8 @@ def _methods(objective: Objective, family: Family, assumptions: Assumptions) -> 
 
 
 def _pick_graph() -> LoadedGraph:
+    if (link := wanted()) is not None:
+        st.session_state["source"] = "Upload" if link.graph is not None else "Sample"
     source = st.segmented_control(
         "Where from", ["Sample", "Upload"], default="Sample", required=True, key="source", label_visibility="collapsed"
     )
@@ -171,18 +185,16 @@ def _pick_graph() -> LoadedGraph:
         _read_upload()
     else:
         names = [info.name for info in samples()]
-        # Not bound to the query by the widget itself: that would put the title, not the name, into the address.
-        wanted = st.query_params.get("sample", DEFAULT_SAMPLE)
+        bound("sample", "sample", DEFAULT_SAMPLE, names)
         name = st.selectbox(
             "Sample graph",
             names,
-            index=names.index(wanted if wanted in names else DEFAULT_SAMPLE),
+            index=names.index(DEFAULT_SAMPLE),
             format_func=lambda name: sample_info(name).title,
             key="sample",
+            persist_state="session",
             label_visibility="collapsed",
         )
-        if name != wanted:
-            st.query_params["sample"] = name
         st.caption(sample_info(name).description)
         session.remember_graph(_sample(name))
     loaded = session.loaded_graph()
@@ -234,23 +246,28 @@ def _edit_devices(loaded: LoadedGraph) -> tuple[DnnGraph, Deployment]:
     """Edit counts, memory and bandwidth; every graph keeps edits of its own, starting from its file."""
     own, digest = loaded.deployment, loaded.graph.digest
     left, right = st.columns(2)
+    most_accelerators, most_cpus = max(MAX_ACCELERATORS, own.num_accelerators), max(16, own.num_cpus)
+    own_gib = None if own.memory_bytes is None else own.memory_bytes / GIB
+    bound("accelerators", f"accelerators_{digest}", own.num_accelerators, range(most_accelerators + 1))
+    bound("cpus", f"cpus_{digest}", own.num_cpus, range(most_cpus + 1))
+    bound("memory", f"memory_{digest}", own_gib, lambda gib: gib is None or 0 <= gib <= MAX_MEMORY_GIB)
+    # Its default is no value, or the box could not be emptied; so its first value is put there by hand.
+    st.session_state.setdefault(f"memory_{digest}", own_gib)
     num_accelerators = left.number_input(
         "Accelerators",
         0,
-        max(MAX_ACCELERATORS, own.num_accelerators),
+        most_accelerators,
         own.num_accelerators,
         key=f"accelerators_{digest}",
         persist_state="session",
     )
-    num_cpus = right.number_input(
-        "CPUs", 0, max(16, own.num_cpus), own.num_cpus, key=f"cpus_{digest}", persist_state="session"
-    )
+    num_cpus = right.number_input("CPUs", 0, most_cpus, own.num_cpus, key=f"cpus_{digest}", persist_state="session")
     left, right = st.columns(2)
     memory_gib = left.number_input(
         "Memory (GiB)",
         min_value=0.0,
         max_value=MAX_MEMORY_GIB,
-        value=None if own.memory_bytes is None else own.memory_bytes / GIB,
+        value=None,
         step=1.0,
         format="%.4g",
         placeholder="no limit",
@@ -268,6 +285,7 @@ def _edit_devices(loaded: LoadedGraph) -> tuple[DnnGraph, Deployment]:
 def _edit_bandwidth(graph: DnnGraph) -> DnnGraph:
     own = graph.bandwidth_bytes_per_ms
     if own is None:
+        bound("bandwidth_factor", f"factor_{graph.digest}", 1.0, lambda times: 1 / MAX_FACTOR <= times <= MAX_FACTOR)
         factor = st.number_input(
             "Link speed (× file)",
             min_value=1 / MAX_FACTOR,
@@ -282,10 +300,12 @@ def _edit_bandwidth(graph: DnnGraph) -> DnnGraph:
         if factor is None or factor == 1:
             return graph
         return _with_links(graph, lambda: graph.with_bandwidth_factor(factor))
+    least, most = min(1 / MAX_FACTOR, own / BYTES_PER_MS), max(MAX_FACTOR, own / BYTES_PER_MS)
+    bound("bandwidth", _bandwidth_key(graph), own / BYTES_PER_MS, lambda gb_s: least <= gb_s <= most)
     bandwidth_gb_s = st.number_input(
         "Link (GB/s)",
-        min_value=min(1 / MAX_FACTOR, own / BYTES_PER_MS),
-        max_value=max(MAX_FACTOR, own / BYTES_PER_MS),
+        min_value=least,
+        max_value=most,
         value=own / BYTES_PER_MS,
         step=1.0,
         format="%.4g",
@@ -330,4 +350,5 @@ def _warn_of_implausible_bandwidth(graph: DnnGraph) -> None:
 
 def _pick_objective(graph: DnnGraph, digest: str) -> Objective:
     objectives = [Objective.THROUGHPUT, Objective.GPIPE if graph.is_training else Objective.LATENCY]
+    bound("objective", f"objective_{digest}", objectives[0], objectives)
     return st.selectbox("Minimise time for", objectives, format_func=OBJECTIVES.__getitem__, key=f"objective_{digest}")

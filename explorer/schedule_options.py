@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from explorer.address import bound
 from solvers.schedule_types import WEIGHT_GRADIENT_SHARE, ZERO_BUBBLE_KINDS, ScheduleKind
 
 MAX_CHUNKS = 8
@@ -44,8 +45,9 @@ USUAL_OPTIONS = ScheduleOptions()
 
 def edit_schedule_options(kind: ScheduleKind) -> ScheduleOptions:
     """Draw what a schedule asks for, nothing for most, and return it."""
-    chunks, share = CHUNKS, WEIGHT_GRADIENT_SHARE
+    chunks, share, usual = CHUNKS, WEIGHT_GRADIENT_SHARE, round(100 * WEIGHT_GRADIENT_SHARE)
     if kind is ScheduleKind.INTERLEAVED:
+        bound("chunks", "chunks", CHUNKS, range(2, MAX_CHUNKS + 1))
         chunks = st.number_input(
             "Chunks per device",
             2,
@@ -56,11 +58,12 @@ def edit_schedule_options(kind: ScheduleKind) -> ScheduleOptions:
             help="More chunks fill and drain the pipeline faster, and pay for more transfers.",
         )
     if kind in ZERO_BUBBLE_KINDS:
+        bound("weight_gradients", "weight_gradients", usual, range(101))
         percent = st.number_input(
             "Weight gradients (% of backward)",
             0,
             100,
-            round(100 * WEIGHT_GRADIENT_SHARE),
+            usual,
             5,
             key="weight_gradients",
             persist_state="session",

@@ -7,6 +7,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.jobs import Job, Question
+from explorer.link import Address
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.result import SolveResult
@@ -14,6 +15,12 @@ from solvers.split import Split
 
 _GRAPH, _UPLOAD, _PLAN, _RUN, _NOTICE = "loaded_graph", "uploaded_graph", "plan", "run", "notice"
 _DP_SECONDS, _INCUMBENT, _SHOWN_RUN, _DRAWING = "dp_seconds", "incumbent", "shown_run", "drawing"
+_ADDRESS, _KEEP, _PAGE = "address", "kept_as", "page_drawn"
+_EDITS = "edit_histories"  # of `explorer.edited`
+_COMPARED = "kept"
+_TAKEN_BACK = "taken_back"
+_KEPT = (_UPLOAD, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, _EDITS, _COMPARED)
+"""What a reload of the page must not lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,51 @@ def session_id() -> str:
     """Return the name of this browser session."""
     context = get_script_run_ctx()
     return context.session_id if context is not None else "no session"
+
+
+def address() -> Address:
+    """Return what is known of the page's address, to be changed in place."""
+    return cast("Address", st.session_state.setdefault(_ADDRESS, Address()))
+
+
+def keep_id() -> str | None:
+    """Return the id under which the server keeps this session for a reload; None while it keeps nothing."""
+    return cast("str | None", _get(_KEEP))
+
+
+def remember_keep_id(value: str | None) -> None:
+    """Keep the id under which the server keeps this session."""
+    st.session_state[_KEEP] = value
+
+
+def taken_back() -> str | None:
+    """Return the id of what this session has taken back from the server; None if nothing."""
+    return cast("str | None", _get(_TAKEN_BACK))
+
+
+def values_to_keep() -> dict[str, Any]:
+    """Return what a reload must not lose, by names that `take_back` knows."""
+    return {key: st.session_state[key] for key in _KEPT if key in st.session_state}
+
+
+def take_back(keep_id: str, values: dict[str, Any]) -> None:
+    """Make what was kept of another session, under an id, that of this one."""
+    st.session_state[_TAKEN_BACK] = keep_id
+    for key in _KEPT:
+        if (value := values.get(key)) is not None:
+            st.session_state[key] = dict(value) if isinstance(value, dict) else value
+
+
+def enter_page(name: str) -> None:
+    """Note which page of the app is drawn."""
+    before = st.session_state.get(_PAGE, (name, name))[1]
+    st.session_state[_PAGE] = (before, name)
+
+
+def has_just_come_back() -> bool:
+    """Whether the page drawn before this one was another."""
+    before, now = st.session_state.get(_PAGE, ("", ""))
+    return bool(before != now)
 
 
 def loaded_graph() -> LoadedGraph | None:
@@ -191,7 +243,7 @@ def kept() -> tuple[KeptPlan, ...]:
 
 def remember_kept(value: tuple[KeptPlan, ...]) -> None:
     """Keep these plans for comparison, and no others."""
-    st.session_state["kept"] = value
+    st.session_state[_COMPARED] = value
 
 
 def batch(name: str) -> Any:

@@ -11,10 +11,10 @@ from explorer.jobs import WorkerPool
 def solver_pool() -> WorkerPool:
     """Return the pool; the first call starts it with one process warming up, so call it before the page needs it."""
     pool = WorkerPool()
-    pool.start_reaper(_is_open)
+    pool.start_reaper(is_open)
     return pool
 
 
-def _is_open(session: str) -> bool:
+def is_open(session: str) -> bool:
     """Whether a browser still shows this session; without a server (in tests) every session counts as open."""
     return not runtime.exists() or runtime.get_instance().is_active_session(session)

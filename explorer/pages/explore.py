@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explorer import session
+from explorer.address import show_problems
 from explorer.canvas_view import placed_pipeline
 from explorer.dag_view import DagInfo, dag_info
 from explorer.downloads import show_exports, subject_of
@@ -14,6 +15,7 @@ from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
 from explorer.kept_plans import show_keep
 from explorer.live_panel import begin_drawing, end_drawing, show_run, tells_of
+from explorer.reload import begin_page, end_page, take_edits
 from explorer.results import headline, show_device_graph
 from explorer.running import feels_live, follow
 from explorer.scheduled import scheduled, show_note
@@ -29,15 +31,19 @@ from solvers.split import Family, Split
 
 def show() -> None:
     """Draw the page."""
+    begin_page()
     choice = sidebar(feels_live)
+    take_edits(choice)
     follow(choice)
     begin_drawing(choice)
     _show_plan(choice, shown_plan(choice))
     end_drawing()
+    end_page(choice)
 
 
 def _show_plan(choice: Choice, plan: Plan | None) -> None:
     _title(choice, plan)
+    show_problems()
     _notices(choice, plan)
     show_run(plan)
     if plan is None:

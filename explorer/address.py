@@ -1,0 +1,125 @@
+"""The address of the page and the widgets of its sidebar, kept the same.
+
+At the start of a run of the page `read` looks whether the address is another than the one written last: a first
+visit, a link, Back or Forward. If so, each widget of that run takes its value from the address (`bound`). At the end
+`write` puts what differs from the defaults into the address, in one step, and only when it has changed: nothing goes in
+circles. Streamlit's own `bind="query-params"` is not used: it ties a parameter to one widget for good, while each graph
+has widgets of its own here, and it drops a value that does not fit without a word.
+"""
+
+from collections.abc import Callable, Container
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from explorer import session
+from explorer.link import CODECS, NO_LIMIT, Link, LinkError, from_query, to_query
+
+
+def read() -> None:
+    """Look at the address; call it before the first widget of the page."""
+    address = session.address()
+    address.values = {}
+    address.asked = set()
+    query = dict(st.query_params)
+    if query == address.query:
+        return
+    # Streamlit leaves the query out of its links to pages: coming back from another page changes nothing.
+    if address.query is not None and query.keys() <= {"keep"} and session.has_just_come_back():
+        address.query = query  # so that `write` puts the state there again
+        return
+    address.query = query
+    link, problems = from_query(query)
+    want(link)
+    address.problems = list(problems)
+
+
+def want(link: Link) -> None:
+    """Have the widgets of this or the next run take over what a link says, and the rest go to their defaults."""
+    address = session.address()
+    address.wanted, address.problems, address.notes = link, [], []
+
+
+def wanted() -> Link | None:
+    """Return what the widgets of this run take over; None when they keep what they have."""
+    return session.address().wanted
+
+
+def bound(name: str, key: str, default: Any, allowed: Container[Any] | Callable[[Any], bool]) -> None:
+    """Tie the widget `key`, which is drawn next, to the part `name` of the address.
+
+    `default` is what the widget shows at first and what is left out of the address. A value that is not `allowed` is
+    told of and not used.
+    """
+    address = session.address()
+    if address.wanted is not None:
+        address.asked.add(name)
+        value = _for_widget(getattr(address.wanted, name))
+        is_given = getattr(address.wanted, name) is not None
+        if is_given and not (allowed(value) if callable(allowed) else value in allowed):
+            address.problems.append(f"{name} {'none' if value is None else value} (it does not fit here)")
+            is_given = False
+        if is_given or key in st.session_state:
+            st.session_state[key] = value if is_given else default
+    value = st.session_state[key] if key in st.session_state else default  # noqa: SIM401 -- no plain dict
+    if value != default:
+        address.values[name] = NO_LIMIT if value is None else value
+
+
+def settle() -> None:
+    """End taking over; call it when every widget that is tied to the address was drawn."""
+    address = session.address()
+    before, address.settled = address.settled, dict(address.values)
+    address.settled_link = address.wanted
+    if address.wanted is None:
+        if before != address.values:  # the user went on
+            address.problems, address.notes = [], []
+        return
+    for name, text in (address.query or {}).items():
+        # The others were read and found useless, or are not for widgets of the sidebar.
+        if name in SIDEBAR - address.asked and getattr(address.wanted, name, None) is not None:
+            address.problems.append(f"{name}={text[:30]} (it has no meaning for these inputs)")
+    address.wanted = None
+
+
+def current(**others: Any) -> Link:
+    """Return the state of the page as a link: what the widgets of this run have, and `others`."""
+    return Link(**{**session.address().values, **others})
+
+
+def write(link: Link) -> None:
+    """Put a link into the address bar, if it says anything new; edits that are too long for it are left out."""
+    address = session.address()
+    query = query_of(link)
+    if query != address.query:
+        address.query = query
+        st.query_params.from_dict(query)
+
+
+def query_of(link: Link) -> dict[str, str]:
+    """Return the query for a link, without the edits when they are too long."""
+    try:
+        return to_query(link)
+    except LinkError:
+        return to_query(replace(link, edits=None))
+
+
+def show_problems() -> None:
+    """Say what the address asked for and did not get, until the next address."""
+    address = session.address()
+    sentences = list(address.notes)
+    if address.problems:
+        sentences.append(f"Not used from the address: {'; '.join(address.problems)}.")
+    if sentences:
+        from explorer.wording import plain
+
+        st.warning(plain(" ".join(sentences)), icon=":material/link_off:")
+
+
+def _for_widget(value: Any) -> Any:
+    return None if isinstance(value, float) and value == NO_LIMIT else value
+
+
+SIDEBAR = frozenset(CODECS) - {"graph", "level", "colour", "lanes", "tab", "edits", "keep"}
+"""What widgets of the sidebar take over."""

@@ -1,0 +1,168 @@
+"""The page and its address: each gives the other, nothing goes in circles, and what cannot be used is said."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.edits import begin, move
+from explorer.link import pack_edits
+from explorer.session import LoadedGraph
+from explorer.solver_pool import solver_pool
+from solvers.samples import read_sample
+from tests.explorer.test_app import APP, metrics, number, solved
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool() -> Iterator[None]:
+    """End the solver processes with the tests that used them."""
+    solver_pool()
+    yield
+    solver_pool().close()
+    solver_pool.cache_clear()
+
+
+def visited(**query: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=60)
+    for name, value in query.items():
+        app.query_params[name] = value
+    return solved(app.run())
+
+
+def address(app: AppTest) -> dict[str, str]:
+    return {name: value[-1] if isinstance(value, list) else value for name, value in app.query_params.items()}
+
+
+def selected(app: AppTest, label: str) -> Any:
+    return next(box for box in app.selectbox if box.label == label).value
+
+
+def test_the_default_page_has_a_bare_address() -> None:
+    assert address(visited()) == {}
+
+
+def test_what_differs_from_the_defaults_is_in_the_address_and_no_more() -> None:
+    app = visited(sample="teaching_chain")
+    assert address(app) == {"sample": "teaching_chain"}
+    solved(number(app, "Accelerators").set_value(2).run())
+    assert address(app) == {"sample": "teaching_chain", "accelerators": "2"}
+    solved(number(app, "Memory (GiB)").set_value(None).run())
+    assert address(app) == {"sample": "teaching_chain", "accelerators": "2", "memory": "none"}
+    solved(number(app, "Accelerators").set_value(3).run())
+    assert address(app) == {"sample": "teaching_chain", "memory": "none"}
+
+
+QUERIES: list[dict[str, str]] = [
+    {"sample": "teaching_chain", "accelerators": "2", "memory": "none", "bandwidth": "3.5", "limit": "7"},
+    {
+        "sample": "unet_operator_training",
+        "objective": "gpipe",
+        "splits": "convex",
+        "solver": "ip",
+        "micro_batches": "9",
+    },
+    {"sample": "unet_operator_inference", "objective": "latency", "subgraphs": "2", "cpus": "0"},
+    {"sample": "unet_operator_training", "transfers": "overlapped", "schedule": "gpipe", "in_flight": "yes"},
+    {"sample": "teaching_convex_beats_chain", "transfers": "full-duplex", "replicas": "2", "accelerators": "4"},
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query["sample"])
+def test_an_address_gives_the_page_and_the_page_the_same_address(query: dict[str, str]) -> None:
+    app = visited(**query)
+    assert not app.warning
+    assert {name: value for name, value in address(app).items() if name != "keep"} == query
+
+
+def test_values_are_where_they_belong() -> None:
+    app = visited(**QUERIES[0])
+    assert (number(app, "Accelerators").value, number(app, "Memory (GiB)").value) == (2, None)
+    assert (number(app, "Link (GB/s)").value, number(app, "Limit (s)").value) == (3.5, 7)
+    app = visited(**QUERIES[1])
+    assert (selected(app, "Splits allowed"), selected(app, "Solver")) == ("convex", "ip")
+
+
+def test_back_and_forward_take_the_inputs_along() -> None:
+    app = visited(sample="teaching_convex_beats_chain")
+    before = metrics(app)["Time per sample"]
+    solved(number(app, "Accelerators").set_value(1).run())
+    after = metrics(app)["Time per sample"]
+    assert before != after
+    app.query_params.pop("accelerators")  # Back
+    solved(app.run())
+    assert (number(app, "Accelerators").value, metrics(app)["Time per sample"]) == (2, before)
+    app.query_params["accelerators"] = "1"  # Forward
+    solved(app.run())
+    assert (number(app, "Accelerators").value, metrics(app)["Time per sample"]) == (1, after)
+
+
+def test_what_an_address_asks_in_vain_is_named_and_the_rest_is_used() -> None:
+    app = visited(
+        sample="teaching_chain",
+        accelerators="2",
+        cpus="many",
+        schedule="gpipe",
+        memory="-1",
+        nonsense="1",
+        replicas="99",
+    )
+    (warning,) = app.warning
+    for word in ("cpus", "whole number", "schedule", "memory", "nonsense", "replicas"):
+        assert word in warning.value
+    assert number(app, "Accelerators").value == 2
+    assert address(app) == {"sample": "teaching_chain", "accelerators": "2"}
+    # It was said once; the next address is another matter.
+    solved(number(app, "Accelerators").set_value(1).run())
+    assert not any("cpus" in warning.value for warning in app.warning)
+
+
+def test_an_id_that_is_not_kept_is_told_and_the_inputs_are_used() -> None:
+    app = visited(sample="teaching_chain", accelerators="2", keep="0" * 32)
+    assert ["not kept" in warning.value for warning in app.warning] == [True]
+    assert number(app, "Accelerators").value == 2
+    app = visited(graph="0123456789ab", accelerators="2", keep="0" * 32)
+    assert ["uploaded graph" in warning.value for warning in app.warning] == [True]
+    assert app.selectbox(key="sample").value == "bert_base_operator_inference"
+    assert number(app, "Accelerators").value == 4
+
+
+def test_a_plan_that_was_asked_for_outlasts_a_reload() -> None:
+    app = visited(sample="teaching_convex_beats_chain", splits="free")
+    solved(app.button(key="solve").click().run())
+    value = metrics(app)["Time per sample"]
+    again = visited(**address(app))
+    assert metrics(again)["Time per sample"] == value
+    assert not again.warning
+    assert not any("no plan yet" in info.value for info in again.info)
+
+
+def test_edits_are_in_the_address_and_back_takes_them_back() -> None:
+    loaded = LoadedGraph(*read_sample("teaching_chain"), "Teaching: a chain")
+    app = visited(sample="teaching_chain")
+    split = app.session_state["plan"].split
+    history = begin(loaded.graph, loaded.deployment, split)
+    node = min(split.accelerators[0])
+    history, outcome = move(history, loaded.graph, loaded.deployment, [node], 1)
+    assert outcome.applied, outcome
+    app.session_state["edit_histories"] = {loaded.graph.digest: history}
+    app.run()
+    edited = address(app)
+    value = metrics(app)["Time per sample"]
+    again = visited(**{name: text for name, text in edited.items() if name != "keep"})
+    assert metrics(again)["Time per sample"] == value
+    assert again.session_state["edit_histories"][loaded.graph.digest].places == history.places
+    # Back to before the edit: it is taken back, and can be redone.
+    again.query_params.pop("edits")
+    again.run()
+    kept = again.session_state["edit_histories"][loaded.graph.digest]
+    assert (kept.is_edited, kept.can_redo) == (False, True)
+    again.query_params["edits"] = edited["edits"]
+    again.run()
+    assert metrics(again)["Time per sample"] == value
+
+
+def test_edits_of_another_graph_are_refused_in_words() -> None:
+    packed = pack_edits({"version": 1, "graph": "another", "base": {}, "steps": [], "at": 0})
+    app = visited(sample="teaching_chain", edits=packed)
+    assert ["belong to another graph" in warning.value for warning in app.warning] == [True]
