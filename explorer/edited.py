@@ -4,7 +4,9 @@ The history belongs to the loaded graph and stays until Reset; hardware may chan
 (`explorer.edits.resolve_places`). `explorer.edit_actions` applies what the picture asks for.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import streamlit as st
 
@@ -26,6 +28,8 @@ from solvers.split import Family, Split
 METHOD = "hand edit"
 
 _HISTORIES, _OUTCOME, _SERIAL, _CONTEXT = "edit_histories", "edit_outcome", "edit_serial", "edit_context"
+_KEPT, _OUTCOME_GRAPH = "edit_kept", "edit_outcome_graph"
+T = TypeVar("T")
 MAX_HISTORIES = 8
 """Graphs whose edits are kept while one looks at others."""
 
@@ -39,10 +43,15 @@ def edited_plan(choice: Choice) -> Plan | None:
     history = history_of(choice)
     if history is None or not history.is_edited or not choice.deployment.num_devices:
         return None
-    resolved = resolved_for(choice, history)
-    split = _incumbent_of_pins(choice) or resolved.split
-    result = _result(choice, history, split, is_incumbent=split is not resolved.split)
-    return Plan(choice.question, choice.loaded, choice.graph, choice.deployment, result, split)
+    reference, incumbent = reference_plan(choice), _incumbent_of_pins(choice)
+
+    def made() -> Plan:
+        split = resolved_for(choice, history).split if incumbent is None else incumbent.on(choice.deployment)
+        result = _result(choice, history, split, is_incumbent=incumbent is not None)
+        return Plan(choice.question, choice.loaded, choice.graph, choice.deployment, result, split)
+
+    # One run of the page asks several times, and one of a fragment again.
+    return _kept("plan", (choice.question, choice.loaded), (history, reference, incumbent), made)
 
 
 def history_of(choice: Choice) -> History | None:
@@ -91,8 +100,13 @@ def assessment_of(choice: Choice, plan: Plan) -> Assessment:
     reference = reference_plan(choice)
     before = None if reference is None else reference.split.on(choice.deployment)
     question = choice.question
-    return assess(
-        plan.graph, plan.deployment, plan.split, before=before, objective=question.objective, asked=question.family
+    return _kept(
+        "assessment",
+        (question,),
+        (plan, reference),
+        lambda: assess(
+            plan.graph, plan.deployment, plan.split, before=before, objective=question.objective, asked=question.family
+        ),
     )
 
 
@@ -103,7 +117,8 @@ def edit_view(choice: Choice, plan: Plan | None, drawn: Split | None = None) -> 
     """
     st.session_state[_CONTEXT] = (choice, plan)
     history = history_of(choice)
-    outcome = last_outcome()
+    is_of_graph = st.session_state.get(_OUTCOME_GRAPH) == choice.loaded.graph.digest
+    outcome = last_outcome() if is_of_graph else None
     reason = why_not(plan)
     if plan is not None and drawn is not None and drawn is not plan.split and drawn != plan.split.on(plan.deployment):
         reason = reason or "The picture shows the stages as this schedule cuts them; choose another schedule to edit."
@@ -188,7 +203,7 @@ def _incumbent_of_pins(choice: Choice) -> Split | None:
     if not question.pins or snapshot.state.is_over or snapshot.best_split is None:
         return None
     same = replace(question, pins=NO_PINS, method=choice.question.method) == choice.question
-    return snapshot.best_split.on(choice.deployment) if same else None
+    return snapshot.best_split if same else None
 
 
 def why_not(plan: Plan | None) -> str:
@@ -205,6 +220,8 @@ def why_not(plan: Plan | None) -> str:
 def say(outcome: Outcome) -> None:
     """Show in the picture what came of an edit."""
     st.session_state[_OUTCOME] = outcome
+    known = context()
+    st.session_state[_OUTCOME_GRAPH] = None if known is None else known[0].loaded.graph.digest
     st.session_state[_SERIAL] = _serial() + 1
 
 
@@ -218,6 +235,18 @@ def context() -> tuple[Choice, Plan | None] | None:
     """Return the choice and the plan that the picture shows, which the next edit is about."""
     known: tuple[Choice, Plan | None] | None = st.session_state.get(_CONTEXT)
     return known
+
+
+def _kept(name: str, equal: tuple[Any, ...], same: tuple[Any, ...], make: Callable[[], T]) -> T:
+    """Return what was made last under this name if it was from equal things and the very same objects, else make it."""
+    known: dict[str, tuple[tuple[Any, ...], tuple[Any, ...], Any]] = st.session_state.setdefault(_KEPT, {})
+    if name in known:
+        old_equal, old_same, value = known[name]
+        if old_equal == equal and all(a is b for a, b in zip(old_same, same, strict=True)):
+            return cast("T", value)
+    value = make()
+    known[name] = (equal, same, value)
+    return value
 
 
 def _serial() -> int:
