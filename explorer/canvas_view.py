@@ -32,8 +32,8 @@ from solvers.deployment import Deployment
 
 MODULES = (
     "format", "theme", "payload", "surface", "links", "store", "dom", "level_buttons", "graph_canvas",
-    "bar_index", "pixel_rows", "gantt_bars", "gantt_marks", "gantt_canvas", "memory_strip", "panel", "gantt_range",
-    "replay_state", "replay", "replay_graph", "timeline",
+    "bar_index", "pixel_rows", "gantt_bars", "gantt_marks", "gantt_canvas", "memory_curves", "memory_strip", "panel",
+    "gantt_range", "replay_state", "replay", "replay_graph", "timeline",
     "virtual_table", "tables", "details", "keys", "sync", "edit_bar", "main", "standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""

@@ -4,19 +4,20 @@
    band. The list at the right has each one's label and what it holds at the playhead, at the cursor, or at its peak. */
 
 import { lastAtMost } from "./bar_index.js";
-import { formatBytes, formatMs, niceStep } from "./format.js";
+import { formatBytes, formatMs } from "./format.js";
 import { drawMoment, drawRange, drawTimeAxis } from "./gantt_marks.js";
+import {
+  ROW, STRIP_TOP, drawArea, drawBand, drawCurve, drawDots, drawLimits, drawList, drawValueAxis,
+} from "./memory_curves.js";
 
 export const STRIP_HEIGHT = 148;
-const STRIP_TOP = 20;
 const STRIP_BOTTOM = 8;
 const MOST_CURVES = 8;
-const ROW = 15;
 const NEAR = 9;
 const AREA = 0.14;
+const FUTURE_CURVES = 0.35;
 /** A limit that is further away than this many times the highest curve would press the curves flat. */
 const FAR_LIMIT = 2.5;
-const UNITS = [1024 ** 4, 1024 ** 3, 1024 ** 2, 1024];
 
 export class MemoryPicture {
   constructor(store, actions, gantt, shared) {
@@ -210,9 +211,11 @@ export class MemoryPicture {
       this.blit(ctx, this.areas, 0, x);
       ctx.globalAlpha = 1;
       this.blit(ctx, this.still, 0, x);
-      ctx.globalAlpha = 0.35;
-      this.blit(ctx, this.still, x, this.plotRight);
+      ctx.globalAlpha = FUTURE_CURVES;
+      this.blit(ctx, this.still, x, this.plotRight, STRIP_TOP - 6);
       ctx.globalAlpha = 1;
+      // What is written above the curves stays, and so does the margin.
+      this.blit(ctx, this.still, x, this.plotRight, 0, STRIP_TOP - 6);
       this.blit(ctx, this.still, this.plotRight, width);
     } else {
       this.blit(ctx, this.still, 0, width);
@@ -224,14 +227,15 @@ export class MemoryPicture {
       drawMoment(ctx, this, shared.cursorMs, { colour: theme.mutedInk, line: 1, dash: [1, 2], top: 0, bottom: this.bottom });
     }
     const at = shared.cursorMs ?? timeMs;
-    if (at !== null) this.drawDots(ctx, at);
-    this.drawList(ctx, at, width);
+    if (at !== null) drawDots(ctx, this, at);
+    drawList(ctx, this, at, width);
   }
 
-  blit(ctx, bitmap, x0, x1) {
-    const { ratio, height } = this.surface;
+  /** Copy a part of a bitmap of the whole strip. */
+  blit(ctx, bitmap, x0, x1, y0 = 0, y1 = this.surface.height) {
+    const { ratio } = this.surface;
     if (!(x1 > x0)) return;
-    ctx.drawImage(bitmap, x0 * ratio, 0, (x1 - x0) * ratio, height * ratio, x0, 0, x1 - x0, height);
+    ctx.drawImage(bitmap, x0 * ratio, y0 * ratio, (x1 - x0) * ratio, (y1 - y0) * ratio, x0, y0, x1 - x0, y1 - y0);
   }
 
   drawStill(width, height) {
@@ -250,42 +254,23 @@ export class MemoryPicture {
     });
     const [ctx, areas] = contexts;
     drawTimeAxis(ctx, this, STRIP_TOP - 6, this.bottom);
-    this.drawValueAxis(ctx);
+    drawValueAxis(ctx, this);
     for (const each of contexts) {
       each.save();
       each.beginPath();
       each.rect(this.plotLeft, STRIP_TOP - 6, this.plotWidth, this.bottom - STRIP_TOP + 8);
       each.clip();
     }
-    if (this.shown.length < this.lanes.length) this.drawBand(ctx);
+    if (this.shown.length < this.lanes.length) drawBand(ctx, this);
     for (const lane of this.shown) {
       const isPlain = focus.devices === null || focus.devices.has(this.lanes[lane].device);
       ctx.globalAlpha = isPlain ? 1 : 0.2;
-      this.drawCurve(ctx, lane, isPlain && focus.devices !== null ? 3 : 2);
-      if (isPlain) this.drawArea(areas, lane, focus.devices !== null);
+      drawCurve(ctx, this, lane, isPlain && focus.devices !== null ? 3 : 2);
+      if (isPlain) drawArea(areas, this, lane, focus.devices !== null);
     }
     ctx.globalAlpha = 1;
     for (const each of contexts) each.restore();
-    this.drawLimits(ctx);
-  }
-
-  drawValueAxis(ctx) {
-    const { theme } = this.store;
-    const unit = this.showsBytes ? UNITS.find((one) => this.top >= one) ?? 1 : 1;
-    const step = Math.max(this.showsBytes ? 0 : 1, niceStep(this.top / unit / 4)) * unit;
-    ctx.font = `11px ${theme.font}`;
-    ctx.textAlign = "right";
-    ctx.textBaseline = "middle";
-    for (let k = 0; k * step <= this.top; k += 1) {
-      const y = Math.round(this.toY(k * step)) + 0.5;
-      ctx.fillStyle = theme.faintLine;
-      ctx.fillRect(this.plotLeft, y - 0.5, this.plotWidth, 1);
-      ctx.fillStyle = theme.mutedInk;
-      ctx.fillText(k === 0 ? "0" : this.text(k * step), this.plotLeft - 6, y, this.plotLeft - 8);
-    }
-    ctx.font = `600 11px ${theme.font}`;
-    ctx.textAlign = "left";
-    ctx.fillText(this.showsBytes ? "memory" : "in flight", 2, 8, this.plotLeft - 6);
+    drawLimits(ctx, this);
   }
 
   /** Constant pieces of a lane's curve within the view: visit(x0, x1, value). */
@@ -296,165 +281,8 @@ export class MemoryPicture {
     const end = Math.min(to, this.store.data.gantt.makespanMs);
     for (let i = Math.max(low, lastAtMost(this.time, from, low, high)); i < high && this.time[i] <= end; i += 1) {
       const until = Math.min(end, i + 1 < high ? this.time[i + 1] : end);
-      visit(this.toX(Math.max(from, this.time[i])), this.toX(until), values[i]);
-    }
-  }
-
-  /** Rectangles, not one long path: that is far slower to stroke. */
-  drawCurve(ctx, lane, line) {
-    const { colour } = this.store.data.devices[this.lanes[lane].device];
-    const limit = this.limitOf(this.lanes[lane]);
-    ctx.fillStyle = colour.forward.fill;
-    let before = null;
-    this.eachStep(lane, (x0, x1, value) => {
-      const y = this.toY(value);
-      if (before !== null) ctx.fillRect(x0 - line / 2, Math.min(before, y) - line / 2, line, Math.abs(before - y) + line);
-      ctx.fillRect(x0, y - line / 2, Math.max(1, x1 - x0), line);
-      before = y;
-    });
-    if (limit === null || !this.lanes[lane].isOverMemory) return;
-    const { theme, patterns } = this.store;
-    const hatch = patterns.get(ctx, "over", theme.palette.alarm);
-    const edge = this.toY(limit);
-    this.eachStep(lane, (x0, x1, value) => {
-      if (value <= limit) return;
-      ctx.fillStyle = hatch;
-      ctx.fillRect(x0, this.toY(value), x1 - x0, edge - this.toY(value));
-      ctx.fillStyle = theme.palette.alarm;
-      ctx.fillRect(x0, this.toY(value) - line / 2, x1 - x0, line);
-    });
-  }
-
-  /** What lies under a curve: in its colour when it is asked for, else in one colour for all, so that none mix. */
-  drawArea(areas, lane, isAsked) {
-    const { theme, data } = this.store;
-    areas.fillStyle = isAsked ? data.devices[this.lanes[lane].device].colour.forward.fill : theme.ink;
-    this.eachStep(lane, (x0, x1, value) => areas.fillRect(x0, this.toY(value), x1 - x0, this.bottom - this.toY(value)));
-  }
-
-  /** From the least to the most that any of the other lanes holds. */
-  drawBand(ctx) {
-    const columns = Math.ceil(this.plotWidth / 2) + 1;
-    const [least, most] = [new Float64Array(columns).fill(Infinity), new Float64Array(columns).fill(-Infinity)];
-    const isShown = new Set(this.shown);
-    for (let lane = 0; lane < this.lanes.length; lane += 1) {
-      if (isShown.has(lane)) continue;
-      this.eachStep(lane, (x0, x1, value) => {
-        const last = Math.min(columns - 1, Math.floor((x1 - this.plotLeft) / 2));
-        for (let c = Math.max(0, Math.floor((x0 - this.plotLeft) / 2)); c <= last; c += 1) {
-          if (value < least[c]) least[c] = value;
-          if (value > most[c]) most[c] = value;
-        }
-      });
-    }
-    ctx.fillStyle = this.store.theme.line;
-    ctx.globalAlpha = 0.6;
-    for (let c = 0; c < columns; c += 1) {
-      if (most[c] < least[c]) continue;
-      const y = this.toY(most[c]);
-      ctx.fillRect(this.plotLeft + 2 * c, y, 2, Math.max(1, this.toY(least[c]) - y));
-    }
-    ctx.globalAlpha = 1;
-  }
-
-  /** The limits, and by how much the worst devices are over them. */
-  drawLimits(ctx) {
-    const { theme } = this.store;
-    const limits = new Set(this.lanes.map((lane) => this.limitOf(lane)).filter((limit) => limit !== null));
-    ctx.font = `600 11px ${theme.font}`;
-    ctx.textBaseline = "middle";
-    for (const limit of limits) {
-      const isFar = limit > this.top;
-      const y = isFar ? STRIP_TOP - 5 : Math.round(this.toY(limit)) + 0.5;
-      if (!isFar) {
-        ctx.strokeStyle = theme.ink;
-        ctx.lineWidth = 1.5;
-        ctx.setLineDash([8, 4]);
-        ctx.beginPath();
-        ctx.moveTo(this.plotLeft, y);
-        ctx.lineTo(this.plotRight, y);
-        ctx.stroke();
-        ctx.setLineDash([]);
-      }
-      ctx.textAlign = "right";
-      this.write(ctx, isFar ? `↑ limit ${formatBytes(limit)}, above this scale` : `limit ${formatBytes(limit)}`,
-        this.plotRight - 4, isFar ? 8 : y - 8 < 7 ? y + 9 : y - 8, theme.ink);
-    }
-    const over = this.showsBytes ? this.lanes.filter((lane) => lane.isOverMemory) : [];
-    if (!over.length) return;
-    over.sort((a, b) => b.peakMemoryBytes - b.capacityBytes - (a.peakMemoryBytes - a.capacityBytes));
-    const words = over.slice(0, 2).map((lane) => `${lane.name} over by ${formatBytes(lane.peakMemoryBytes - lane.capacityBytes)}`);
-    const more = over.length > 2 ? `, and ${over.length - 2} more` : "";
-    ctx.textAlign = "left";
-    this.write(ctx, `▲ ${words.join(", ")}${more}`, this.plotLeft + 4, 8, theme.palette.alarm);
-  }
-
-  write(ctx, text, x, y, colour) {
-    const width = ctx.measureText(text).width;
-    ctx.fillStyle = this.store.theme.background;
-    ctx.globalAlpha = 0.85;
-    ctx.fillRect(ctx.textAlign === "right" ? x - width - 3 : x - 3, y - 7, width + 6, 14);
-    ctx.globalAlpha = 1;
-    ctx.fillStyle = colour;
-    ctx.fillText(text, x, y);
-  }
-
-  drawDots(ctx, ms) {
-    const x = this.toX(ms);
-    if (x < this.plotLeft || x > this.plotRight) return;
-    for (const lane of this.shown) {
-      const { colour } = this.store.data.devices[this.lanes[lane].device];
-      ctx.fillStyle = colour.forward.fill;
-      ctx.strokeStyle = this.store.theme.ink;
-      ctx.lineWidth = 1;
-      ctx.beginPath();
-      ctx.arc(x, this.toY(this.valueAt(lane, ms)), 3.5, 0, 7);
-      ctx.fill();
-      ctx.stroke();
-    }
-  }
-
-  /** Each drawn device with what it holds at a time, its peak when there is none. */
-  drawList(ctx, ms, width) {
-    const { theme, data } = { theme: this.store.theme, data: this.store.data };
-    const x = this.plotRight + 14;
-    const focus = this.store.focus();
-    ctx.textBaseline = "middle";
-    ctx.textAlign = "left";
-    ctx.font = `600 11px ${theme.font}`;
-    ctx.fillStyle = theme.mutedInk;
-    const rest = this.lanes.length - this.shown.length;
-    ctx.fillText(ms === null ? "at the peak" : `at ${formatMs(ms)}`, x, 8, width - x);
-    for (const [k, lane] of this.shown.entries()) {
-      const { device, isOverMemory } = this.lanes[lane];
-      const { colour, label } = data.devices[device];
-      const y = STRIP_TOP + k * ROW + 5;
-      ctx.globalAlpha = focus.devices === null || focus.devices.has(device) ? 1 : 0.5;
-      ctx.fillStyle = colour.forward.fill;
-      ctx.beginPath();
-      ctx.roundRect(x, y - 6, 22, 12, 3);
-      ctx.fill();
-      if (colour.pattern !== "none") {
-        ctx.fillStyle = this.store.patterns.get(ctx, colour.pattern, colour.forward.text);
-        ctx.fill();
-      }
-      ctx.font = `700 10px ${theme.font}`;
-      ctx.textAlign = "center";
-      ctx.fillStyle = colour.forward.text;
-      ctx.fillText(label, x + 11, y + 0.5);
-      ctx.textAlign = "left";
-      const value = ms === null ? this.peakOf(this.lanes[lane]) : this.valueAt(lane, ms);
-      const limit = this.limitOf(this.lanes[lane]);
-      const isOver = isOverMemory && limit !== null && value > limit;
-      ctx.font = `${isOver ? "700 " : ""}11px ${theme.font}`;
-      ctx.fillStyle = isOver ? theme.palette.alarm : theme.ink;
-      ctx.fillText(`${this.text(value)}${isOver ? " ▲" : ""}`, x + 28, y + 0.5, width - x - 28);
-      ctx.globalAlpha = 1;
-    }
-    if (rest > 0) {
-      ctx.font = `11px ${theme.font}`;
-      ctx.fillStyle = theme.mutedInk;
-      ctx.fillText(`band: ${rest} others`, x, STRIP_TOP + this.shown.length * ROW + 4, width - x);
+      const start = Math.max(from, this.time[i]);
+      if (until >= start) visit(this.toX(start), this.toX(until), values[i]);
     }
   }
 }
