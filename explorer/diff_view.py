@@ -18,7 +18,7 @@ def show_difference(reference: KeptPlan, other: KeptPlan, first: str, second: st
 
     `first` and `second` are the letters of the two.
     """
-    st.markdown(f"#### {second} against {first}")
+    st.markdown(f"##### {second} against {first}")
     if reference.plan.graph.node_by_id.keys() != other.plan.graph.node_by_id.keys() or (
         reference.plan.loaded.graph.digest != other.plan.loaded.graph.digest
     ):

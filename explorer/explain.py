@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from explorer.edited import METHOD as HAND_EDIT
 from explorer.html_table import paragraph_html
 from explorer.load_chart import load_figure
 from explorer.results import theme
@@ -10,6 +11,7 @@ from explorer.what_helps import free_answer, show_what_helps
 from solvers.costs import Objective, SplitCosts
 from solvers.explanation import bound_of, explain
 from solvers.explanation_text import explanation_text
+from solvers.result import SolveResult
 
 
 def show_explanation(plan: Plan, costs: SplitCosts) -> None:
@@ -20,7 +22,7 @@ def show_explanation(plan: Plan, costs: SplitCosts) -> None:
         plan.split,
         objective=plan.question.objective,
         family=plan.result.family,
-        lower_bound_ms=bound_of(plan.result),
+        lower_bound_ms=None if is_proven_for_pins(plan.result) else bound_of(plan.result),
         wider=free_answer(plan),
     )
     words, figures = st.columns([5, 6], gap="large")
@@ -38,3 +40,8 @@ def show_explanation(plan: Plan, costs: SplitCosts) -> None:
             )
         st.markdown("**What would help**")
         show_what_helps(plan)
+
+
+def is_proven_for_pins(result: SolveResult) -> bool:
+    """Whether a bound holds only for plans that honour the hand edits: others may be faster."""
+    return result.method.startswith(f"{HAND_EDIT}, ")

@@ -9,7 +9,7 @@ import streamlit as st
 from explorer import session
 from explorer.batch import Ask, Batch
 from explorer.jobs import JobState, Question, Snapshot
-from explorer.kept_plans import MAX_KEPT, keep
+from explorer.kept_plans import MAX_KEPT, is_same, keep, letter
 from explorer.session import Plan
 from explorer.shown import by_entry
 from explorer.solver_pool import solver_pool
@@ -188,6 +188,7 @@ def _show_table(run: Run) -> None:
             "In the paper": average,
             "Largest (GiB)": st.column_config.NumberColumn(format="%.3g"),
             "Time (s)": st.column_config.NumberColumn(format="%.1f"),
+            "Note": st.column_config.TextColumn(width="large"),
         },
     )
     if run.batch.is_over:
@@ -217,7 +218,12 @@ def _show_selected(run: Run, rows: list[int]) -> None:
     split, deployment = by_entry(result.split, run.plan.question.deployment)
     asked: Question = next(ask.question for ask in run.batch.asks if ask.key == _key(question))
     plan = Plan(asked, run.plan.loaded, run.plan.graph, deployment, result, split)
-    is_full = len(session.kept()) >= MAX_KEPT
+    kept = session.kept()
+    same = next((one for one in kept if is_same(one.plan, plan)), None)
+    if same is not None:
+        st.caption(plain(f"{question.label} found the very split of {letter(kept, same)}, {same.name}."))
+        return
+    is_full = len(kept) >= MAX_KEPT
     st.button(
         f"Keep the plan of {question.label}",
         key="keep_method",

@@ -14,14 +14,27 @@ from explorer.solver_pool import solver_pool
 from explorer.wording import binary_size, milliseconds, plain, share
 from solvers.baselines.methods import BASELINES
 from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
 from solvers.pins import Pins
 from solvers.result import PROOF_TOLERANCE, SolveResult
+from solvers.split import Split
 from solvers.what_if import Change, Gain, changes, enough_memory, gain, verdict
 
 POLL_SECONDS = 0.5
 NAME = "what would help"
+NAME_IF_IMPOSSIBLE = "what would make a plan possible"
 BASE = "base"
 """Key of the question as it was asked: gains are over its answer, which a plan made by hand may not reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is asked about: a question, its graph, and the plan that is known for it, if any."""
+
+    question: Question
+    graph: DnnGraph
+    split: Split | None = None
+    value_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +56,34 @@ class Row:
 
 
 def show_what_helps(plan: Plan) -> None:
-    """Show the button that asks, or the answers as they arrive.
+    """Show the button that asks what would make a plan faster, or the answers as they arrive.
 
     Once asked, a question that follows the inputs by itself is asked again whenever the inputs change.
     """
-    inquiry: Inquiry | None = session.batch(NAME)
-    if inquiry is not None and inquiry.question != plan.question:
+    subject = Subject(plan.question, plan.graph, plan.result.split, plan.result.value_ms)
+    _show_inquiry(NAME, subject, "What would help?")
+
+
+def show_what_makes_possible(question: Question, graph: DnnGraph) -> None:
+    """The same for a question that has no plan."""
+    _show_inquiry(NAME_IF_IMPOSSIBLE, Subject(question, graph), "What would make a plan possible?")
+
+
+def _show_inquiry(name: str, subject: Subject, label: str) -> None:
+    inquiry: Inquiry | None = session.batch(name)
+    if inquiry is not None and inquiry.question != subject.question:
         inquiry.batch.cancel()
-        inquiry = _ask(plan) if feels_live(plan.question) else None
-        session.remember_batch(NAME, inquiry)
+        inquiry = _ask(subject) if feels_live(subject.question) else None
+        session.remember_batch(name, inquiry)
     if inquiry is None:
-        limit = plan.question.time_limit_s
-        st.button("What would help?", key="ask_what_helps", on_click=_ask_and_remember, args=(plan,))
+        limit = subject.question.time_limit_s
+        st.button(label, key=f"ask {name}", on_click=_ask_and_remember, args=(name, subject))
         each = "" if limit is None else f", for {limit:g} s at most each"
-        num = len(_changes(plan))
-        st.caption(f"Solves the question again {num} times, with one thing changed each{each}.")
-        return
-    if inquiry.batch.is_over:
-        _show(inquiry, plan)
+        st.caption(f"Solves the question again {len(_changes(subject))} times, with one thing changed each{each}.")
+    elif inquiry.batch.is_over:
+        _show(inquiry, subject)
     else:
-        st.fragment(run_every=POLL_SECONDS)(_poll)(plan)
+        st.fragment(run_every=POLL_SECONDS)(_poll)(name, subject)
 
 
 def free_answer(plan: Plan) -> SolveResult | None:
@@ -74,33 +95,33 @@ def free_answer(plan: Plan) -> SolveResult | None:
     return None if snapshot is None else snapshot.result
 
 
-def _poll(plan: Plan) -> None:
-    inquiry: Inquiry | None = session.batch(NAME)
-    if inquiry is None or inquiry.question != plan.question:
+def _poll(name: str, subject: Subject) -> None:
+    inquiry: Inquiry | None = session.batch(name)
+    if inquiry is None or inquiry.question != subject.question:
         return
     inquiry.batch.advance()
     if inquiry.batch.is_over:
         st.rerun()
-    _show(inquiry, plan)
-    if st.button("Cancel", key="cancel_what_helps"):
+    _show(inquiry, subject)
+    if st.button("Cancel", key=f"cancel {name}"):
         inquiry.batch.cancel()
         st.rerun()
 
 
-def _ask_and_remember(plan: Plan) -> None:
-    session.remember_batch(NAME, _ask(plan))
+def _ask_and_remember(name: str, subject: Subject) -> None:
+    session.remember_batch(name, _ask(subject))
 
 
-def _changes(plan: Plan) -> tuple[Change, ...]:
-    question = plan.question
-    return changes(plan.graph, question.deployment, question.objective, question.family, question.method)
+def _changes(subject: Subject) -> tuple[Change, ...]:
+    question = subject.question
+    return changes(subject.graph, question.deployment, question.objective, question.family, question.method)
 
 
-def _ask(plan: Plan) -> Inquiry:
+def _ask(subject: Subject) -> Inquiry:
     """Ask what the changes bring; answers that are known already are there at once."""
-    question = plan.question
-    found = _changes(plan)
-    asks = [Ask(BASE, question, plan.graph)]
+    question = subject.question
+    found = _changes(subject)
+    asks = [Ask(BASE, question, subject.graph)]
     for change in found:
         if not change.useless:
             changed = replace(
@@ -112,7 +133,7 @@ def _ask(plan: Plan) -> Inquiry:
                 pins=_renumbered(question.pins, question.deployment, change.deployment),
             )
             asks.append(Ask(change.key, changed, change.graph))
-    known = None if question.method in BASELINES else plan.result.split
+    known = None if question.method in BASELINES else subject.split
     batch = Batch(solver_pool(), session.session_id(), asks, start_of=lambda _ask, _answers: known)
     batch.advance()
     return Inquiry(question, found, batch)
@@ -124,13 +145,13 @@ def _renumbered(pins: Pins, before: Deployment, after: Deployment) -> Pins:
     return replace(pins, devices=tuple((v, d + more if d >= k else d) for v, d in pins.devices))
 
 
-def _show(inquiry: Inquiry, plan: Plan) -> None:
+def _show(inquiry: Inquiry, subject: Subject) -> None:
     base = inquiry.batch.snapshots().get(BASE)
     if base is None or base.result is None:
         _show_failure(base) if base is not None and base.state.is_over else st.caption("Solving the question as it is.")
         return
     rows = sorted_rows(inquiry, base.result)
-    before_ms, shown_ms = base.result.value_ms, plan.result.value_ms
+    before_ms, shown_ms = base.result.value_ms, subject.value_ms
     st.markdown(_summary(inquiry, rows))
     most = max((row.gained.saved_share or 0.0 for row in rows if row.gained is not None), default=0.0)
     header = [Cell("One change"), Cell("Less time"), Cell("", "number"), Cell("Value", "number"), Cell("Proof")]
@@ -156,7 +177,7 @@ def sorted_rows(inquiry: Inquiry, base: SolveResult) -> list[Row]:
     def rank(row: Row) -> tuple[int, float]:
         if row.gained is None:
             return 2, 0.0
-        return (0, -(row.gained.saved_share or 1.0)) if row.gained.helps else (1, 0.0)
+        return (0, row.gained.value_ms or 0.0) if row.gained.helps else (1, 0.0)
 
     return sorted(rows, key=rank)
 

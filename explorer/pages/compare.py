@@ -44,7 +44,7 @@ def show() -> None:
                 show_difference(reference, one, letter(kept, reference), letter(kept, one))
     plan = reference.plan if kept else session.plan()
     if plan is not None:
-        st.markdown("#### All methods on this graph")
+        st.markdown("##### All methods on this graph")
         st.caption(f"{plain(plan.loaded.origin)}, on the devices of the {'reference' if kept else 'plan on Explore'}.")
         show_methods(plan)
 
@@ -159,7 +159,7 @@ def _dag_info(graph: DnnGraph, deployment: Deployment, split: Split) -> DagInfo:
 
 
 def _loads(kept: tuple[KeptPlan, ...]) -> None:
-    st.markdown("#### Loads on one axis")
+    st.markdown("##### Loads on one axis")
     plans = [
         NamedLoads(
             f"{letter(kept, one)}: {one.name}",

@@ -21,6 +21,7 @@ from explorer.running import feels_live, follow
 from explorer.scheduled import scheduled, show_note
 from explorer.session import Plan
 from explorer.shown import shown_plan
+from explorer.what_helps import show_what_makes_possible
 from explorer.wording import binary_size, differences, how_found, plain
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
@@ -96,6 +97,8 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
         if notice.details:
             with st.expander("Details"):
                 st.code(notice.details, language=None)
+        elif not is_of_plan:
+            show_what_makes_possible(choice.question, choice.graph)
     if plan is not None and plan.question != choice.question:
         is_coming = run is not None or feels_live(choice.question)
         changed = differences((plan.question, plan.graph), (choice.question, choice.graph))

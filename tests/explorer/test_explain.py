@@ -52,7 +52,7 @@ def test_the_plan_shown_is_explained() -> None:
 def test_nothing_is_solved_until_someone_asks_and_then_every_value_is_that_of_a_solve() -> None:
     app = opened("teaching_chain")
     assert "batch what would help" not in app.session_state
-    answered(app.button(key="ask_what_helps").click().run())
+    answered(app.button(key="ask what would help").click().run())
     graph, deployment = read_sample("teaching_chain")
     one_more = solve(graph, replace(deployment, num_accelerators=deployment.num_accelerators + 1)).value_ms
     links = solve(graph.with_bandwidth_factor(2), deployment).value_ms
@@ -69,7 +69,7 @@ def test_nothing_is_solved_until_someone_asks_and_then_every_value_is_that_of_a_
 
 def test_questions_follow_the_inputs_once_asked() -> None:
     app = opened("teaching_chain")
-    answered(app.button(key="ask_what_helps").click().run())
+    answered(app.button(key="ask what would help").click().run())
     box = next(box for box in app.number_input if box.label == "Accelerators")
     box.set_value(2).run()
     for _ in range(100):
@@ -119,3 +119,23 @@ def test_a_batch_hands_on_what_is_known() -> None:
         batch.advance()
         time.sleep(0.02)
     assert seen == [("first", ()), ("second", ("first",))]
+
+
+def test_where_there_is_no_plan_it_says_what_would_make_one_possible() -> None:
+    app = opened("teaching_chain")
+    next(box for box in app.number_input if box.label == "Memory (GiB)").set_value(5.0).run()
+    for _ in range(100):
+        app.run()
+        assert not app.exception
+        if app.error:
+            break
+        time.sleep(0.1)
+    assert "No plan exists" in app.error[0].value
+    app.button(key="ask what would make a plan possible").click().run()
+    batch = app.session_state["batch what would make a plan possible"].batch
+    while not batch.is_over:
+        batch.advance()
+        time.sleep(0.05)
+    text = html(app.run())
+    assert "a plan becomes possible" in text.split(">One CPU more</th>")[1].split("</tr>")[0]
+    assert "cannot help, proven" in text.split(">Links twice as fast</th>")[1].split("</tr>")[0]
