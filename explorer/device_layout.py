@@ -16,6 +16,8 @@ GAP = 96.0
 LANE = 22.0
 """Between lines above or below a row."""
 FIRST_LANE = 20.0
+LEGIBLE_SCALE = 0.85
+"""At this magnification all that stands on a box can be read."""
 TRACK = 11.0
 """Distance of the two lines between neighbours from the middle of the row."""
 
@@ -29,7 +31,8 @@ def device_layout(n: int, edges: tuple[tuple[int, int], ...], width: float, heig
     True
     """
     layouts = [_drawn(n, ceil(n / num_rows), edges, width, height) for num_rows in range(1, max(1, ceil(n / 3)) + 1)]
-    return max(layouts, key=_scale)
+    # A pipeline reads best in one row: further rows are for what would be too small otherwise.
+    return next((layout for layout in layouts if _scale(layout) >= LEGIBLE_SCALE), max(layouts, key=_scale))
 
 
 def _scale(layout: Layout) -> float:

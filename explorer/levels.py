@@ -32,7 +32,7 @@ STAGE_BOX = 118.0, 48.0
 LARGE_STAGE_BOX = 124.0, 84.0
 """The same where stages are few: there is room for what they take, keep and send."""
 FEW_STAGES = 24
-DEVICE_BOX = 140.0, 92.0
+DEVICE_BOX = 152.0, 92.0
 """The same for a whole device."""
 
 

@@ -18,6 +18,7 @@ export const KEYS = [
   { keys: ["k"], everywhere: true, run: (picture) => picture.timeline.toggleReplay() },
   { keys: ["."], everywhere: true, run: (picture) => picture.timeline.step(1) },
   { keys: [","], everywhere: true, run: (picture) => picture.timeline.step(-1) },
+  { keys: ["l"], run: (picture) => picture.graph.controls.toggleLanes() },
   { keys: ["Escape"], everywhere: true, run: (picture) => picture.clear() },
 ];
 
@@ -25,7 +26,7 @@ const KEY_OF = new Map(KEYS.flatMap((entry) => entry.keys.map((key) => [key, ent
 
 /** Do what a key pressed inside the picture stands for. */
 export function pressInside(picture, event) {
-  if (event.target.closest?.("input") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest?.("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
   const entry = KEY_OF.get(nameOfKey(event));
   if (!entry || (entry.sparesControls && event.target.closest?.("button, select, summary, a"))) return;
   entry.run(picture);

@@ -7,16 +7,19 @@
      nodes, bars     how many there are            level, view, ganttView   what is shown, and where
      focus           what stands out (store.js)    barFacts(i), tensorFacts(t)   what is known of one
      selection       what Python was told          screenPositionOf(id)     page coordinates of a node's box
+     graphLook       colours, order, minimap       search(text)             ids of the nodes that are found, or the error
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
 import { Details } from "./details.js";
 import { make } from "./dom.js";
 import { EditBar } from "./edit_bar.js";
 import { TOP } from "./gantt_marks.js";
-import { GraphPicture, MAX_FIT_SCALE } from "./graph_canvas.js";
+import { GraphPicture } from "./graph_canvas.js";
+import { MAX_FIT_SCALE } from "./graph_view.js";
 import { pressInside, pressOnPage } from "./keys.js";
 import { Legend, Toolbar, Tooltip, describeThing } from "./panel.js";
 import { unpack } from "./payload.js";
+import { parseSearch, searchable } from "./search.js";
 import { Store, thingOfBox } from "./store.js";
 import { Surface } from "./surface.js";
 import { Sync, portableThing, thingFromPortable } from "./sync.js";
@@ -42,7 +45,7 @@ export class PlacedPipeline {
     this.sync = new Sync((topic, value) => this.follow(topic, value));
     const actions = this.actions();
     this.legend = new Legend(actions);
-    this.toolbar = new Toolbar(actions, this.legend.keys);
+    this.toolbar = new Toolbar(actions);
     this.details = new Details(actions);
     this.tooltip = new Tooltip();
     this.tables = new Tables(this.store, actions);
@@ -54,6 +57,7 @@ export class PlacedPipeline {
     this.graphPart = make("div", { className: "graph-part" }, [this.graphArea, this.details.element]);
     this.graph = new GraphPicture(this.store, actions);
     this.graph.surface = new Surface(this.graphCanvas, this.graph);
+    this.graph.attach(this.toolbar.levels, this.graphArea);
     this.timeline = new TimelinePart(this.store, actions, this.graph);
     this.timeline.onPlayhead = (ms) => this.sync.send("playhead", ms);
     this.gantt = this.timeline.gantt;
@@ -62,7 +66,8 @@ export class PlacedPipeline {
       "aria-label": "Placed graph and timeline. Keys: F fit, slash search, Escape clears; plus and minus zoom and arrows pan "
         + "the one of the two that has the focus or the pointer.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.toolbar.element, this.legend.element, this.editBar.element, this.graphPart, this.timeline.element, this.tables.element, this.tooltip.element, this.status]);
+    }, [this.toolbar.element, make("div", { className: "legend-row" }, [this.legend.element, this.legend.keys]), this.editBar.element,
+      this.graphPart, this.timeline.element, this.tables.element, this.tooltip.element, this.status]);
     parent.append(this.root);
     this.graph.marks = (ctx, place) => this.editBar.drawMarks(ctx, place);
     this.active = this.graph;
@@ -91,6 +96,7 @@ export class PlacedPipeline {
       edit: (event) => this.sendEdit(event),
       selectBar: (bar) => this.select({ kind: "bar", bar }),
       viewChanged: () => this.viewChanged(),
+      lookChanged: (look) => this.lookChanged(look),
       setLevel: (name) => this.setLevel(name),
       search: (text) => this.find(text),
       nextMatch: (step) => this.nextMatch(step),
@@ -124,6 +130,7 @@ export class PlacedPipeline {
       const saved = this.loadView(data.graph?.digest);
       this.views = saved?.views ?? {};
       this.chosenLevel = saved?.chosenLevel ?? null;
+      if (saved?.look) this.graph.userLook = saved.look;
     }
     const levels = data.graph?.levels ?? [];
     const before = store.level?.name;
@@ -139,7 +146,7 @@ export class PlacedPipeline {
     if (data.graph) {
       this.toolbar.showLevels(levels, level.name);
       if (store.search) this.find(this.toolbar.input.value);
-      this.graph.restore(this.views[level.name] ?? null);
+      this.graph.restore(this.views[this.graph.viewKey(level)] ?? null);
     }
     this.timeline.show(this.views.gantt);
     this.tables.element.hidden = Boolean(data.compact);
@@ -210,7 +217,7 @@ export class PlacedPipeline {
     if (store.search) this.find(this.toolbar.input.value);
     this.toolbar.showLevels(levels, name);
     this.graph.widths.clear();
-    this.graph.restore(this.views[name] ?? null);
+    this.graph.restore(this.views[this.graph.viewKey(store.level)] ?? null);
     this.status.textContent = `${store.level.boxes.label.length} boxes shown`;
     this.saveLater();
   }
@@ -219,7 +226,7 @@ export class PlacedPipeline {
 
   rememberView() {
     const { data, level } = this.store;
-    if (level && this.graph.view) this.views[level.name] = { ...this.graph.view };
+    if (level && this.graph.view) this.views[this.graph.viewKey(level)] = { ...this.graph.view };
     if (data?.gantt && this.gantt.view) this.views.gantt = { ...this.gantt.view };
   }
 
@@ -227,8 +234,17 @@ export class PlacedPipeline {
   viewChanged() {
     this.saveLater();
     const { level, data } = this.store;
-    if (level) this.sync.send("graphView", { level: level.name, width: level.width, height: level.height, view: { ...this.graph.view } });
+    if (level) {
+      const { width, height } = this.graph.place;
+      this.sync.send("graphView", { level: this.graph.viewKey(level), width, height, view: { ...this.graph.view } });
+    }
     if (data?.gantt && this.gantt.view) this.sync.send("ganttView", { from: this.gantt.view.from, to: this.gantt.view.to });
+  }
+
+  /** Colours or order of the graph were changed by the user. */
+  lookChanged(look) {
+    this.saveLater();
+    this.sync.send("graphLook", look);
   }
 
   /** Do as another picture of the group does. */
@@ -239,10 +255,13 @@ export class PlacedPipeline {
     else if (topic === "hover") store.hover(thingFromPortable(store, value));
     else if (topic === "select") store.select(thingFromPortable(store, value));
     else if (topic === "level") this.showLevel(value);
+    else if (topic === "graphLook") this.graph.setLook(value);
     else if (topic === "graphView") {
       const { level } = store;
       // Another drawing, such as that of other stages, has other coordinates.
-      if (level?.name !== value.level || level.width !== value.width || level.height !== value.height) return;
+      const { graph } = this;
+      if (!level || graph.viewKey(level) !== value.level) return;
+      if (graph.place.width !== value.width || graph.place.height !== value.height) return;
       this.graph.restore({ ...value.view });
       this.saveLater();
     } else if (topic === "ganttView" && store.data.gantt && this.gantt.view) {
@@ -262,7 +281,7 @@ export class PlacedPipeline {
 
   save() {
     this.rememberView();
-    const value = { digest: this.store.data?.graph?.digest, chosenLevel: this.chosenLevel, views: this.views };
+    const value = { digest: this.store.data?.graph?.digest, chosenLevel: this.chosenLevel, views: this.views, look: this.graph.userLook };
     try {
       sessionStorage.setItem(this.storageKey, JSON.stringify(value));
     } catch {
@@ -304,7 +323,7 @@ export class PlacedPipeline {
     this.select({ kind: "node", nodes: [i] });
     const { level } = this.store;
     const box = level.boxOfNode[i];
-    const [x, y] = this.graph.toScreen(level.x[box], level.y[box]);
+    const [x, y] = this.graph.centreOf(box);
     if (x < 0 || y < 0 || x > this.graph.surface.width || y > this.graph.surface.height) this.graph.centreOn(box);
   }
 
@@ -360,15 +379,12 @@ export class PlacedPipeline {
     if (!text) {
       store.search = null;
     } else {
-      const { nodes } = store.data.graph;
-      const test = matcher(text);
-      const matches = [];
-      for (let i = 0; i < nodes.id.length; i += 1) {
-        if (String(nodes.id[i]) === text || test(nodes.name[i]) || (nodes.layer[i] !== null && test(nodes.layer[i]))) matches.push(i);
-      }
+      const { test, error } = parseSearch(text);
+      const nodes = searchable(store.data);
+      const matches = test ? [...nodes.keys()].filter((i) => test(nodes[i])) : [];
       // The node with exactly this id comes first.
-      matches.sort((a, b) => (String(nodes.id[b]) === text) - (String(nodes.id[a]) === text) || a - b);
-      store.search = { matches, at: -1, boxes: new Set(matches.map((i) => store.level.boxOfNode[i])) };
+      matches.sort((a, b) => (String(nodes[b].id) === text) - (String(nodes[a].id) === text) || a - b);
+      store.search = { matches, error, at: -1, boxes: new Set(matches.map((i) => store.level.boxOfNode[i])) };
     }
     this.toolbar.showCount(store.search);
     this.graph.surface.invalidate();
@@ -411,21 +427,26 @@ export class PlacedPipeline {
       nodes: store.data?.graph?.nodes.id.length ?? 0,
       bars: store.data?.gantt ? this.gantt.bars.lane.length : 0,
       level: store.level?.name ?? null,
+      graphLook: this.graph.probe(),
       view: this.graph.view && { ...this.graph.view },
       ganttView: this.gantt.view && { ...this.gantt.view },
       selection: store.selection && { ...store.selection },
       focus: store.focus(),
       digest: store.data?.digest ?? null,
       ...this.timeline.probe(),
+      search: (text) => {
+        const { test, error } = parseSearch(text);
+        return error ?? searchable(store.data).filter((node) => test?.(node)).map((node) => node.id);
+      },
       barFacts: (i) => Object.fromEntries(Object.entries(store.links.bars).map(([name, values]) => [name, values[i]])),
       tensorFacts: (t) => ({ ...store.links.tensors[t], source: store.data.graph.nodes.id[store.links.tensors[t].source] }),
       screenPositionOf: (id) => {
         const box = store.level.boxOfNode[indexOf(id)];
-        return onPage(this.graphCanvas, this.graph.toScreen(store.level.x[box], store.level.y[box]));
+        return onPage(this.graphCanvas, this.graph.centreOf(box));
       },
       deviceOf: (id) => store.data.graph.nodes.device[indexOf(id)],
       pinned: (store.data?.edits?.pinned ?? []).map((i) => store.data.graph.nodes.id[i]),
-      boxColourOf: (id) => this.graph.colours()[store.level.boxOfNode[indexOf(id)]],
+      boxColourOf: (id) => this.graph.fills()[store.level.boxOfNode[indexOf(id)]],
       barPosition: (i) => {
         const { bars, laneHeight } = this.gantt;
         const x = this.gantt.toX((bars.start[i] + bars.end[i]) / 2);
@@ -467,17 +488,6 @@ function selectionForPython(store, thing) {
     range: () => ({ from_ms: thing.fromMs, to_ms: thing.toMs }),
   }[thing.kind]();
   return { ...value, graph: data.graph?.digest ?? null };
-}
-
-/** A test for a search text: a regular expression if it is one, plain text otherwise; case does not matter. */
-function matcher(text) {
-  try {
-    const pattern = new RegExp(text, "i");
-    return (name) => pattern.test(name);
-  } catch {
-    const plain = text.toLowerCase();
-    return (name) => name.toLowerCase().includes(plain);
-  }
 }
 
 export default function mount(component) {

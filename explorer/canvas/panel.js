@@ -6,6 +6,9 @@ import { PASS_NAMES, pieceLetter } from "./gantt_bars.js";
 import { levelButtons } from "./level_buttons.js";
 
 const SLOT_NAMES = ["receive", "compute", "send"];
+const SEARCH_HINT = "Words or regular expressions in names and layers, and conditions such as\n"
+  + "time>1ms   memory>100MB   output>1MiB   transfer>0.1\ndevice:2   layer:attention   id:17   cut   backward   -cut\n"
+  + "All must hold. In quotes a text stands for itself. Enter goes to the next match.";
 
 /** The device's short label on its colour, as on its boxes and bars. */
 export function deviceChip(device) {
@@ -18,11 +21,11 @@ export function deviceChip(device) {
 
 /** Levels of detail, search, zoom. */
 export class Toolbar {
-  constructor(actions, keys) {
+  constructor(actions) {
     this.actions = actions;
     this.levels = make("div", { className: "levels", role: "group", "aria-label": "Level of detail" });
     this.input = make("input", {
-      type: "search", placeholder: "Find a node  ( / )", "aria-label": "Find nodes by name or id",
+      type: "search", placeholder: "Find a node  ( / )", "aria-label": "Find nodes by name, id or attribute", title: SEARCH_HINT,
       spellcheck: "false", oninput: () => actions.search(this.input.value), onkeydown: (event) => this.key(event),
     });
     this.count = make("span", { className: "count", role: "status", "aria-live": "polite" });
@@ -31,7 +34,6 @@ export class Toolbar {
       this.levels,
       make("div", { className: "search" }, [this.input, this.count]),
       make("span", { className: "space" }),
-      keys,
       make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
         button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
         button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
@@ -59,7 +61,10 @@ export class Toolbar {
 
   showCount(search) {
     this.count.classList.toggle("none", Boolean(search) && search.matches.length === 0);
-    if (!search) this.count.textContent = "";
+    this.count.classList.toggle("wrong", Boolean(search?.error));
+    this.input.setAttribute("aria-invalid", String(Boolean(search?.error)));
+    if (search?.error) this.count.textContent = search.error;
+    else if (!search) this.count.textContent = "";
     else if (!search.matches.length) this.count.textContent = "no match";
     else if (search.at < 0) this.count.textContent = `${search.matches.length} found, Enter to go`;
     else this.count.textContent = `${search.at + 1} of ${search.matches.length}`;

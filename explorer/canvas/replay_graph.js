@@ -194,7 +194,7 @@ export class ReplayGraph {
 
   /** The point on the canvas at a share of the length of an edge. */
   pointOn(edge, share) {
-    const route = this.store.level.routes[edge];
+    const route = this.graph.routeOf(edge);
     let length = 0;
     for (let i = 0; i + 3 < route.length; i += 2) length += Math.hypot(route[i + 2] - route[i], route[i + 3] - route[i + 1]);
     let left = share * length;

@@ -65,7 +65,7 @@ function makePattern(target, name, colour) {
     ctx.fill();
   } else {
     const rising = name === "backward" || name === "cross" || name === "over";
-    const falling = name === "hatch" || name === "cross";
+    const falling = name === "hatch" || name === "cross" || name === "nodata";
     for (const shift of [-size, 0, size]) {
       if (rising) ctx.moveTo(shift, size), ctx.lineTo(shift + size, 0);
       if (falling) ctx.moveTo(shift, 0), ctx.lineTo(shift + size, size);

@@ -161,7 +161,7 @@ def test_search_counts_goes_to_matches_and_says_when_there_is_none(chromium_page
     box.press("Enter")
     assert count.inner_text() == "1 of 11"
     assert picture.get("p.selection.nodes[0]") == 18
-    box.fill("op (")  # not a regular expression, so plain text
+    box.fill('"op ("')  # in quotes, so plain text
     assert count.inner_text() == "no match"
     box.fill("17")
     box.press("Enter")
