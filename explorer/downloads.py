@@ -15,15 +15,16 @@ from explorer.exports.graph_figure import ColourBy
 from explorer.exports.model_explorer import model_explorer_files
 from explorer.exports.png import PRINT_DPI, png_bytes
 from explorer.exports.report import report_html
-from explorer.exports.subject import Subject
+from explorer.exports.subject import Subject, planned_document
 from explorer.gantt_view import GanttInfo
 from explorer.palette import ThemeName
+from explorer.schedule_options import ScheduleOptions
+from explorer.scheduled import Scheduled
 from explorer.session import Plan
 from solvers.chrome_trace import chrome_trace
-from solvers.costs import SplitCosts
+from solvers.costs import split_costs
 from solvers.exporters.csv_tables import csv_tables
-from solvers.graph_json import graph_document, split_document
-from solvers.schedule import Schedule
+from solvers.graph_json import graph_document
 
 AUTOMATIC = "automatic"
 PART_NAMES = {Part.BOTH: "Graph and timeline", Part.GRAPH: "Graph", Part.TIMELINE: "Timeline"}
@@ -84,20 +85,23 @@ def show_exports(subject: Subject) -> None:
 
 
 def subject_of(
-    plan: Plan, costs: SplitCosts, dag: DagInfo, gantt: GanttInfo | None, schedule: Schedule | None
+    plan: Plan, shown: Scheduled, options: ScheduleOptions, dag: DagInfo, gantt: GanttInfo | None
 ) -> Subject:
-    """Return what the exports are about: the plan on the page, and what is drawn of it there."""
+    """Return what the exports are about: the plan on the page, the split its schedule runs, and what is drawn of it."""
     return Subject(
         title=plan.graph.name or plan.loaded.origin,
         question=plan.question,
         graph=plan.graph,
         deployment=plan.deployment,
-        split=plan.split.on(plan.deployment),
+        split=shown.split.on(plan.deployment),
         result=plan.result,
-        costs=costs,
+        costs=split_costs(plan.graph, plan.deployment, shown.split),
         dag=dag,
         gantt=gantt,
-        schedule=schedule,
+        schedule=shown.schedule,
+        note=shown.note,
+        planned=plan.split.on(plan.deployment) if shown.note else None,
+        weight_gradient_share=options.weight_gradient_share,
     )
 
 
@@ -216,9 +220,8 @@ def report_download(subject: Subject, notes: str) -> Download:
 
 
 def split_text(subject: Subject) -> str:
-    """Return the split as JSON, with the loads of its devices."""
-    loads = tuple(device.load_ms for device in subject.costs.devices)
-    return json.dumps(split_document(subject.split, loads, {"maxLoad": subject.costs.max_load_ms}), indent=1)
+    """Return the plan's split as JSON, with the loads of its devices."""
+    return json.dumps(planned_document(subject), indent=1)
 
 
 def trace_text(subject: Subject) -> str:

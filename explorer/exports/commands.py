@@ -7,6 +7,7 @@ from explorer.job_record import Question
 from solvers.costs import Objective
 from solvers.deployment import Communication
 from solvers.schedule import Schedule
+from solvers.schedule_types import LOOPED_KINDS, ZERO_BUBBLE_KINDS
 
 
 def reproduction_commands(subject: Subject, graph_file: str, split_file: str) -> tuple[tuple[str, str], ...]:
@@ -24,7 +25,9 @@ def reproduction_commands(subject: Subject, graph_file: str, split_file: str) ->
         ),
     ]
     if subject.schedule is not None:
-        commands.append(("Run the schedule of the timeline", _joined("simulate", *names, *_schedule(subject.schedule))))
+        commands.append(
+            ("Run the schedule of the timeline", _joined("simulate", *names, *_schedule(subject, subject.schedule)))
+        )
     return tuple(commands)
 
 
@@ -65,5 +68,10 @@ def _model(question: Question) -> list[str]:
     return options
 
 
-def _schedule(schedule: Schedule) -> list[str]:
-    return ["--schedule", str(schedule.kind), "--micro-batches", str(schedule.num_micro_batches)]
+def _schedule(subject: Subject, schedule: Schedule) -> list[str]:
+    options = ["--schedule", str(schedule.kind), "--micro-batches", str(schedule.num_micro_batches)]
+    if schedule.kind in LOOPED_KINDS:
+        options += ["--chunks", str(schedule.chunks_per_device)]
+    if schedule.kind in ZERO_BUBBLE_KINDS:
+        options += ["--weight-gradient-share", f"{subject.weight_gradient_share:g}"]
+    return options

@@ -85,8 +85,7 @@ def figure_svg(subject: Subject, options: FigureOptions = FigureOptions()) -> st
         notes.append("Assumptions: " + " ".join(subject.schedule.assumptions))
     elif options.part is Part.BOTH:
         notes.append("There is no timeline: no schedule of this plan can be shown.")
-    if subject.result.message:
-        notes.append(subject.result.message)
+    notes += filter(None, (subject.note, subject.result.message))
     for line in [line for note in notes for line in wrapped(note, WIDTH, FOOT_SIZE)]:
         bottom += FOOT_SIZE * 1.35
         drawing.text(MARGIN, bottom, line, FOOT_SIZE, look.muted)

@@ -133,11 +133,11 @@ class _GanttFigure:
         for x in (x0, x1):
             self.drawing.line(x, y + 4, x, foot, self.look.ink, stroke_width=0.7, stroke_dasharray="2 2", opacity=0.6)
         if x1 - x0 > 2 * half + 4:
-            self.drawing.text(
-                (x0 + x1) / 2, y, text, SIZE, self.look.ink, bold=True, anchor="middle", halo=self.look.background
-            )
+            at = (x0 + x1) / 2
+            self.drawing.rect(at - half - 3, y - 6, 2 * half + 6, 12, self.look.background)
         else:
-            self.drawing.text(x1 + 5, y, text, SIZE, self.look.ink, bold=True, halo=self.look.background)
+            at = x1 + 5 + half
+        self.drawing.text(at, y, text, SIZE, self.look.ink, bold=True, anchor="middle")
 
     def _draw_bounds(self, top: float) -> float:
         """Draw what no schedule of these micro-batches on these stages can end before, and the end of this one."""

@@ -182,7 +182,7 @@ class _GraphFigure:
         return self.colours[device].backward if is_backward else self.colours[device].forward
 
     def _draw_fill(self, i: int, box: BoxView) -> None:
-        left, top, right, bottom = self.areas[i]
+        left, top, _, bottom = self.areas[i]
         radius = min(4.5, self.height * 0.2)
         rounded: dict[str, object] = {"rx": radius}
         if self._is_striped(box):
@@ -193,7 +193,11 @@ class _GraphFigure:
                 at += share * self.width
             return
         if self.values is not None:
-            self.drawing.rect(left, top, right - left, bottom - top, self._fill_of(i, box).fill, **rounded)
+            fill = self._fill_of(i, box)
+            self.drawing.rect(left, top, self.width, self.height, fill.fill, **rounded)
+            if box.is_backward:
+                hatch = self.drawing.pattern("backward", fill.text)
+                self.drawing.rect(left, top, self.width, self.height, hatch, **rounded, stroke="none")
             return
         own = box.shares[0][0] if box.shares else None
         self._draw_area(left, top, self.width, self.height, own, box.is_backward, rounded)
@@ -229,21 +233,23 @@ class _GraphFigure:
         if box.shares:
             label = "+".join(self.colours[device].label for device, _ in box.shares[:3])
             badge = text_width(label, size, bold=True) + 0.9 * size
+            # On a tall box the label stands beside the name, which is its first line.
+            at = middle if self.num_lines == 1 else self._line(i, 0)
             if self.values is None:
-                self.drawing.text(left + badge / 2, middle, label, size, fill.text, bold=True, anchor="middle")
+                self.drawing.text(left + badge / 2, at, label, size, fill.text, bold=True, anchor="middle")
             else:
                 own = self._device_fill(box.shares[0][0], box.is_backward)
-                pad = 0.12 * self.height
-                self.drawing.rect(left + pad, top + pad, badge - pad, self.height - 2 * pad, own.fill, rx=2.0)
-                self.drawing.text(left + (badge + pad) / 2, middle, label, size, own.text, bold=True, anchor="middle")
-            indent, room = badge + 1, self.width - badge - 4 * self.scale
+                pad = 3 * self.scale
+                high = min(self.height - 2 * pad, 1.5 * size)
+                self.drawing.rect(left + pad, at - high / 2, badge - pad, high, own.fill, rx=2.0)
+                self.drawing.text(left + (badge + pad) / 2, at, label, size, own.text, bold=True, anchor="middle")
+            indent, room = badge + 0.25 * size, self.width - badge - 0.25 * size - 4 * self.scale
         if self.num_lines > 1:
             sent = "" if not box.sent_ms else f"sends {milliseconds(box.sent_ms)}"
             lines = [box.label, milliseconds(box.time_ms), binary_size(box.memory_bytes), sent][: self.num_lines]
-            pitch = 0.86 * self.height / self.num_lines
             for k, line in enumerate(lines):
-                y = top + 0.05 * self.height + (k + 0.5) * pitch
-                self.drawing.text(left + indent, y, fitted(line, room, size), size, fill.text, bold=k == 0)
+                words = fitted(line, room, size, bold=k == 0)
+                self.drawing.text(left + indent, self._line(i, k), words, size, fill.text, bold=k == 0)
         else:
             # The name matters more than how many alike it stands for.
             count = f" ×{box.count}" if box.count > 1 else ""
@@ -259,6 +265,10 @@ class _GraphFigure:
             if length >= 0.3:
                 y, high = bottom - 4.2 * self.scale, 2.2 * self.scale
                 self.drawing.rect(left + 4 * self.scale, y, length, high, fill.text, opacity=0.6)
+
+    def _line(self, i: int, k: int) -> float:
+        """Return the height of the middle of a line on a tall box."""
+        return self.areas[i][1] + self.height * (0.05 + 0.86 * (k + 0.5) / self.num_lines)
 
     def _write_striped(self, i: int, box: BoxView) -> None:
         left, top, _, bottom = self.areas[i]

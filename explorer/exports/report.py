@@ -17,7 +17,7 @@ from importlib.resources import files
 from explorer.canvas_view import pack, standalone_source
 from explorer.exports.commands import reproduction_commands
 from explorer.exports.figure import figure_svg
-from explorer.exports.subject import Subject, graph_facts, result_facts
+from explorer.exports.subject import Subject, graph_facts, planned_document, result_facts
 from explorer.exports.svg import escaped
 from explorer.palette import device_colours
 from explorer.wording import binary_size, milliseconds, share
@@ -25,7 +25,7 @@ from solvers.costs import Objective
 from solvers.deployment import Communication
 from solvers.explanation import bound_of, explain
 from solvers.explanation_text import explanation_text
-from solvers.graph_json import graph_document, split_document
+from solvers.graph_json import graph_document
 
 MAX_ROWS = 5000
 """Rows of a table of the report; the picture and the CSV files have all of them."""
@@ -40,8 +40,7 @@ def report_html(subject: Subject, notes: str = "", written: str = "") -> str:
     script, style = _assets()
     style += _chip_style(subject)
     graph = graph_document(subject.graph, subject.question.deployment)
-    loads = tuple(device.load_ms for device in subject.costs.devices)
-    split = split_document(subject.split, loads, {"maxLoad": subject.costs.max_load_ms})
+    split = planned_document(subject)
     message = base64.b64encode(pack(subject.dag, subject.gantt, "report")).decode()
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
@@ -119,8 +118,7 @@ def _header(subject: Subject, notes: str) -> str:
         f'<p class="about">{escaped(graph_facts(subject))}</p>',
         f'<dl class="headline">{cells}</dl>',
     ]
-    if subject.result.message:
-        parts.append(f"<p>{escaped(subject.result.message)}</p>")
+    parts += [f"<p>{escaped(text)}</p>" for text in (subject.note, subject.result.message) if text]
     if notes.strip():
         parts.append(f'<p class="notes">{escaped(notes.strip())}</p>')
     return "\n".join(parts)
@@ -138,7 +136,7 @@ def _words(subject: Subject) -> str:
     explanation = explain(
         subject.graph,
         question.deployment,
-        subject.split,
+        subject.plan_split,
         objective=question.objective,
         family=subject.result.family,
         lower_bound_ms=bound_of(subject.result),

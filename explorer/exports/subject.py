@@ -2,16 +2,19 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from explorer.dag_view import DagInfo
 from explorer.gantt_view import GanttInfo
 from explorer.jobs import Question
 from explorer.wording import VALUE_LABELS, binary_size, device_counts, how_found, milliseconds, proof, share
-from solvers.costs import SplitCosts
+from solvers.costs import SplitCosts, split_costs
 from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph
+from solvers.graph_json import split_document
 from solvers.result import SolveResult, SolveStatus
 from solvers.schedule import Schedule
+from solvers.schedule_types import WEIGHT_GRADIENT_SHARE
 from solvers.split import Split
 
 MAX_STEM = 60
@@ -21,7 +24,8 @@ MAX_STEM = 60
 class Subject:
     """A plan as it is shown: `split` and `costs` are by device of `deployment`, which has replicas as one device.
 
-    `title` is what the app calls the graph. `schedule` and `gantt` are None where no schedule can be shown.
+    `title` is what the app calls the graph. `schedule` and `gantt` are None where no schedule can be shown. `note` says
+    how the split differs from the plan's, where the schedule runs one cut anew; empty where it is the plan's.
     """
 
     title: str
@@ -34,6 +38,15 @@ class Subject:
     dag: DagInfo
     gantt: GanttInfo | None = None
     schedule: Schedule | None = None
+    note: str = ""
+    planned: Split | None = None
+    """The split that the result is about, where `split` is another."""
+    weight_gradient_share: float = WEIGHT_GRADIENT_SHARE
+
+    @property
+    def plan_split(self) -> Split:
+        """The split that the result is about."""
+        return self.split if self.planned is None else self.planned
 
     @property
     def stem(self) -> str:
@@ -89,3 +102,12 @@ def _gap(result: SolveResult) -> str:
         return "unknown"
     # What is proven optimal up to rounding has no gap worth a digit.
     return f"{'0 %' if result.status is SolveStatus.OPTIMAL else share(result.gap)} ({proof(result)})"
+
+
+def planned_document(subject: Subject) -> dict[str, Any]:
+    """Return the split that the result is about in the format of the paper's release, with the loads of its devices."""
+    costs = subject.costs
+    if subject.planned is not None:
+        costs = split_costs(subject.graph, subject.deployment, subject.planned)
+    loads = tuple(device.load_ms for device in costs.devices)
+    return split_document(subject.plan_split, loads, {"maxLoad": costs.max_load_ms})

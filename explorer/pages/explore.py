@@ -71,7 +71,7 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     with between:
         show_device_graph(plan, costs)
     with files:
-        show_exports(subject_of(plan, costs, dag, gantt, schedule))
+        show_exports(subject_of(plan, shown, choice.schedule_options, dag, gantt))
 
 
 def _title(choice: Choice, plan: Plan | None) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import shlex
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.dag_view import dag_info
 from explorer.exports.commands import reproduction_commands
 from explorer.exports.report import report_html
 from explorer.exports.subject import Subject
+from explorer.gantt_view import gantt_info
+from explorer.schedule_options import ScheduleOptions
+from explorer.scheduled import schedule_of
 from solvers.cli import main
+from solvers.costs import split_costs
 from solvers.deployment import Communication, Deployment, Replication
 from solvers.graph_json import parse_graph, parse_split
 from solvers.schedule import ScheduleKind
@@ -159,6 +165,35 @@ def test_the_commands_run_on_the_files_and_give_the_same_numbers(
     assert ("Run the schedule of the timeline" in commands) == (subject.schedule is not None)
     if subject.schedule is not None:
         assert run("Run the schedule of the timeline")["makespan_ms"] == pytest.approx(subject.schedule.makespan_ms)
+
+
+def test_a_schedule_of_a_split_cut_anew_is_repeated_from_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = sample_subject("gpt2_xl_layer_training", 10)
+    shown = schedule_of(
+        planned.graph, planned.deployment, planned.split, ScheduleKind.INTERLEAVED, 10, ScheduleOptions(chunks=3)
+    )
+    assert shown.schedule is not None
+    subject = replace(
+        planned,
+        split=shown.split.on(planned.deployment),
+        costs=split_costs(planned.graph, planned.deployment, shown.split),
+        dag=dag_info(planned.graph, planned.deployment, shown.split),
+        gantt=gantt_info(shown.schedule, planned.deployment),
+        schedule=shown.schedule,
+        note=shown.note,
+        planned=planned.split,
+    )
+    page = Page(report_html(subject))
+    assert shown.note in page.text
+    assert parse_split(page.scripts["split-data"]).on(planned.deployment) == planned.split
+    (tmp_path / "g.json").write_text(page.scripts["graph-data"], encoding="utf-8")
+    (tmp_path / "s.json").write_text(page.scripts["split-data"], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    command = dict(reproduction_commands(subject, "g.json", "s.json"))["Run the schedule of the timeline"]
+    assert main(shlex.split(command)[1:]) == 0
+    assert json.loads(capsys.readouterr().out)["makespan_ms"] == pytest.approx(shown.schedule.makespan_ms)
 
 
 def test_a_plan_without_a_schedule_has_a_report_too() -> None:
