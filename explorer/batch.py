@@ -67,11 +67,15 @@ class Batch:
         """Whether nothing more will happen."""
         return len(self.answers()) == (len(self._jobs) if self.is_cancelled else len(self.asks))
 
-    def cancel(self) -> None:
-        """End what runs and begin nothing more; answers stay, and what ran keeps its best plan."""
+    def cancel(self, spare: Callable[[Question], bool] = lambda _question: False) -> None:
+        """End what runs and begin nothing more; answers stay, and what ran keeps its best plan.
+
+        What runs is left to its end where `spare` says so: ending a solver costs a process, more than a quick solve.
+        """
         self.is_cancelled = True
         for job in self._jobs.values():
-            job.cancel()
+            if not spare(job.question):
+                job.cancel()
 
     def num_cancelled(self) -> int:
         """Number of questions without an answer of their own because the user had enough."""

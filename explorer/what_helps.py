@@ -72,7 +72,7 @@ def show_what_makes_possible(question: Question, graph: DnnGraph) -> None:
 def _show_inquiry(name: str, subject: Subject, label: str) -> None:
     inquiry: Inquiry | None = session.batch(name)
     if inquiry is not None and inquiry.question != subject.question:
-        inquiry.batch.cancel()
+        inquiry.batch.cancel(spare=feels_live)
         inquiry = _ask(subject) if feels_live(subject.question) else None
         session.remember_batch(name, inquiry)
     if inquiry is None:
@@ -130,7 +130,7 @@ def _ask(subject: Subject) -> Inquiry:
                 deployment=change.deployment,
                 family=change.family,
                 method=change.method,
-                pins=_renumbered(question.pins, question.deployment, change.deployment),
+                pins=renumbered(question.pins, question.deployment, change.deployment),
             )
             asks.append(Ask(change.key, changed, change.graph))
     known = None if question.method in BASELINES else subject.split
@@ -139,7 +139,7 @@ def _ask(subject: Subject) -> Inquiry:
     return Inquiry(question, found, batch)
 
 
-def _renumbered(pins: Pins, before: Deployment, after: Deployment) -> Pins:
+def renumbered(pins: Pins, before: Deployment, after: Deployment) -> Pins:
     """Return the pins by the device numbers of a deployment with more accelerators: CPUs come after these."""
     more, k = after.num_accelerators - before.num_accelerators, before.num_accelerators
     return replace(pins, devices=tuple((v, d + more if d >= k else d) for v, d in pins.devices))

@@ -287,7 +287,8 @@ def _waiting(explanation: Explanation) -> tuple[str, ...]:
 def _shares(idle: list[DeviceFacts]) -> str:
     told = [f"{device.name} waits {percent(device.idle_share)}" for device in idle]
     most = 4
-    rest = f"; {len(idle) - most} more wait less" if len(idle) > most else ""
+    more = len(idle) - most
+    rest = f"; {more} more {'waits' if more == 1 else 'wait'} less" if more > 0 else ""
     return f"{listed(told[:most])} of its time{rest}."
 
 

@@ -9,9 +9,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.batch import Ask, Batch
+from explorer.edited import METHOD
+from explorer.explain import is_proven_for_pins
 from explorer.jobs import JobState, Question
 from explorer.solver_pool import solver_pool
+from explorer.what_helps import renumbered
+from solvers.deployment import Deployment
 from solvers.graph import DnnGraph, Edge
+from solvers.pins import Pins
 from solvers.samples import read_sample
 from solvers.solve import solve
 from solvers.split import Family
@@ -119,6 +124,31 @@ def test_a_batch_hands_on_what_is_known() -> None:
         batch.advance()
         time.sleep(0.02)
     assert seen == [("first", ()), ("second", ("first",))]
+
+
+def test_quick_questions_may_end_by_themselves_when_a_batch_is_left() -> None:
+    graphs = [chain([1.0] * n) for n in (6, 7)]
+    batch = Batch(solver_pool(), "a test", [ask(str(i), graph) for i, graph in enumerate(graphs)], at_once=1)
+    batch.advance()
+    batch.cancel(spare=lambda question: question.graph_digest == graphs[0].digest)
+    while not batch.is_over:
+        batch.advance()
+        time.sleep(0.02)
+    assert {key: snapshot.state for key, snapshot in batch.answers().items()} == {"0": JobState.DONE}
+
+
+def test_pins_keep_their_devices_when_there_is_one_accelerator_more() -> None:
+    pins = Pins(devices=((1, 0), (2, 2)), together=((3, 4),))
+    assert renumbered(pins, Deployment(2, 1), Deployment(3, 1)).devices == ((1, 0), (2, 3))
+    assert renumbered(pins, Deployment(2, 1), Deployment(2, 2)) == pins
+
+
+def test_a_proof_with_pins_is_none_for_other_plans() -> None:
+    graph, deployment = read_sample("teaching_chain")
+    result = solve(graph, deployment)
+    assert not is_proven_for_pins(result)
+    assert not is_proven_for_pins(replace(result, method=METHOD))
+    assert is_proven_for_pins(replace(result, method=f"{METHOD}, rest by dp"))
 
 
 def test_where_there_is_no_plan_it_says_what_would_make_one_possible() -> None:
