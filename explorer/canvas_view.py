@@ -31,12 +31,12 @@ from explorer.palette import THEMES, DeviceColour, Fill, device_colours, sequent
 from solvers.deployment import Deployment
 
 MODULES = (
-    "format", "theme", "payload", "surface", "links", "store", "dom", "level_buttons", "search",
+    "format", "theme", "payload", "touch", "surface", "links", "store", "dom", "level_buttons", "search",
     "arrangement", "colour_modes", "graph_view", "graph_edges", "graph_boxes", "graph_controls", "minimap",
     "graph_canvas",
     "bar_index", "pixel_rows", "gantt_bars", "gantt_marks", "gantt_canvas", "memory_curves", "memory_strip", "panel",
     "gantt_range", "replay_state", "replay", "replay_graph", "timeline",
-    "virtual_table", "tables", "details", "keys", "sync", "edit_bar", "main", "standalone",
+    "virtual_table", "tables", "details", "keys", "stepping", "sync", "edit_bar", "main", "standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""
 

@@ -16,10 +16,11 @@ import { EditBar } from "./edit_bar.js";
 import { TOP } from "./gantt_marks.js";
 import { GraphPicture } from "./graph_canvas.js";
 import { MAX_FIT_SCALE } from "./graph_view.js";
-import { pressInside, pressOnPage } from "./keys.js";
+import { KeySheet, pressInside, pressOnPage } from "./keys.js";
 import { Legend, Toolbar, Tooltip, describeThing } from "./panel.js";
 import { unpack } from "./payload.js";
 import { parseSearch, searchable } from "./search.js";
+import { neighbourOf } from "./stepping.js";
 import { Store, thingOfBox } from "./store.js";
 import { Surface } from "./surface.js";
 import { Sync, portableThing, thingFromPortable } from "./sync.js";
@@ -48,6 +49,7 @@ export class PlacedPipeline {
     this.toolbar = new Toolbar(actions);
     this.details = new Details(actions);
     this.tooltip = new Tooltip();
+    this.keySheet = new KeySheet();
     this.tables = new Tables(this.store, actions);
     this.editBar = new EditBar(this.store, actions);
     this.editBar.acceptDropsOn(this.legend.element);
@@ -63,11 +65,10 @@ export class PlacedPipeline {
     this.gantt = this.timeline.gantt;
     this.root = make("div", {
       className: "placed-pipeline", tabindex: "-1", role: "group",
-      "aria-label": "Placed graph and timeline. Keys: F fit, slash search, Escape clears; plus and minus zoom and arrows pan "
-        + "the one of the two that has the focus or the pointer.",
+      "aria-label": "Placed graph and timeline. Press the question mark for the keys.",
       onkeydown: (event) => pressInside(this, event),
     }, [this.toolbar.element, make("div", { className: "legend-row" }, [this.legend.element, this.legend.keys]), this.editBar.element,
-      this.graphPart, this.timeline.element, this.tables.element, this.tooltip.element, this.status]);
+      this.graphPart, this.timeline.element, this.tables.element, this.tooltip.element, this.keySheet.element, this.status]);
     parent.append(this.root);
     this.graph.marks = (ctx, place) => this.editBar.drawMarks(ctx, place);
     this.active = this.graph;
@@ -101,6 +102,7 @@ export class PlacedPipeline {
       search: (text) => this.find(text),
       nextMatch: (step) => this.nextMatch(step),
       fit: () => this.fit(),
+      showKeys: () => this.keySheet.open(),
       zoom: (factor) => this.active.zoom(factor),
       focusPicture: () => this.root.focus({ preventScroll: true }),
     };
@@ -340,9 +342,19 @@ export class PlacedPipeline {
     this.select(selection?.kind === "device" && selection.device === device ? null : { kind: "device", device });
   }
 
-  /** Take back the last question: the replay, then the selection. */
+  /** Take back the last question: the search, then the replay, then the selection. */
   clear() {
-    if (!this.timeline.escape()) this.select(null);
+    if (this.store.search) this.toolbar.clearSearch();
+    else if (!this.timeline.escape()) this.select(null);
+  }
+
+  /** To the next or previous: match of a search, event of a replay, thing like the selected one, bar. */
+  step(step) {
+    const next = this.timeline.replay.isOn ? null : neighbourOf(this.store, step);
+    if (!this.timeline.replay.isOn && this.store.search) this.nextMatch(step);
+    else if (next?.kind === "node") this.selectNode(next.nodes[0]);
+    else if (next) this.select(next);
+    else if (this.timeline.replay.isOn || [undefined, "bar"].includes(this.store.selection?.kind)) this.timeline.step(step);
   }
 
   showDetails() {

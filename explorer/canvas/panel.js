@@ -38,6 +38,7 @@ export class Toolbar {
         button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
         button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
         button("Fit", "Fit: show everything ( F )", () => actions.fit()),
+        button("?", "Keys ( ? )", () => actions.showKeys()),
       ]),
     ]);
   }
@@ -45,12 +46,21 @@ export class Toolbar {
   key(event) {
     if (event.key === "Enter") this.actions.nextMatch(event.shiftKey ? -1 : 1);
     else if (event.key === "Escape") {
-      this.input.value = "";
-      this.actions.search("");
+      this.clearSearch();
       this.actions.focusPicture();
     } else return;
     event.preventDefault();
     event.stopPropagation();
+  }
+
+  clearSearch() {
+    this.input.value = "";
+    this.actions.search("");
+  }
+
+  /** Press the button of a level by its place, from 0. */
+  pressLevel(place) {
+    this.levels.children[place]?.click();
   }
 
   showLevels(levels, current) {

@@ -1,5 +1,7 @@
 /* What both canvases share: size, sharpness, redraw once per frame, and telling clicks from drags. */
 
+import { listenToPinch } from "./touch.js";
+
 const DRAG_PIXELS = 4;
 const SCROLL_REST_MS = 250;
 
@@ -50,6 +52,7 @@ export class Surface {
   listen() {
     const { canvas, picture } = this;
     const options = { signal: this.abort.signal };
+    listenToPinch(canvas, picture, options);
     const place = (event) => {
       const box = canvas.getBoundingClientRect();
       return [event.clientX - box.left, event.clientY - box.top];
@@ -57,12 +60,18 @@ export class Surface {
     let press = null;
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
+      if (!event.isPrimary) {
+        // A second finger makes it a pinch.
+        press = null;
+        return;
+      }
       canvas.setPointerCapture(event.pointerId);
       const [x, y] = place(event);
       press = { startX: x, startY: y, x, y, dragged: false, grip: picture.press?.(x, y, event) ?? null };
       if (press.grip) picture.leave?.();
     }, options);
     canvas.addEventListener("pointermove", (event) => {
+      if (!event.isPrimary || (!press && event.pointerType === "touch")) return;
       const [x, y] = place(event);
       if (!press) return void picture.hover?.(x, y, event);
       if (press.grip) return void press.grip.move(x, y, event);

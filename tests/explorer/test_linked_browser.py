@@ -107,3 +107,81 @@ def test_picture_works_in_a_file_of_its_own(chromium_page: Any, tmp_path: Path) 
     assert picture.root.evaluate(background) == "rgb(255, 255, 255)"
     chromium_page.evaluate("window.shown.destroy()")
     assert chromium_page.locator(".placed-pipeline").count() == 0
+
+
+def test_keys_step_change_the_level_and_open_their_sheet(chromium_page: Any, server: str) -> None:
+    picture = Picture(chromium_page, f"{server}/?graph=layers&stages=3")
+    sheet = picture.root.locator("dialog")
+    chromium_page.keyboard.press("?")
+    sheet.get_by_text("undo and redo").wait_for()
+    chromium_page.keyboard.press("Escape")
+    sheet.wait_for(state="hidden")
+    names = picture.root.locator(".levels").first.get_by_role("button").all_inner_texts()
+    picture.root.focus()
+    for place, name in enumerate(names, start=1):
+        chromium_page.keyboard.press(str(place))
+        pressed = picture.root.locator(".levels button[aria-pressed='true']").first
+        assert pressed.inner_text() == name
+    picture.wait_for("p.level === 'operators'")
+    chromium_page.mouse.click(*picture.point("p.screenPositionOf(2)"))
+    chromium_page.get_by_text("selected: {'node': 2}").wait_for()
+    chromium_page.keyboard.press(".")
+    chromium_page.get_by_text("selected: {'node': 3}").wait_for()
+    chromium_page.keyboard.press(",")
+    chromium_page.get_by_text("selected: {'node': 2}").wait_for()
+
+
+def test_escape_takes_back_the_search_before_the_selection(chromium_page: Any, server: str) -> None:
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    chromium_page.mouse.click(*picture.point("p.screenPositionOf(2)"))
+    chromium_page.get_by_text("selected: {'node': 2}").wait_for()
+    picture.root.locator(".search input").fill("op")
+    picture.root.focus()
+    chromium_page.keyboard.press("Escape")
+    assert picture.root.locator(".search input").input_value() == ""
+    assert picture.get("p.selection.nodes[0]") == 1
+    chromium_page.keyboard.press("Escape")
+    chromium_page.get_by_text("selected: None").wait_for()
+
+
+def test_two_fingers_zoom_and_one_scrolls_the_page(chromium: Any, server: str) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    picture = Picture(page, f"{server}/?graph=chain")
+    scale = picture.get("p.view.scale")
+    x, y = picture.point("p.screenPositionOf(3)")
+    session = context.new_cdp_session(page)
+
+    def touch(kind: str, *points: tuple[float, float]) -> None:
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": a, "y": b} for a, b in points]})
+
+    touch("touchStart", (x - 20, y), (x + 20, y))
+    for spread in (30, 45, 60):
+        touch("touchMove", (x - spread, y), (x + spread, y))
+    touch("touchEnd")
+    picture.wait_for(f"p.view.scale > {1.5 * scale}")
+    top = picture.root.bounding_box()["y"]
+    view = picture.get("p.view")
+    touch("touchStart", (x, y))
+    for shift in range(20, 200, 20):
+        touch("touchMove", (x, y - shift))
+    touch("touchEnd")
+    page.wait_for_timeout(300)
+    assert picture.root.bounding_box()["y"] < top - 50
+    assert picture.get("p.view") == view
+    context.close()
+
+
+def test_on_a_phone_details_stand_below_the_graph(chromium_page: Any, server: str) -> None:
+    chromium_page.set_viewport_size({"width": 390, "height": 844})
+    picture = Picture(chromium_page, f"{server}/?graph=chain")
+    chromium_page.mouse.click(*picture.point("p.screenPositionOf(3)"))
+    details = picture.root.locator(".details")
+    details.wait_for()
+    graph = picture.root.locator("canvas.graph").bounding_box()
+    assert details.bounding_box()["y"] >= graph["y"] + graph["height"]
+    right = picture.root.evaluate("root => root.getBoundingClientRect().right")
+    for part in (".toolbar", ".legend", ".timeline", ".tables"):
+        box = picture.root.locator(part).first.bounding_box()
+        assert box["x"] + box["width"] <= right + 1, part
