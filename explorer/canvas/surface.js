@@ -79,7 +79,8 @@ export class Surface {
       if (!press.dragged) picture.leave?.();
       press.dragged = true;
       canvas.style.cursor = "grabbing";
-      picture.drag?.(x - press.x, y - press.y);
+      // Up and down a finger scrolls the page.
+      picture.drag?.(x - press.x, event.pointerType === "touch" ? 0 : y - press.y);
       [press.x, press.y] = [x, y];
     }, options);
     const release = (event) => {
