@@ -31,14 +31,13 @@ def read() -> None:
         return
     address.query = query
     link, problems = from_query(query)
-    want(link)
-    address.problems = list(problems)
+    want(link, problems)
 
 
-def want(link: Link) -> None:
+def want(link: Link, problems: tuple[str, ...] = ()) -> None:
     """Have the widgets of this or the next run take over what a link says, and the rest go to their defaults."""
     address = session.address()
-    address.wanted, address.problems, address.notes = link, [], []
+    address.wanted, address.problems, address.notes = link, list(problems), []
 
 
 def wanted() -> Link | None:
@@ -76,10 +75,10 @@ def settle() -> None:
         if before != address.values:  # the user went on
             address.problems, address.notes = [], []
         return
-    for name, text in (address.query or {}).items():
-        # The others were read and found useless, or are not for widgets of the sidebar.
-        if name in SIDEBAR - address.asked and getattr(address.wanted, name, None) is not None:
-            address.problems.append(f"{name}={text[:30]} (it has no meaning for these inputs)")
+    given = {name: value for name in sorted(SIDEBAR - address.asked) if (value := getattr(address.wanted, name))}
+    if address.wanted.graph is not None:
+        given.pop("sample", None)
+    address.problems += [f"{name} {value} (it has no meaning for these inputs)" for name, value in given.items()]
     address.wanted = None
 
 
@@ -110,7 +109,7 @@ def show_problems() -> None:
     address = session.address()
     sentences = list(address.notes)
     if address.problems:
-        sentences.append(f"Not used from the address: {'; '.join(address.problems)}.")
+        sentences.append(f"Could not be used: {'; '.join(address.problems)}.")
     if sentences:
         from explorer.wording import plain
 

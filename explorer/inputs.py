@@ -4,16 +4,17 @@ GB/s and GiB exist only here; everywhere else sizes are bytes and times millisec
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import streamlit as st
 
 from explorer import session
-from explorer.address import bound, settle, wanted
+from explorer.address import bound, settle, want, wanted
 from explorer.assumptions import Assumptions, edit_assumptions
 from explorer.jobs import Question
 from explorer.launch import MAX_UPLOAD_MB
+from explorer.project import Project, is_project, parse_project
 from explorer.schedule_options import (
     INFERENCE_HELP,
     TRAINING_HELP,
@@ -28,10 +29,10 @@ from solvers.baselines.methods import BASELINES
 from solvers.baselines.scotch import scotch_program
 from solvers.costs import Objective
 from solvers.deployment import Deployment
-from solvers.errors import GraphError
+from solvers.errors import GraphError, PlacementError
 from solvers.graph import DnnGraph
 from solvers.graph_json import parse_graph
-from solvers.samples import read_sample, sample_info, samples
+from solvers.samples import read_sample, sample_info, sample_names, samples
 from solvers.schedule import ScheduleKind
 from solvers.schedule_types import INFERENCE_KINDS, TRAINING_KINDS
 from solvers.split import Family
@@ -218,16 +219,48 @@ def _read_upload() -> None:
             st.caption(f"Showing {plain(last.origin)}, uploaded before.")
             session.remember_graph(last)
             return
-        st.caption("A JSON file in the paper's format or ours. It is read, never run, and stays on this machine.")
+        st.caption(
+            "A graph as JSON in the paper's format or ours, or a project file. It is read, never run, and stays on "
+            "this machine."
+        )
         return
     try:
+        if is_project(upload.getvalue()):
+            _open_project(upload.getvalue(), upload.file_id)
+            return
         loaded = _parsed(upload.getvalue(), upload.name)
         session.remember_upload(loaded)
         session.remember_graph(loaded)
-    except GraphError as error:
+    except PlacementError as error:
         st.error(plain(f"{upload.name} was not read. {error}"), icon=":material/error:")
         if (previous := session.loaded_graph()) is not None:
             st.caption(f"Still showing {plain(previous.origin)}.")
+
+
+def _open_project(text: bytes, upload_id: str) -> None:
+    """Open a project file: once, for the user goes on from there while the file stays in its box."""
+    project = _parsed_project(text)
+    if session.opened_project() != upload_id:
+        session.remember_opened_project(upload_id)
+        session.remember_project(project)
+        link = project.link
+        if link.graph is None and not _is_sample(link.sample or DEFAULT_SAMPLE, project.loaded):
+            link = replace(link, sample=None, graph=project.loaded.graph.digest[:12])
+        if link.graph is not None:
+            session.remember_upload(project.loaded)
+        want(link, project.problems)
+        st.rerun()
+    session.remember_graph(session.uploaded_graph() or project.loaded)
+
+
+def _is_sample(name: str, loaded: LoadedGraph) -> bool:
+    """Whether a graph is still the sample of this name; samples may change with the program."""
+    return name in sample_names() and _sample(name).graph.digest == loaded.graph.digest
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the project")
+def _parsed_project(text: bytes) -> Project:
+    return parse_project(text)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

@@ -8,10 +8,10 @@ import streamlit as st
 
 from explorer import session
 from explorer.batch import Ask, Batch
+from explorer.entries import by_entry
 from explorer.jobs import JobState, Question, Snapshot
 from explorer.kept_plans import MAX_KEPT, is_same, keep, letter
 from explorer.session import Plan
-from explorer.shown import by_entry
 from explorer.solver_pool import solver_pool
 from explorer.wording import milliseconds, plain, share
 from solvers import comparison

@@ -17,8 +17,9 @@ from explorer.edited import history_for, remember_history
 from explorer.inputs import Choice
 from explorer.kept import HOURS_KEPT, Keeper
 from explorer.link import Link
+from explorer.project import judged_plan
 from explorer.running import feels_live
-from explorer.session import LoadedGraph, Run
+from explorer.session import LoadedGraph, Notice, Run
 from explorer.solver_pool import is_open, solver_pool
 
 BYTES_PER_ITEM = 400
@@ -97,6 +98,22 @@ def take_edits(choice: Choice) -> None:
     if known is not None and is_known and known.steps[: history.at] == history.steps[: history.at]:
         history = replace(known, at=history.at)
     remember_history(history)
+
+
+def take_plan(choice: Choice) -> None:
+    """Take over the plan of a project file that was just opened, as the evaluator judges it for these inputs."""
+    project = session.project()
+    if project is None or session.address().settled_link is None:
+        return
+    session.remember_project(None)
+    if project.loaded.graph.digest != choice.loaded.graph.digest:
+        return
+    plan, sentence = judged_plan(replace(project, loaded=choice.loaded), choice.graph, choice.question)
+    if plan is not None:
+        session.remember_plan(plan)
+        session.remember_notice(Notice(choice.question, sentence) if sentence else None)
+    elif sentence:
+        session.address().notes.append(sentence)
 
 
 def end_page(choice: Choice) -> None:

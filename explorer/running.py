@@ -2,10 +2,10 @@
 
 from explorer import session
 from explorer.edit_actions import take_answer
+from explorer.entries import by_entry
 from explorer.inputs import Choice
 from explorer.jobs import JobState, Question
 from explorer.session import Notice, Plan, Run
-from explorer.shown import by_entry
 from explorer.solver_pool import solver_pool
 from solvers.baselines.methods import BASELINES
 from solvers.costs import Objective

@@ -1,7 +1,7 @@
 """What the app remembers about one browser session; the only place that names session-state keys."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -13,11 +13,15 @@ from solvers.graph import DnnGraph
 from solvers.result import SolveResult
 from solvers.split import Split
 
+if TYPE_CHECKING:
+    from explorer.project import Project
+
 _GRAPH, _UPLOAD, _PLAN, _RUN, _NOTICE = "loaded_graph", "uploaded_graph", "plan", "run", "notice"
 _DP_SECONDS, _INCUMBENT, _SHOWN_RUN, _DRAWING = "dp_seconds", "incumbent", "shown_run", "drawing"
 _ADDRESS, _KEEP, _PAGE = "address", "kept_as", "page_drawn"
 _EDITS = "edit_histories"  # of `explorer.edited`
 _COMPARED = "kept"
+_PROJECT, _OPENED = "project", "opened_project"
 _TAKEN_BACK = "taken_back"
 _KEPT = (_UPLOAD, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, _EDITS, _COMPARED)
 """What a reload of the page must not lose."""
@@ -156,6 +160,26 @@ def uploaded_graph() -> LoadedGraph | None:
     return cast("LoadedGraph | None", _get(_UPLOAD))
 
 
+def project() -> "Project | None":
+    """Return the project file whose plan is yet to be taken over."""
+    return cast("Project | None", _get(_PROJECT))
+
+
+def remember_project(value: "Project | None") -> None:
+    """Have the plan of a project file taken over, or none."""
+    st.session_state[_PROJECT] = value
+
+
+def opened_project() -> str | None:
+    """Return which upload was opened as a project last, so that it is opened once."""
+    return cast("str | None", _get(_OPENED))
+
+
+def remember_opened_project(upload_id: str) -> None:
+    """Note that an upload was opened as a project."""
+    st.session_state[_OPENED] = upload_id
+
+
 def remember_upload(loaded: LoadedGraph) -> None:
     """Keep an upload for when the user comes back to it."""
     st.session_state[_UPLOAD] = loaded
@@ -175,6 +199,12 @@ def remember_dp_seconds(graph_digest: str, seconds: float) -> None:
 def plan() -> Plan | None:
     """Return the plan on the screen."""
     return cast("Plan | None", _get(_PLAN))
+
+
+def plan_of(loaded: LoadedGraph) -> Plan | None:
+    """Return the plan on the screen, if it is one of a loaded graph."""
+    value = plan()
+    return value if value is not None and value.answers_for(loaded) else None
 
 
 def remember_plan(value: Plan) -> None:

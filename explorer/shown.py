@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from explorer import session
 from explorer.edited import edited_plan
+from explorer.entries import by_entry
 from explorer.inputs import Choice
 from explorer.jobs import Snapshot
 from explorer.session import Plan, Run
 from solvers.costs import objective_value
-from solvers.deployment import Deployment
 from solvers.result import SolveResult, SolveStatus
 from solvers.split import Split
 
@@ -25,8 +25,7 @@ def shown_plan(choice: Choice) -> Plan | None:
 
 def last_plan(choice: Choice) -> Plan | None:
     """Return the last plan of the chosen graph, for whatever hardware; None if there is none yet."""
-    plan = session.plan()
-    return plan if plan is not None and plan.answers_for(choice.loaded) else None
+    return session.plan_of(choice.loaded)
 
 
 def incumbent_plan(choice: Choice) -> Plan | None:
@@ -73,12 +72,3 @@ def _bound_ms(snapshot: Snapshot, value_ms: float | None) -> float | None:
     """Return the bound so far, no higher than the value: when they meet they may differ in the last digit."""
     bound_ms = snapshot.lower_bound_ms
     return bound_ms if bound_ms is None or value_ms is None else min(bound_ms, value_ms)
-
-
-def by_entry(split: Split, deployment: Deployment) -> tuple[Split, Deployment]:
-    """Return the split, and as many accelerators as it has entries: one that is replicated is shown as one device."""
-    if not split.replicas:
-        return split, deployment
-    used = sum(map(bool, split.accelerators))
-    entries = Split(split.accelerators[:used], split.cpus, split.replicas[:used])
-    return entries, replace(deployment, num_accelerators=used)

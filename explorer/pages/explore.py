@@ -15,11 +15,12 @@ from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
 from explorer.kept_plans import show_keep
 from explorer.live_panel import begin_drawing, end_drawing, show_run, tells_of
-from explorer.reload import begin_page, end_page, take_edits
+from explorer.reload import begin_page, end_page, take_edits, take_plan
 from explorer.results import headline, show_device_graph
 from explorer.running import feels_live, follow
 from explorer.scheduled import scheduled, show_note
 from explorer.session import Plan
+from explorer.share import show_share
 from explorer.shown import shown_plan
 from explorer.what_helps import show_what_makes_possible
 from explorer.wording import binary_size, differences, how_found, plain
@@ -35,6 +36,7 @@ def show() -> None:
     begin_page()
     choice = sidebar(feels_live)
     take_edits(choice)
+    take_plan(choice)
     follow(choice)
     begin_drawing(choice)
     _show_plan(choice, shown_plan(choice))
@@ -71,6 +73,7 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     with between:
         show_device_graph(plan, costs)
     with files:
+        show_share(choice)
         show_exports(subject_of(plan, shown, choice.schedule_options, dag, gantt))
 
 

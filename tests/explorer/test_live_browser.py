@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,6 +193,34 @@ def test_back_and_forward(app: Address, chromium_page: Any) -> None:
     eventually(lambda: page.get_by_role("spinbutton", name="Accelerators").input_value() == "6")
     page.wait_for_timeout(1500)  # and it stays: nothing goes in circles
     assert "accelerators=6" in page.url
+
+
+def test_a_project_file_brings_everything_back(app: Address, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_default_timeout(SOLVE_MS)
+    page.goto(f"{app}/?sample=teaching_convex_beats_chain&splits=free&micro_batches=7")
+    page.locator(".st-key-solve").get_by_role("button").click()
+    page.get_by_text("optimal, proven").first.wait_for()
+    value = metric(page, "Time per sample")
+    page.get_by_role("tab", name="Share and export").click()
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Project file").click()
+    content = Path(waiting.value.path()).read_bytes()
+    mine = json.loads(content)
+    del mine["graph"]["sample"]  # as if it were a graph of one's own
+    for what, is_sample in ((content, True), (json.dumps(mine).encode(), False)):
+        page.goto(app)
+        page.get_by_text("optimal, proven").first.wait_for()
+        page.get_by_text("Upload", exact=True).click()
+        upload(page, "project.json", what)
+        wait_for_picture(page, "p.nodes === 4 && p.bars > 0")
+        page.wait_for_url(re.compile("micro_batches=7"))
+        assert ("sample=" in page.url, "graph=" in page.url) == (is_sample, not is_sample)
+        assert "splits=free" in page.url
+        eventually(lambda: metric(page, "Time per sample") == value)
+        page.get_by_text("(from a file)").first.wait_for()
+        page.get_by_text("optimal, proven").first.wait_for()  # total work proves it here, not the file
+        assert page.get_by_text("stale").count() == 0
 
 
 def test_an_uploaded_graph_outlasts_a_reload_and_a_strange_id_is_told(app: Address, chromium_page: Any) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from explorer import session
+from explorer.entries import by_entry
 from explorer.inputs import Choice
 from explorer.jobs import HistoryPoint, JobState, Question, Snapshot
 from explorer.session import LoadedGraph, Plan, Run
-from explorer.shown import by_entry, shown_plan
+from explorer.shown import shown_plan
 from solvers.costs import Objective
 from solvers.deployment import Deployment, Replication
 from solvers.graph import DnnGraph, Edge, Node
