@@ -9,6 +9,7 @@
 * recolouring: the same for a new split of 2,000 nodes that needs no solve, the view zoomed in before; it counts the
   round trip through Python. The view must be the same afterwards.
 * pan, zoom: the time between two frames while wheel or drag events arrive, one a frame.
+* replay: the time between two frames while the playhead runs.
 * details: from a click on a node to the frame that shows the panel.
 
 The browser has no GPU. On a machine with a screen and one, frames take less.
@@ -56,6 +57,20 @@ window.frameThat = test => new Promise(resolve => {
 });
 """
 """Installed in every page: the probe of the linked picture, and a wait for the frame in which a test of it holds."""
+
+REPLAY_FRAMES = """
+async number => {
+  const times = [];
+  let last = await new Promise(requestAnimationFrame);
+  while (times.length < number) {
+    const now = await new Promise(requestAnimationFrame);
+    times.push(now - last);
+    last = now;
+  }
+  return times;
+}
+"""
+"""Times between frames."""
 
 FRAMES = """
 async ([selector, kind, count]) => {
@@ -107,6 +122,7 @@ def main(repeats: int) -> None:
         measure_frames(
             chromium, f"{harness}/?graph=layers&nodes=200&stages=8&micro_batches=900", "20,000 bars", "canvas.gantt"
         )
+        measure_replay(chromium, f"{harness}/?graph=layers&nodes=200&stages=8&micro_batches=900")
         measure_details(chromium, f"{harness}/?graph=layers&nodes=2000&stages=8", repeats)
 
 
@@ -215,6 +231,18 @@ def measure_frames(chromium: Any, address: str, what: str, canvas: str) -> None:
         page.wait_for_timeout(1500)
         for kind in ("zoom", "pan"):
             report(f"{kind}, {what}", page.evaluate(FRAMES, [canvas, kind, NUM_FRAMES]), FRAME_TARGET_MS)
+
+
+def measure_replay(chromium: Any, address: str) -> None:
+    """Time between frames while the playhead runs over the timeline and micro-batches travel through the graph."""
+    with opened(chromium, address) as page:
+        num_bars = page.evaluate("window.picture().bars")
+        page.keyboard.press("k")
+        page.wait_for_timeout(1500)
+        times = page.evaluate(REPLAY_FRAMES, NUM_FRAMES)
+        if not page.evaluate("window.picture().replay.playing"):
+            sys.exit("The replay did not run.")
+        report(f"replay, {num_bars:,} bars", times, FRAME_TARGET_MS)
 
 
 def measure_details(chromium: Any, address: str, repeats: int) -> None:
