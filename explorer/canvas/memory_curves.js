@@ -30,61 +30,76 @@ export function drawValueAxis(ctx, strip) {
   ctx.fillText(strip.showsBytes ? "memory" : "in flight", 2, 8, strip.plotLeft - 6);
 }
 
-/** A step curve, hatched where it is over its limit; of rectangles, since one long path is far slower to stroke. */
-export function drawCurve(ctx, strip, lane, line) {
-  const { colour } = strip.store.data.devices[strip.lanes[lane].device];
-  const limit = strip.limitOf(strip.lanes[lane]);
-  ctx.fillStyle = colour.forward.fill;
+/** A step curve, hatched where it is over its limit, and what lies under it: in its colour when it is asked for, else
+    in one colour for all, so that none mix. Of rectangles, since one long path is far slower to stroke. */
+export function drawCurve(ctx, areas, strip, lane, isPlain, isAsked) {
+  const { theme, patterns, data } = strip.store;
+  const { colour } = data.devices[strip.lanes[lane].device];
+  const limit = strip.lanes[lane].isOverMemory ? strip.limitOf(strip.lanes[lane]) : null;
+  const line = isPlain && isAsked ? 3 : 2;
+  const edge = limit === null ? null : strip.toY(limit);
+  const hatch = limit === null ? null : patterns.get(ctx, "over", theme.palette.alarm);
+  areas.fillStyle = isAsked ? colour.forward.fill : theme.ink;
   let before = null;
-  strip.eachStep(lane, (x0, x1, value) => {
-    const y = strip.toY(value);
-    if (before !== null) ctx.fillRect(x0 - line / 2, Math.min(before, y) - line / 2, line, Math.abs(before - y) + line);
-    ctx.fillRect(x0, y - line / 2, Math.max(1, x1 - x0), line);
-    before = y;
-  });
-  if (limit === null || !strip.lanes[lane].isOverMemory) return;
-  const { theme, patterns } = strip.store;
-  const hatch = patterns.get(ctx, "over", theme.palette.alarm);
-  const edge = strip.toY(limit);
-  strip.eachStep(lane, (x0, x1, value) => {
-    if (value <= limit) return;
-    ctx.fillStyle = hatch;
-    ctx.fillRect(x0, strip.toY(value), x1 - x0, edge - strip.toY(value));
-    ctx.fillStyle = theme.palette.alarm;
-    ctx.fillRect(x0, strip.toY(value) - line / 2, x1 - x0, line);
-  });
-}
-
-/** What lies under a curve: in its colour when it is asked for, else in one colour for all, so that none mix. */
-export function drawArea(areas, strip, lane, isAsked) {
-  const { theme, data } = strip.store;
-  areas.fillStyle = isAsked ? data.devices[strip.lanes[lane].device].colour.forward.fill : theme.ink;
-  strip.eachStep(lane, (x0, x1, value) => areas.fillRect(x0, strip.toY(value), x1 - x0, strip.bottom - strip.toY(value)));
+  const piece = (x, width, least, most) => {
+    const [low, high] = [strip.toY(least), strip.toY(most)];
+    if (isPlain) areas.fillRect(x, high, width, strip.bottom - high);
+    const isOver = limit !== null && most > limit;
+    if (isOver) {
+      ctx.fillStyle = hatch;
+      ctx.fillRect(x, high, width, edge - high);
+    }
+    ctx.fillStyle = colour.forward.fill;
+    if (before !== null) ctx.fillRect(x - line / 2, Math.min(before, high) - line / 2, line, Math.abs(before - high) + line);
+    ctx.fillStyle = isOver ? theme.palette.alarm : colour.forward.fill;
+    ctx.fillRect(x, high - line / 2, Math.max(1, width), low - high + line);
+    before = low;
+  };
+  if (strip.numStepsInView(lane) > strip.plotWidth) new Columns(strip, 1).add(lane).each(piece);
+  else strip.eachStep(lane, (x0, x1, value) => piece(x0, x1 - x0, value, value));
 }
 
 /** From the least to the most that any of the other lanes holds. */
 export function drawBand(ctx, strip) {
-  const columns = Math.ceil(strip.plotWidth / 2) + 1;
-  const [least, most] = [new Float64Array(columns).fill(Infinity), new Float64Array(columns).fill(-Infinity)];
   const isShown = new Set(strip.shown);
-  for (let lane = 0; lane < strip.lanes.length; lane += 1) {
-    if (isShown.has(lane)) continue;
+  const columns = new Columns(strip, 2);
+  for (let lane = 0; lane < strip.lanes.length; lane += 1) if (!isShown.has(lane)) columns.add(lane);
+  ctx.fillStyle = strip.store.theme.line;
+  ctx.globalAlpha = 0.6;
+  columns.each((x, width, least, most) => {
+    const y = strip.toY(most);
+    ctx.fillRect(x, y, width, Math.max(1, strip.toY(least) - y));
+  });
+  ctx.globalAlpha = 1;
+}
+
+/** The least and the most that lanes hold within each column of `width` pixels. */
+class Columns {
+  constructor(strip, width) {
+    Object.assign(this, { strip, width });
+    const number = Math.ceil(strip.plotWidth / width) + 1;
+    this.least = new Float64Array(number).fill(Infinity);
+    this.most = new Float64Array(number).fill(-Infinity);
+  }
+
+  add(lane) {
+    const { strip, width, least, most } = this;
     strip.eachStep(lane, (x0, x1, value) => {
-      const last = Math.min(columns - 1, Math.floor((x1 - strip.plotLeft) / 2));
-      for (let c = Math.max(0, Math.floor((x0 - strip.plotLeft) / 2)); c <= last; c += 1) {
+      const last = Math.min(least.length - 1, Math.floor((x1 - strip.plotLeft) / width));
+      for (let c = Math.max(0, Math.floor((x0 - strip.plotLeft) / width)); c <= last; c += 1) {
         if (value < least[c]) least[c] = value;
         if (value > most[c]) most[c] = value;
       }
     });
+    return this;
   }
-  ctx.fillStyle = strip.store.theme.line;
-  ctx.globalAlpha = 0.6;
-  for (let c = 0; c < columns; c += 1) {
-    if (most[c] < least[c]) continue;
-    const y = strip.toY(most[c]);
-    ctx.fillRect(strip.plotLeft + 2 * c, y, 2, Math.max(1, strip.toY(least[c]) - y));
+
+  each(visit) {
+    const { strip, width, least, most } = this;
+    for (let c = 0; c < least.length; c += 1) {
+      if (most[c] >= least[c]) visit(strip.plotLeft + c * width, width, least[c], most[c]);
+    }
   }
-  ctx.globalAlpha = 1;
 }
 
 /** The limits, and by how much the worst devices are over them. */

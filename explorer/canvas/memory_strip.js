@@ -7,7 +7,7 @@ import { lastAtMost } from "./bar_index.js";
 import { formatBytes, formatMs } from "./format.js";
 import { drawMoment, drawRange, drawTimeAxis } from "./gantt_marks.js";
 import {
-  ROW, STRIP_TOP, drawArea, drawBand, drawCurve, drawDots, drawLimits, drawList, drawValueAxis,
+  ROW, STRIP_TOP, drawBand, drawCurve, drawDots, drawLimits, drawList, drawValueAxis,
 } from "./memory_curves.js";
 
 export const STRIP_HEIGHT = 148;
@@ -265,12 +265,16 @@ export class MemoryPicture {
     for (const lane of this.shown) {
       const isPlain = focus.devices === null || focus.devices.has(this.lanes[lane].device);
       ctx.globalAlpha = isPlain ? 1 : 0.2;
-      drawCurve(ctx, this, lane, isPlain && focus.devices !== null ? 3 : 2);
-      if (isPlain) drawArea(areas, this, lane, focus.devices !== null);
+      drawCurve(ctx, areas, this, lane, isPlain, focus.devices !== null);
     }
     ctx.globalAlpha = 1;
     for (const each of contexts) each.restore();
     drawLimits(ctx, this);
+  }
+
+  numStepsInView(lane) {
+    const [low, high] = this.span(lane);
+    return lastAtMost(this.time, this.view.to, low, high) - lastAtMost(this.time, this.view.from, low, high);
   }
 
   /** Constant pieces of a lane's curve within the view: visit(x0, x1, value). */
