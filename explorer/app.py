@@ -18,6 +18,9 @@ st.html(
     [data-testid="stSidebarUserContent"] h4 { padding: 0.3rem 0 0.8rem; font-size: 1rem; }
     .stMainBlockContainer .stVerticalBlock { gap: 0.6rem; }
     [data-testid="stSidebarHeader"] { height: 2rem; margin-bottom: 0; }
+    .st-key-keep { flex: none; }
+    .st-key-keep button { min-height: 1.9rem; padding: 0 0.6rem; white-space: nowrap; }
+    .st-key-keep button p { font-size: 0.85rem; }
     [data-testid="stMetric"] > div { gap: 0; }
     [data-testid="stMetricLabel"] { min-height: 1.2rem; }
     [data-testid="stMetricValue"] { font-size: 1.35rem; padding: 0; line-height: 1.3; }

@@ -153,16 +153,19 @@ def _show(inquiry: Inquiry, subject: Subject) -> None:
     rows = sorted_rows(inquiry, base.result)
     before_ms, shown_ms = base.result.value_ms, subject.value_ms
     st.markdown(_summary(inquiry, rows))
+    if before_ms is None:
+        header = [Cell("One change"), Cell("Value", "number"), Cell("What it does")]
+        st.html(html_table("What would make a plan possible", header, [_possible_cells(row) for row in rows], 45))
+        return
     most = max((row.gained.saved_share or 0.0 for row in rows if row.gained is not None), default=0.0)
     header = [Cell("One change"), Cell("Less time"), Cell("", "number"), Cell("Value", "number"), Cell("Proof")]
     st.html(html_table("What would help, by gain", header, [_cells(row, most) for row in rows]))
-    if before_ms is not None:
-        compared = f"Compared with {milliseconds(before_ms)}, the best plan found for these devices."
-        if shown_ms is not None and shown_ms > before_ms * (1 + PROOF_TOLERANCE):
-            compared += f" The plan shown takes {milliseconds(shown_ms)}."
-        if inquiry.batch.is_cancelled:
-            compared += " Cancelled: what is not there was not solved."
-        st.caption(compared)
+    compared = f"Compared with {milliseconds(before_ms)}, the best plan found for these devices."
+    if shown_ms is not None and shown_ms > before_ms * (1 + PROOF_TOLERANCE):
+        compared += f" The plan shown takes {milliseconds(shown_ms)}."
+    if inquiry.batch.is_cancelled:
+        compared += " Cancelled: what is not there was not solved."
+    st.caption(compared)
 
 
 def _show_failure(snapshot: Snapshot) -> None:
@@ -199,6 +202,16 @@ def _row(change: Change, snapshot: Snapshot | None, base: SolveResult, is_cancel
         enough = enough_memory(change.graph, change.deployment, snapshot.result)
         state += "" if enough is None else f"; {binary_size(enough)} is enough"
     return Row(change, gained, state)
+
+
+def _possible_cells(row: Row) -> list[Cell]:
+    is_plan = row.gained is not None and row.gained.helps
+    value = "" if row.gained is None else milliseconds(row.gained.value_ms)
+    return [
+        Cell(row.change.label, "" if is_plan else "quiet"),
+        Cell(value if is_plan else "", "number"),
+        Cell(row.state, "quiet"),
+    ]
 
 
 def _cells(row: Row, most: float) -> list[Cell]:

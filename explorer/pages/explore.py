@@ -85,8 +85,8 @@ def _title(choice: Choice, plan: Plan | None) -> None:
         parts.append(f"{layers:,} layers")
     parts.append("training" if graph.is_training else "inference")
     found = f" · plan by {how_found(plan.result)}" if plan is not None else ""
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}{found}]]", width="content")
+    with st.container(horizontal=True, vertical_alignment="center", wrap=False):
+        st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}{found}]]", width="stretch")
         if plan is not None:
             show_keep(plan)
 
