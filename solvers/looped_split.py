@@ -2,19 +2,21 @@
 
 Given a chain split on p devices and v chunks per device, its blocks (`solvers.contraction`: nodes that must stay
 together, forward and backward twins among them) are put in a line, device by device and in each in topological order.
-CPUs of the split that nothing needs are left out where that is better.
 The line is cut into p v chunks; chunk c runs on the device at place c mod p of the pipeline, or, for a V, along the
 devices and back: c and 2p - 1 - c on the same. A chunk takes its compute and every tensor it shares with another
-chunk; a device the sum of its chunks, or a little less where two of its chunks share a tensor.
+chunk; a device the sum of its chunks, or a little less where two of its chunks share a tensor. CPUs of the split that
+nothing needs are left out where the run is faster without them.
 
-We seek the least largest device, then the least largest chunk. Up to `MAX_CUTS` ways to cut the line all are tried, so
-that the result is optimal for this line and this sum. Beyond, a DP over the line finds the least largest chunk,
+We seek the least largest device, then the least largest chunk, within the memory of the accelerators. Up to `MAX_CUTS`
+ways to cut the line all are tried, so that the result is optimal for this line and this sum. Beyond, a DP over the line
+finds the least largest chunk,
 
     f(c, b) = min_{a < b} max( f(c - 1, a), load_c(a, b) )   with blocks a .. b-1 in chunk c,
 
 in O(p v n^2) steps, from which single cuts move as long as the devices gain. Lines of more than `MAX_BLOCKS` blocks are
-made of joined neighbours first. Chunks that each take at most 1/v of an accelerator's memory are preferred, and so the
-limit holds; where there are none, the split may exceed it, and says so.
+made of joined neighbours first. Memory comes before all of this: cuts that exceed it least are preferred, so that the
+limit holds wherever it is found to be possible, and the split says so where it is not. The search starts from chunks of
+any size, and from chunks that take at most 1/v of an accelerator's memory each.
 """
 
 import math
@@ -29,6 +31,7 @@ from solvers.contraction import contract, renumbered
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.schedule import simulate
 from solvers.schedule_checks import check_model, device_numbers, needs_pipeline
 from solvers.schedule_types import LoopedSplit, ScheduleError, ScheduleKind
 from solvers.split import Family, Split, pipeline_order
@@ -52,8 +55,8 @@ def looped_split(
 ) -> LoopedSplit:
     """Return a complete chain split cut anew into chunks, `chunks` on each of its devices; ZB-V takes 2.
 
-    Interleaved 1F1B needs a multiple of the devices as number of micro-batches: where one is given, and CPUs may be
-    left out or not, that is what decides first.
+    Whether CPUs that nothing needs are left out is decided by a run of so many micro-batches where their number is
+    given, else by the largest load: interleaved 1F1B, for one, needs a multiple of the devices.
 
     Raises ScheduleError for a split that is no pipeline, that has fewer blocks than it would have chunks, or that no
     such cut can keep off devices which cannot run it, and for a number of chunks that makes no sense.
@@ -92,11 +95,15 @@ def looped_split(
     if not candidates:
         raise refusals[-1]
 
-    def rank(looped: LoopedSplit) -> tuple[bool, bool, float]:
-        is_out_of_step = kind is ScheduleKind.INTERLEAVED and (num_micro_batches or 0) % len(looped.order) > 0
-        return bool(looped.note), is_out_of_step, split_costs(graph, deployment, looped.split).max_load_ms
+    def rank(looped: LoopedSplit) -> tuple[bool, float]:
+        if num_micro_batches is None:
+            return bool(looped.note), split_costs(graph, deployment, looped.split).max_load_ms
+        try:
+            return bool(looped.note), simulate(graph, deployment, looped, kind, num_micro_batches).makespan_ms
+        except ScheduleError:  # no number of micro-batches for so many devices
+            return bool(looped.note), math.inf
 
-    return min(candidates, key=rank)
+    return min(candidates, key=rank) if len(candidates) > 1 else candidates[0]
 
 
 def _looped(
@@ -154,14 +161,15 @@ def _best_cuts(line: _Line, deployment: Deployment, devices: Sequence[int], chun
         )
     on_cpu = [deployment.is_cpu(d) for d in devices]
     loads = {is_cpu: _chunk_loads(line, is_cpu) for is_cpu in set(on_cpu)}
-    if deployment.memory_bytes is not None and False in loads:
-        size = _running_sum(line.memory_bytes)
-        fits = size[None, :] - size[:, None] <= deployment.memory_limit_bytes / chunks
-        within = {is_cpu: load if is_cpu else np.where(fits, load, np.inf) for is_cpu, load in loads.items()}
-        cuts = _cuts([within[is_cpu] for is_cpu in on_cpu], devices)
-        if cuts is not None:
-            return cuts
-    cuts = _cuts([loads[is_cpu] for is_cpu in on_cpu], devices)
+    column = {d: i for i, d in enumerate(dict.fromkeys(devices))}
+    limits = [np.inf if deployment.is_cpu(d) else deployment.memory_limit_bytes for d in column]
+    problem = _Cutting(
+        [loads[is_cpu] for is_cpu in on_cpu],
+        np.array([column[d] for d in devices]),
+        _running_sum(line.memory_bytes),
+        np.array(limits),
+    )
+    cuts = problem.all_tried() if math.comb(n - 1, num_chunks - 1) <= MAX_CUTS else problem.searched(chunks)
     if cuts is None:
         raise ScheduleError(
             "No cut of this pipeline into chunks keeps the nodes that run on CPUs only on a CPU; choose another "
@@ -201,27 +209,63 @@ def _chunk_loads(line: _Line, on_cpu: bool) -> FloatArray:
     return loads
 
 
-def _cuts(tables: Sequence[FloatArray], devices: Sequence[int]) -> list[int] | None:
-    """Return the best cuts for chunks with these loads; None if every cut has a chunk that cannot be."""
-    n = len(tables[0]) - 1
-    if math.comb(n - 1, len(tables) - 1) <= MAX_CUTS:
-        inner = np.array(list(combinations(range(1, n), len(tables) - 1)), dtype=np.int64)
+@dataclass(frozen=True)
+class _Cutting:
+    """Chunk loads by where a chunk begins and ends, the device column of each chunk, and memory to keep to.
+
+    `size` is the running sum of the blocks' bytes, `limits` what each device holds.
+    """
+
+    tables: list[FloatArray]
+    column: IntArray
+    size: FloatArray
+    limits: FloatArray
+
+    def all_tried(self) -> list[int] | None:
+        """Return the best of all cuts; None if each has a chunk that cannot be."""
+        n, num_inner = len(self.size) - 1, len(self.tables) - 1
+        inner = np.array(list(combinations(range(1, n), num_inner)), dtype=np.int64).reshape(-1, num_inner)
         ends = np.zeros((len(inner), 1), dtype=np.int64)
-        cuts = np.hstack([ends, inner.reshape(len(inner), -1), ends + n])
-        loads = np.stack([table[cuts[:, c], cuts[:, c + 1]] for c, table in enumerate(tables)], axis=1)
-        best = _best_row(loads, devices)
-        return None if np.isinf(loads[best]).any() else [int(cut) for cut in cuts[best]]
-    found = _least_largest_chunk(tables)
-    return None if found is None else _balanced(found, tables, devices)
+        return self._best(np.hstack([ends, inner, ends + n]))
 
+    def searched(self, chunks: int) -> list[int] | None:
+        """Return good cuts, from those with the least largest chunk; None if there are none."""
+        bytes_of = self.size[None, :] - self.size[:, None]
+        fitting = [
+            np.where(bytes_of <= self.limits[d] / chunks, table, np.inf)
+            for table, d in zip(self.tables, self.column, strict=True)
+        ]
+        starts = [_least_largest_chunk(tables) for tables in (fitting, self.tables)]
+        found = [self._balanced(cuts) for cuts in starts if cuts is not None]
+        return self._best(np.array(found)) if found else None
 
-def _best_row(loads: FloatArray, devices: Sequence[int]) -> int:
-    """Return the row of chunk loads with the least largest device, then chunk, then sum of squares."""
-    per_device = np.zeros((len(loads), len(set(devices))))
-    column = {d: i for i, d in enumerate(dict.fromkeys(devices))}
-    for c, d in enumerate(devices):
-        per_device[:, column[d]] += loads[:, c]
-    return int(np.lexsort(((loads**2).sum(axis=1), loads.max(axis=1), per_device.max(axis=1)))[0])
+    def _best(self, rows: IntArray) -> list[int] | None:
+        """Return the row of cuts that exceeds memory least, then has the least largest device, then chunk."""
+        loads = np.stack([table[rows[:, c], rows[:, c + 1]] for c, table in enumerate(self.tables)], axis=1)
+        held = self.size[rows[:, 1:]] - self.size[rows[:, :-1]]
+        load_of, held_by = np.zeros((len(rows), len(self.limits))), np.zeros((len(rows), len(self.limits)))
+        for c, d in enumerate(self.column):
+            load_of[:, d] += loads[:, c]
+            held_by[:, d] += held[:, c]
+        excess = np.maximum(held_by - self.limits, 0.0).max(axis=1)
+        excess[np.isinf(loads).any(axis=1)] = np.inf
+        best = np.lexsort(((loads**2).sum(axis=1), loads.max(axis=1), load_of.max(axis=1), excess))[0]
+        return None if np.isinf(excess[best]) else [int(cut) for cut in rows[best]]
+
+    def _balanced(self, cuts: list[int]) -> list[int]:
+        """Move one cut at a time to its best place, as long as that is better; ends, since every move is better."""
+        is_moving = True
+        while is_moving:
+            is_moving = False
+            for j in range(1, len(cuts) - 1):
+                # The present place comes first, so that it wins among equal ones.
+                places = [cuts[j], *range(cuts[j - 1] + 1, cuts[j]), *range(cuts[j] + 1, cuts[j + 1])]
+                rows = np.tile(np.array(cuts), (len(places), 1))
+                rows[:, j] = places
+                better = self._best(rows)
+                if better is not None and better != cuts:
+                    cuts, is_moving = better, True
+        return cuts
 
 
 def _least_largest_chunk(tables: Sequence[FloatArray]) -> list[int] | None:
@@ -240,26 +284,6 @@ def _least_largest_chunk(tables: Sequence[FloatArray]) -> list[int] | None:
     for choice in reversed(choices):
         cuts.append(int(choice[cuts[-1]]))
     return cuts[::-1]
-
-
-def _balanced(cuts: list[int], tables: Sequence[FloatArray], devices: Sequence[int]) -> list[int]:
-    """Move one cut at a time to its best place, as long as that is better; ends, since every move is better."""
-    is_moving = True
-    while is_moving:
-        is_moving = False
-        for j in range(1, len(cuts) - 1):
-            places = np.arange(cuts[j - 1] + 1, cuts[j + 1])
-            loads = np.tile(
-                [table[a, b] for table, (a, b) in zip(tables, pairwise(cuts), strict=True)], (len(places), 1)
-            )
-            loads[:, j - 1] = tables[j - 1][cuts[j - 1], places]
-            loads[:, j] = tables[j][places, cuts[j + 1]]
-            now = cuts[j] - places[0]
-            best = _best_row(loads, devices)
-            if best != now and _best_row(loads[[now, best]], devices) == 1:
-                cuts[j] = int(places[best])
-                is_moving = True
-    return cuts
 
 
 def _memory_note(graph: DnnGraph, deployment: Deployment, split: Split) -> str:

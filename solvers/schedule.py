@@ -1,6 +1,7 @@
 """A split run over micro-batches: who computes, receives and sends what, and when.
 
-The stages and their orders are those of `solvers.stages`; here they meet real time. The simulation is exact:
+The stages are those of `solvers.stages` and their orders those of `solvers.schedule_orders`; here they meet real time.
+The simulation is exact:
 
 * A device does one thing at a time. For each stage and micro-batch it receives, computes and sends, in this order
   and without a break; transfers do not overlap with compute. A CPU transfers in no time.
@@ -10,16 +11,26 @@ The stages and their orders are those of `solvers.stages`; here they meet real t
 * Inference: rounds of the forward stages; on a pipeline, the micro-batches in order.
 * GPipe: all forward micro-batches, then the backward ones, last micro-batch first.
 * 1F1B with flush: device i of a pipeline of p runs min(m, p-1-i) forwards, then forward and backward in turn, then
-  the backwards left. Where there is no such pipeline, rounds of all stages (see `solvers.stages`).
+  the backwards left. Where there is no such pipeline, rounds of all stages (see `solvers.stage_pieces`).
+* PipeDream: the same order, of a run that never flushes. Each micro-batch keeps the weights it has seen.
+* Interleaved 1F1B and ZB-V: several chunks of the pipeline on each device (see `solvers.looped_orders`).
+* ZB-H1: 1F1B with the backward pass in two; weight gradients of a micro-batch run i rounds after its input gradients.
+* Single stream: a sample starts when the one before it is through; its subgraphs run as soon as their inputs exist and
+  CPU nodes side by side, as in `solvers.costs.single_sample_latency`, whose value is the period.
+* Unpipelined: one micro-batch on one device at a time.
 
 What follows for m micro-batches on a pipeline in which each device sends to the next, with F and B the whole time
 of a device's forward and backward stage: inference and GPipe take sum F + (m-1) max F, and GPipe
 sum B + (m-1) max B more, for any stage times. 1F1B takes (m+p-1)(F+B) when stages are equal; when they are not,
 sum + (m-1) max is neither an upper nor a lower bound, which is why it is simulated. The period settles at the
-max-load for inference and 1F1B, and at the sum of the largest forward and the largest backward time for GPipe, for
-splits of every family. The price of a split that is no pipeline is depth: more micro-batches in flight.
+max-load for inference, 1F1B and PipeDream, and at the sum of the largest forward and the largest backward time for
+GPipe, for splits of every family. The price of a split that is no pipeline is depth: more micro-batches in flight.
 
-Sources: as in `solvers.stages`.
+For equal stages and free transfers, with v chunks per device and the backward pass B = I + W: interleaved 1F1B takes
+m (F+B) + (p-1)(F+B)/v; ZB-H1 m (F+B) + (p-1)(F+I-W) where W is no longer than F and I and m >= p (beyond, it takes
+longer); in ZB-V no device idles from its first action to its last if F = I = W and m >= 2p - 1.
+
+Sources: as in `solvers.stage_pieces` and `solvers.looped_orders`.
 """
 
 from collections.abc import Sequence
@@ -96,7 +107,9 @@ def simulate(
     makespan = max((block.end_ms for block in blocks), default=0.0)
     stages_on = [[stage for stage in stages if stage.device == d] for d in range(deployment.num_devices)]
     blocks_on: list[list[Block]] = [[] for _ in stages_on]
-    for block in sorted(blocks, key=lambda block: block.start_ms):
+    # Blocks are listed after those they wait for; what takes no time keeps this order.
+    in_order = sorted(blocks, key=lambda block: block.start_ms)
+    for block in in_order:
         blocks_on[block.stage.device].append(block)
     warm_up = max((run[0].start_ms + run[0].stage.receive_ms for run in blocks_on if run), default=0.0)
     drain = min((max(block.end_ms for block in run) for run in blocks_on if run), default=0.0)
@@ -107,8 +120,8 @@ def simulate(
         bubbles.append(max(0.0, 1 - busy / makespan) if load > 0 else None)
     bounds = makespan_bounds(stages, num_micro_batches, parallel_devices)
     tracks = [memory_track(graph, deployment, own, run, kind) for own, run in zip(stages_on, blocks_on, strict=True)]
-    slots = [slot for run in blocks_on for block in run for slot in block.slots()]
-    slots.sort(key=lambda slot: slot.start_ms)
+    slots = [slot for block in in_order for slot in block.slots()]
+    slots.sort(key=lambda slot: (slot.start_ms, slot.end_ms))
     chain = {(blocks[i].stage.index, blocks[i].micro_batch) for i in critical_chain(blocks)}
     return Schedule(
         kind=kind,
