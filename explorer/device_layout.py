@@ -18,7 +18,7 @@ LANE = 22.0
 FIRST_LANE = 20.0
 LEGIBLE_SCALE = 0.85
 """At this magnification all that stands on a box can be read."""
-TRACK = 11.0
+TRACK = 16.0
 """Distance of the two lines between neighbours from the middle of the row."""
 
 

@@ -285,7 +285,7 @@ def _best_wrap(rows: Sequence[Sequence[int]], structure: Structure, sizes: _Size
         crossing[bottom + 1] -= 1
     for i in range(1, n + 1):
         crossing[i] += crossing[i - 1]
-    best: tuple[float, list[int]] = (0.0, [0, n])
+    best: tuple[float, float, list[int]] = (0.0, 0.0, [0, n])
     for num_columns in range(1, min(n, 48) + 1):
         breaks = [0]
         slack = max(0, round(0.1 * n / num_columns))
@@ -296,10 +296,13 @@ def _best_wrap(rows: Sequence[Sequence[int]], structure: Structure, sizes: _Size
                 # Cut where the fewest lines cross, and near the even share among those.
                 breaks.append(min(window, key=lambda b, t=target: (crossing[b], abs(b - t), b)))  # type: ignore[misc]
         breaks.append(n)
-        scale = min(MAX_COMFORTABLE_SCALE, _scale(*_extent(rows, structure, sizes, breaks)))
-        if scale > best[0] * 1.02:
-            best = (scale, breaks)
-    return best[1], best[0]
+        across, along = _extent(rows, structure, sizes, breaks)
+        scale = min(MAX_COMFORTABLE_SCALE, _scale(across, along))
+        # Of drawings that are equally large, the one that fills more of the panel.
+        area = across * along * scale**2
+        if scale > best[0] * 1.02 or (scale > best[0] * 0.98 and area > best[1] * 1.05):
+            best = (scale, area, breaks)
+    return best[2], best[0]
 
 
 # Drawing

@@ -9,7 +9,7 @@ export const FADE = 0.22;
 const STROKE_BATCH = 150;
 const FEW_CUTS = 10;
 const CLOSE_SCALE = 1;
-const COST_HEIGHT = 14;
+const LINE_STEP = 12;
 
 export class EdgePainter extends ZoomableGraph {
   /** The corner points of an edge; a straight line while boxes move from place to place. */
@@ -122,15 +122,16 @@ export class EdgePainter extends ZoomableGraph {
     for (const e of [...level.cut.filter((e) => showsCost[e] && cutMs[e] >= least).reverse(), ...others]) {
       if (taken.length >= 120) break;
       if (!this.isEdgeVisible(e) || !this.isEdgeInFocus(e, focus)) continue;
-      const text = this.costText(e);
-      const halfWidth = ctx.measureText(text).width / 2 + 4;
+      const lines = this.costLines(e);
+      const halfWidth = Math.max(...lines.map((line) => ctx.measureText(line).width)) / 2 + 4;
+      const height = lines.length * LINE_STEP + 2;
       const fits = ([cx, cy], obstacles) => {
-        const area = [cx - halfWidth, cy - COST_HEIGHT / 2, cx + halfWidth, cy + COST_HEIGHT / 2];
+        const area = [cx - halfWidth, cy - height / 2, cx + halfWidth, cy + height / 2];
         const isInside = area[0] > 0 && area[1] > 0 && area[2] < this.surface.width && area[3] < this.surface.height;
         return isInside && !overlapsAny(area, taken) && !overlapsAny(area, obstacles) && area;
       };
       let place = null;
-      const spots = this.costSpots(e, halfWidth);
+      const spots = this.costSpots(e, halfWidth, height);
       for (const obstacles of [this.shownBoxes, names]) {
         place ??= spots.map((spot) => fits(spot, obstacles)).find(Boolean) ?? null;
       }
@@ -139,21 +140,21 @@ export class EdgePainter extends ZoomableGraph {
       ctx.fillStyle = store.theme.background;
       ctx.globalAlpha = 0.92;
       ctx.beginPath();
-      ctx.roundRect(place[0], place[1], 2 * halfWidth, COST_HEIGHT, 4);
+      ctx.roundRect(place[0], place[1], 2 * halfWidth, height, 4);
       ctx.fill();
       ctx.globalAlpha = 1;
       ctx.fillStyle = store.theme.palette.transfer;
-      ctx.fillText(text, (place[0] + place[2]) / 2, (place[1] + place[3]) / 2 + 0.5);
+      lines.forEach((line, k) => ctx.fillText(line, (place[0] + place[2]) / 2, place[1] + 1 + (k + 0.5) * LINE_STEP + 0.5));
     }
   }
 
-  /** What stands on a cut edge; the further edges of one tensor to one device cost nothing more. */
-  costText(e) {
+  /** What stands on a cut edge, line by line; the further edges of one tensor to one device cost nothing more. */
+  costLines(e) {
     const { cutBytes, cutMs, showsCost } = this.level.edges;
-    if (!showsCost[e]) return "same tensor";
+    if (!showsCost[e]) return ["same tensor"];
     const time = cutMs[e] > 0 && cutMs[e] < 0.01 ? "< 0.01 ms" : formatMs(cutMs[e]);
     // Between stages and devices there is room for the size as well.
-    return this.isCoarse() && cutBytes[e] !== null ? `${time} · ${formatBytes(cutBytes[e])}` : time;
+    return this.isCoarse() && cutBytes[e] !== null ? [time, formatBytes(cutBytes[e])] : [time];
   }
 
   /** The part of a box's area that its name takes. */
@@ -164,7 +165,7 @@ export class EdgePainter extends ZoomableGraph {
   }
 
   /** Where the cost of an edge may stand, the best first: on its longest piece, then on others and beside them. */
-  costSpots(e, halfWidth) {
+  costSpots(e, halfWidth, height) {
     const route = this.routeOf(e);
     const pieces = [];
     for (let i = 0; i + 3 < route.length; i += 2) {
@@ -178,10 +179,13 @@ export class EdgePainter extends ZoomableGraph {
       const isFlat = Math.abs(y1 - y0) < 0.1 * Math.abs(x1 - x0);
       const isSteep = Math.abs(x1 - x0) < 0.5 * Math.abs(y1 - y0);
       // A short line would vanish under its label: put that beside it.
-      const isShort = (isFlat && length < 2 * halfWidth + 40) || (isSteep && length < 56);
+      const isShort = (isFlat && length < 2 * halfWidth + 40) || (isSteep && length < height + 42);
       // Between two neighbours there may be no room at their height, but in the gap above or below them.
-      const gap = (this.level.boxHeight * this.view.scale) / 2 + COST_HEIGHT / 2 + 2;
-      const beside = isFlat ? [[0, -13], [0, 13], [0, -gap], [0, gap]] : [[halfWidth + 6, 0], [-halfWidth - 6, 0]];
+      const gap = (this.level.boxHeight * this.view.scale) / 2 + height / 2 + 2;
+      const off = height / 2 + 6;
+      // Lines back have theirs below, so that a pair of lines has one on either side.
+      const first = x1 < x0 ? off : -off;
+      const beside = isFlat ? [[0, first], [0, -first], [0, -gap], [0, gap]] : [[halfWidth + 6, 0], [-halfWidth - 6, 0]];
       const offsets = isShort ? [...beside, [0, 0]] : [[0, 0], ...beside];
       for (const share of length > 80 ? [0.5, 0.3, 0.7] : [0.5]) {
         for (const [dx, dy] of offsets) spots.push([x0 + share * (x1 - x0) + dx, y0 + share * (y1 - y0) + dy]);

@@ -375,7 +375,7 @@ export class PlacedPipeline {
     const covered = [0, 0];
     for (let b = 0; boxes && b < boxes.length; b += 1) {
       if (boxes[b] !== 1) continue;
-      const [x] = this.graph.toScreen(level.x[b], level.y[b]);
+      const [x] = this.graph.centreOf(b);
       const half = (level.boxWidth * this.graph.view.scale) / 2;
       if (x - half < width) covered[0] += 1;
       if (x + half > this.graph.surface.width - width) covered[1] += 1;
