@@ -31,6 +31,8 @@ LONG_BLOCK = 6
 """A block of at least so many nodes counts from two repetitions on."""
 NEAR_SHARE = 0.8
 """A piece beside repeated blocks that shares this much with them is a block as well."""
+LIKELY_BORDERS = 40
+"""So many places are tried as the border between blocks, those that fewest tensors pass over."""
 FOUND_SHARE = 0.3
 """Repetition is worth showing when blocks hold at least this share of the nodes."""
 
@@ -184,17 +186,21 @@ def _best_phase(
     free: NDArray[np.bool_],
 ) -> list[int]:
     """Return where blocks begin, and the end of the last, so that they hold most; then, so that fewest lines cross."""
+
+    def lines(first: int) -> float:
+        return float(crossing[first : end + 1 : period].mean())
+
+    short = period < LONG_BLOCK
+    last = begin + (end - begin) % period + 1 if short else min(begin + 2 * period, end - period + 1)
     best: tuple[tuple[float, float], list[int]] = ((-1.0, 0.0), [])
-    for first in range(begin, min(begin + 2 * period, end - period + 1)):
+    # The ends of few lines are the likely borders; there are many places, and each is dear to look at.
+    for first in sorted(range(begin, last), key=lines)[:LIKELY_BORDERS]:
         starts = list(range(first, end + 1, period))
-        if period >= LONG_BLOCK:
+        if not short:
             starts.insert(0, starts[0] - _near(kinds, starts[0], -1, period, free))
             starts.append(starts[-1] + _near(kinds, starts[-1], 1, period, free))
         starts = sorted(set(starts))
-        lines = float(crossing[starts].mean())
-        best = max(best, ((starts[-1] - starts[0], -lines), starts), key=lambda found: found[0])
-        if period < LONG_BLOCK and first >= begin + (end - begin) % period:
-            break
+        best = max(best, ((starts[-1] - starts[0], -lines(first)), starts), key=lambda found: found[0])
     return best[1]
 
 
