@@ -160,10 +160,10 @@ class Schedule:
 
     Every stage has one compute slot per micro-batch, and a receive and a send slot where these take time; slots are
     sorted by start, then by end. `period_ms` is the steady interval between samples, None when too few micro-batches
-    ran to reach it. `warm_up_ms` is when the pipeline has filled: the last of the devices with work starts its first compute
-    slot. `drain_start_ms` is when the first device has nothing left to do, None where that is not between the warm-up
-    and the end. `bubble_fraction` is the share of the makespan a device idles and `utilisation` the rest, None for a
-    device without work.
+    ran to reach it. `warm_up_ms` is when the pipeline has filled: the last of the devices with work starts its first
+    compute slot. `drain_start_ms` is when the first device has nothing left to do, None where that is not between the
+    warm-up and the end. `bubble_fraction` is the share of the makespan a device idles and `utilisation` the rest, None
+    for a device without work.
 
     Three lower bounds on the makespan of the m micro-batches, with the same stages (`solvers.critical_path`):
     `load_bound_ms`, m times the largest load, which no device can do in less; `critical_path_bound_ms`, the longest
