@@ -35,6 +35,7 @@ def app() -> Iterator[Address]:
 
 
 def open_exports(page: Any, address: str) -> None:
+    page.set_default_timeout(SOLVE_MS)
     page.goto(f"{address}/?sample={SAMPLE}")
     page.get_by_text("optimal, proven").first.wait_for(timeout=SOLVE_MS)
     page.locator(".stApp[data-test-script-state=notRunning]").wait_for(timeout=SOLVE_MS)
@@ -54,7 +55,7 @@ def choose(page: Any, label: str, option: str) -> None:
     for _ in range(5):
         page.get_by_role("combobox", name=label).click()
         with contextlib.suppress(WaitedTooLong):
-            wanted.click(timeout=4000)
+            wanted.click(timeout=10_000)
             return
     raise AssertionError(f"{label} offers no {option}")
 

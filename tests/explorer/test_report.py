@@ -15,16 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.dag_view import dag_info
+from explorer.downloads import data_downloads, figure_downloads, report_download, tool_downloads
 from explorer.exports.commands import reproduction_commands
+from explorer.exports.figure import FigureOptions
 from explorer.exports.report import report_html
 from explorer.exports.subject import Subject
 from explorer.gantt_view import gantt_info
+from explorer.job_record import Question
 from explorer.schedule_options import ScheduleOptions
 from explorer.scheduled import schedule_of
 from solvers.cli import main
-from solvers.costs import split_costs
+from solvers.costs import Objective, split_costs
 from solvers.deployment import Communication, Deployment, Replication
 from solvers.graph_json import parse_graph, parse_split
+from solvers.result import SolveStatus
 from solvers.schedule import ScheduleKind
 from solvers.split import Split
 from tests.explorer.subjects import HOSTILE, named, sample_subject, subject_of, without_schedule
@@ -194,6 +198,49 @@ def test_a_schedule_of_a_split_cut_anew_is_repeated_from_the_plan(
     command = dict(reproduction_commands(subject, "g.json", "s.json"))["Run the schedule of the timeline"]
     assert main(shlex.split(command)[1:]) == 0
     assert json.loads(capsys.readouterr().out)["makespan_ms"] == pytest.approx(shown.schedule.makespan_ms)
+
+
+def unusual_plans() -> dict[str, Subject]:
+    graph = chain([1.0, 2.0, 3.0, 4.0], 0.25)
+    two = Split((frozenset({1, 2}), frozenset({3, 4})))
+    plain = chain_subject(Deployment(2, 0, 2.0**30))
+    unknown = replace(
+        plain.result, status=SolveStatus.UNKNOWN, method="hand edit", value_ms=None, lower_bound_ms=None,
+        message="Accelerator 1 is short by 1 GiB.",
+    )  # fmt: skip
+    replicated = subject_of(graph, Deployment(2), replace(two, replicas=(2, 1)), None)
+    deployment = Deployment(2, 1, max_subgraphs=2)
+    pieces = Split.from_subgraphs(((frozenset({1}), frozenset({3})), (frozenset({2}), frozenset({4}))), (frozenset(),))
+    latency = subject_of(graph, deployment, pieces, None)
+    return {
+        "a hand edit that breaks a rule": replace(plain, result=unknown),
+        "replicas": replace(replicated, question=Question(graph.digest, Deployment(3, replication=Replication(2)))),
+        "latency": replace(
+            latency,
+            question=Question(graph.digest, deployment, Objective.LATENCY),
+            result=replace(latency.result, objective=Objective.LATENCY),
+        ),
+        "one node": subject_of(chain([1.0]), Deployment(1), Split((frozenset({1}),))),
+        "no time passes": subject_of(chain([0.0, 0.0], 0.0), Deployment(2), Split((frozenset({1}), frozenset({2})))),
+    }
+
+
+@pytest.mark.parametrize("name", unusual_plans())
+def test_unusual_plans_have_every_export(name: str) -> None:
+    subject = unusual_plans()[name]
+    for download in (
+        *figure_downloads(subject, FigureOptions()),
+        *data_downloads(subject),
+        *tool_downloads(subject),
+        report_download(subject, ""),
+    ):
+        assert download.refusal or download.content(), download.label
+    page = Page(report_html(subject))
+    assert len(page.tags) > 100
+    assert "nan" not in page.text.split()
+    if name == "a hand edit that breaks a rule":
+        assert "Accelerator 1 is short by 1 GiB." in page.text
+        assert "proven)" not in page.text
 
 
 def test_a_plan_without_a_schedule_has_a_report_too() -> None:
