@@ -23,6 +23,9 @@ KIND_TITLES = {
 BOUND_TOLERANCE = 1e-6
 """Relative to the makespan: a bound that is closer is reached, but for the rounding of sums."""
 
+UNFILLED_KINDS = (ScheduleKind.SINGLE_STREAM, ScheduleKind.UNPIPELINED)
+"""Those that never fill the pipeline, so that it neither fills nor drains."""
+
 NO_PERIOD = "no steady period: more micro-batches needed"
 
 
@@ -96,8 +99,8 @@ class GanttInfo:
     bounds mean, and all it takes for granted.
 
     The warm-up ends when every device with work has started to compute; the drain begins when the first device has
-    nothing left to do, None when that is before the end of the warm-up. `period_name` says what the period is: GPipe
-    has no steady state across its two phases, but one in each of them.
+    nothing left to do, None when that is before the end of the warm-up. One micro-batch at a time has neither.
+    `period_name` says what the period is: GPipe has no steady state across its two phases, but one in each of them.
     """
 
     title: str
@@ -160,6 +163,7 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
         )
         for i, slot in numbered
     )
+    is_pipelined = schedule.kind not in UNFILLED_KINDS
     return GanttInfo(
         title=KIND_TITLES[schedule.kind],
         deployment=deployment,
@@ -176,8 +180,8 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
         period_ms=None if schedule.period_ms is None else float(schedule.period_ms),
         period_name=_period_name(schedule),
         period_mark=_period_mark(schedule, lane_of),
-        warm_up_ms=float(schedule.warm_up_ms),
-        drain_start_ms=None if schedule.drain_start_ms is None else float(schedule.drain_start_ms),
+        warm_up_ms=float(schedule.warm_up_ms) if is_pipelined else 0.0,
+        drain_start_ms=float(schedule.drain_start_ms) if is_pipelined and schedule.drain_start_ms is not None else None,
         notes=_notes(schedule),
     )
 

@@ -57,7 +57,10 @@ export function drawPhases(ctx, picture) {
   if (drainStartMs !== null) shade("drain", drainStartMs, makespanMs, 1);
   if (!(makespanMs > 0)) return;
   const between = [clamp(picture.toX(warmUpMs)), clamp(picture.toX(drainStartMs ?? makespanMs))];
-  if (periodMark) return void writeWithin("steady state", ...between);
+  if (periodMark) {
+    if (warmUpMs > 0 || drainStartMs !== null) writeWithin("steady state", ...between);
+    return;
+  }
   const text = periodMs === null ? periodText : `${periodText} ${formatMs(periodMs)}`;
   if (!writeWithin(text, ...between)) writeWithin(text, low, high);
 }

@@ -177,3 +177,11 @@ def test_lanes_over_their_memory_are_told():
     info = gantt_info(simulate(known, deployment, one_node_per_device(graph), ScheduleKind.GPIPE, 5), deployment)
     assert [lane.is_over_memory for lane in info.lanes] == [True, True]
     assert "Over memory: Accelerator 1, Accelerator 2." in info.summary
+
+
+@pytest.mark.parametrize("kind", [ScheduleKind.SINGLE_STREAM, ScheduleKind.UNPIPELINED])
+def test_one_micro_batch_at_a_time_neither_fills_nor_drains(kind):
+    graph = chain((2.0, 3.0), transfer_ms=0.5)
+    info = gantt_info(simulate(graph, Deployment(2), one_node_per_device(graph), kind, 4), Deployment(2))
+    assert (info.warm_up_ms, info.drain_start_ms) == (0.0, None)
+    assert info.period_ms == pytest.approx(info.critical_path_bound_ms)
