@@ -23,7 +23,10 @@ def read() -> None:
     address.values = {}
     address.asked = set()
     query = dict(st.query_params)
-    if query == address.query:
+    # Who clicks in the picture before the browser has heard of the address written last sends the one before it: that
+    # is no Back, and taking it for one would take the newest edit back.
+    is_late = session.picture_has_spoken()
+    if query == address.query or (is_late and address.query is not None):
         return
     # Streamlit leaves the query out of its links to pages: coming back from another page changes nothing.
     if address.query is not None and query.keys() <= {"keep"} and session.has_just_come_back():

@@ -73,17 +73,18 @@ def placed_pipeline(
     options: PictureOptions = PLAIN,
     edits: EditView | None = None,
     on_edit: Callable[[], None] | None = None,
+    on_select: Callable[[], None] | None = None,
 ) -> Selection | None:
     """Show the placed graph above the timeline of its schedule; return what the user has selected, None for nothing.
 
     Either part may be None. A selection stays until the user clears it; one that does not fit what is shown now (the
     graph has changed) is not returned. With `edits` the plan can be edited by hand: `on_edit` is called before the page
-    runs again, and finds what is asked for in the session state of `key`, under "edit".
+    runs again, and finds what is asked for in the session state of `key`, under "edit"; `on_select` is called likewise.
     """
     result = _component()(
         key=key,
         data=pack(graph_view, gantt_view, key, options, edits),
-        on_selection_change=_nothing,
+        on_selection_change=on_select or _nothing,
         on_edit_change=on_edit or _nothing,
     )
     return _valid_selection(result.get("selection"), graph_view, gantt_view)

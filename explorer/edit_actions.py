@@ -47,6 +47,7 @@ VALUE_NAMES = {Objective.THROUGHPUT: "max-load", Objective.GPIPE: "GPipe time", 
 
 def take_edit() -> None:
     """Apply the edit that the picture has sent; the callback of its trigger."""
+    session.note_picture()
     state = st.session_state.get(PICTURE)
     event = state.get("edit") if isinstance(state, Mapping) else getattr(state, "edit", None)
     known = context()

@@ -23,6 +23,7 @@ _EDITS = "edit_histories"  # of `explorer.edited`
 _COMPARED = "kept"
 _PROJECT, _OPENED = "project", "opened_project"
 _TAKEN_BACK = "taken_back"
+_SPOKEN = "picture_has_spoken"
 _KEPT = (_UPLOAD, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, _EDITS, _COMPARED)
 """What a reload of the page must not lose."""
 
@@ -220,6 +221,16 @@ def incumbent() -> Plan | None:
 def remember_incumbent(value: Plan) -> None:
     """Keep the best plan so far of a running solve."""
     st.session_state[_INCUMBENT] = value
+
+
+def note_picture() -> None:
+    """Note that this run of the page was asked for in the picture, by an edit or a selection."""
+    st.session_state[_SPOKEN] = True
+
+
+def picture_has_spoken() -> bool:
+    """Return whether this run was asked for in the picture; the next one is asked anew."""
+    return bool(st.session_state.pop(_SPOKEN, False))
 
 
 def run() -> Run | None:

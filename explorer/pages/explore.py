@@ -60,7 +60,8 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     show_note(shown)
     dag = _dag_info(plan.graph, plan.deployment, shown.split)
     gantt = None if schedule is None else gantt_info(schedule, plan.deployment)
-    placed_pipeline(dag, gantt, key="picture", edits=edit_view(choice, plan, shown.split), on_edit=take_edit)
+    edits = edit_view(choice, plan, shown.split)
+    placed_pipeline(dag, gantt, key="picture", edits=edits, on_edit=take_edit, on_select=session.note_picture)
     _warn_of_memory(plan, schedule)
     if plan.graph.is_training and not _backward_reads_forward(plan.graph):
         st.caption(

@@ -162,6 +162,20 @@ def test_edits_are_in_the_address_and_back_takes_them_back() -> None:
     assert metrics(again)["Time per sample"] == value
 
 
+def test_an_address_that_comes_late_with_a_click_in_the_picture_is_no_back() -> None:
+    app = visited(sample="teaching_chain")
+    solved(number(app, "Accelerators").set_value(2).run())
+    # The browser had not heard of the address with two accelerators when the picture was clicked.
+    app.query_params.clear()
+    app.query_params["sample"] = "teaching_chain"
+    app.session_state["picture_has_spoken"] = True
+    solved(app.run())
+    assert number(app, "Accelerators").value == 2
+    # The same without a click is Back.
+    solved(app.run())
+    assert number(app, "Accelerators").value != 2
+
+
 def test_edits_of_another_graph_are_refused_in_words() -> None:
     packed = pack_edits({"version": 1, "graph": "another", "base": {}, "steps": [], "at": 0})
     app = visited(sample="teaching_chain", edits=packed)

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from explorer import edit_actions, edited, session
+from explorer import edit_actions, edit_headline, edited, session
 from explorer.edit_actions import apply_edit, take_answer, take_edit
 from explorer.edit_document import from_document, to_document
 from explorer.edited import edit_view, edited_plan, history_for, last_outcome, remember_history
 from explorer.inputs import Choice
 from explorer.jobs import Question, WorkerPool
+from explorer.palette import contrast
 from explorer.session import LoadedGraph, Plan
 from explorer.shown import shown_plan
 from solvers.costs import Objective
@@ -180,6 +181,34 @@ def test_edits_stay_when_hardware_changes_and_come_back_with_it() -> None:
     assert view.pinned == frozenset()
     assert edit_view(choice(), shown()).pinned == {3}
     assert shown().split.device_of() == {1: 0, 2: 0, 3: 1, 4: 2}
+
+
+def test_names_of_nodes_are_text_in_the_headline(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    nodes = tuple(replace(node, name=name, colocation_class=1 if node.id < 3 else None) for node in GRAPH.nodes)
+    graph = DnnGraph(nodes, GRAPH.edges)
+    question = replace(QUESTION, graph_digest=graph.digest)
+    loaded = LoadedGraph(graph, DEPLOYMENT, "named")
+    asked = Choice(loaded, graph, DEPLOYMENT, question, ScheduleKind.INFERENCE, 4, False)
+    broken = Split((frozenset({1}), frozenset({2, 3, 4})), (frozenset(),))
+    result = SolveResult(
+        SolveStatus.FEASIBLE, "local_search", Objective.THROUGHPUT, Family.CHAIN, broken, 3.0, 1.0, 0.1
+    )
+    session.remember_plan(Plan(question, loaded, graph, DEPLOYMENT, result, broken))
+    assert do("pin", [3], asked=asked) == f"Node 3 ({name}) pinned to Accelerator 2."
+    written: list[str] = []
+    monkeypatch.setattr(edit_headline.st, "html", written.append)
+    monkeypatch.setattr(edit_headline, "theme", lambda: "light")
+    edit_headline.show_edit_headline(asked, shown(asked))
+    (html,) = written
+    assert "Hand edit, not valid" in html
+    assert "Colocation class 1 is spread: node 1 (&lt;img src=x onerror=alert(1)&gt;) on Accelerator 1" in html
+    assert "<img" not in html
+
+
+@pytest.mark.parametrize(("fill", "ink"), edit_headline.COLOURS.values())
+def test_the_headline_can_be_read(fill: str, ink: str) -> None:
+    assert contrast(fill, ink) >= 4.5
 
 
 def test_edits_of_another_graph_are_not_shown() -> None:

@@ -136,6 +136,24 @@ def test_a_pin_stays_when_the_rest_is_solved_anew(chromium_page: "Page", app: Ad
     assert known(picture, "pinned") == []
 
 
+def test_the_selection_can_be_dropped_on_a_device_and_kept_together(chromium_page: "Page", app: Address) -> None:
+    page = chromium_page
+    picture = opened(page, app)
+    target = 2 if device_of(picture, 100) != 2 else 1
+    select(page, picture, 100)
+    picture.locator(".edit-what").drag_to(picture.locator(f".legend [data-device='{target}']"))
+    told(picture, f"26 nodes moved to Accelerator {target + 1}")
+    assert device_of(picture, 100) == target
+    do(picture, "together", f"26 nodes kept together on Accelerator {target + 1}")
+    # One of them goes, and all go with it.
+    picture.locator(".levels button").filter(has_text="Nodes").click()
+    page.keyboard.press("Escape")
+    select(page, picture, 100)
+    away = 0 if target != 0 else 1
+    do(picture, f"move-{away}", "with 25 nodes that must share a device with it")
+    assert device_of(picture, 100) == away
+
+
 def test_edits_that_cannot_be_made_say_why(chromium_page: "Page", app: Address) -> None:
     page = chromium_page
     picture = opened(page, app)
