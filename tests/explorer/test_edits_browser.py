@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 SAMPLE = "bert_base_operator_inference"
-WAIT_MS = 60_000
+WAIT_MS = 150_000
 
 
 @pytest.fixture(scope="module")
