@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from explorer.wording import milliseconds
 from solvers.deployment import Deployment
 from solvers.schedule import MemoryPoint, Pass, PipelineStage, Schedule, ScheduleKind, Slot, SlotKind
 from solvers.schedule_types import LOOPED_KINDS
@@ -132,16 +133,16 @@ class GanttInfo:
     @property
     def summary(self) -> str:
         """What the timeline shows in a few sentences, for a reader who does not see it."""
-        period = f"{self.period_name} {self.period_ms:.4g} ms" if self.period_ms is not None else NO_PERIOD
+        period = f"{self.period_name} {milliseconds(self.period_ms)}" if self.period_ms is not None else NO_PERIOD
         bubbles = ", ".join(
             f"{lane.name} {lane.bubble_fraction:.0%}" for lane in self.lanes[:16] if lane.bubble_fraction is not None
         )
         over = [lane.name for lane in self.lanes if lane.is_over_memory]
         return (
             f"Timeline, {self.title}: {self.num_micro_batches} micro-batches on {len(self.lanes)} devices in "
-            f"{self.makespan_ms:.4g} ms, {period}. No order ends before {self.load_bound_ms:.4g} ms by load, nor "
-            f"before {self.critical_path_bound_ms:.4g} ms by the path of one micro-batch. Idle shares: {bubbles}."
-            + (f" Over memory: {', '.join(over[:16])}." if over else "")
+            f"{milliseconds(self.makespan_ms)}, {period}. No order ends before {milliseconds(self.load_bound_ms)} by "
+            f"load, nor before {milliseconds(self.critical_path_bound_ms)} by the path of one "
+            f"micro-batch. Idle shares: {bubbles}." + (f" Over memory: {', '.join(over[:16])}." if over else "")
         )
 
 
@@ -259,12 +260,12 @@ def _period_mark(schedule: Schedule, lane_of: dict[int, int]) -> PeriodMark | No
 def _notes(schedule: Schedule) -> tuple[str, ...]:
     """Return the sentences under the picture: the numbers, the bounds, the assumptions."""
     m = schedule.num_micro_batches
-    period = NO_PERIOD if schedule.period_ms is None else f"{_period_name(schedule)} {schedule.period_ms:.4g} ms"
-    numbers = f"{m} micro-batch{'es' if m != 1 else ''}, makespan {schedule.makespan_ms:.4g} ms, {period}."
+    period = NO_PERIOD if schedule.period_ms is None else f"{_period_name(schedule)} {milliseconds(schedule.period_ms)}"
+    numbers = f"{m} micro-batch{'es' if m != 1 else ''}, makespan {milliseconds(schedule.makespan_ms)}, {period}."
     bounds = (
         f"No order of {'these' if m != 1 else 'this one'} on this split ends before the load bound, "
-        f"{schedule.load_bound_ms:.4g} ms, or before the critical-path bound, "
-        f"{schedule.critical_path_bound_ms:.4g} ms, the time of one micro-batch alone."
+        f"{milliseconds(schedule.load_bound_ms)}, or before the critical-path bound, "
+        f"{milliseconds(schedule.critical_path_bound_ms)}, the time of one micro-batch alone."
     )
     return (numbers, bounds, _room(schedule), *schedule.assumptions)
 
@@ -276,5 +277,5 @@ def _room(schedule: Schedule) -> str:
         return "No order of the same stages is faster: this run ends at the proven lower bound."
     return (
         f"Another order of the same stages could save at most {saved_ms / schedule.makespan_ms:.2%}: none ends before "
-        f"{schedule.lower_bound_ms:.4g} ms."
+        f"{milliseconds(schedule.lower_bound_ms)}."
     )
