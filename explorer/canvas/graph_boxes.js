@@ -7,6 +7,7 @@ import { EdgePainter, FADE } from "./graph_edges.js";
 
 const DEVICE_MODE = COLOUR_MODES[0];
 const LINE_HEIGHT = 1.32;
+const TEXT_STEP = 4;
 
 export class BoxPainter extends EdgePainter {
   constructor() {
@@ -116,7 +117,7 @@ export class BoxPainter extends EdgePainter {
       if (look?.isPlain) this.frame(ctx, x, y, width, height, 0);
       return;
     }
-    if (shares.length > 1 || isMeasured) {
+    if (shares.length > 1) {
       ctx.save();
       ctx.beginPath();
       ctx.roundRect(x, y, width, height, radius);
@@ -124,19 +125,25 @@ export class BoxPainter extends EdgePainter {
       ctx.fillStyle = fill;
       ctx.fillRect(x, y, width, height);
       if (look?.isUnknown) this.fillPattern(ctx, x, y, width, height, "nodata", this.store.theme.ink);
-      if (shares.length > 1) {
-        // The name stands above the stripes where there is room for both.
-        const stripe = this.stripeHeight(height);
-        let at = x;
-        for (const [device, share] of shares) {
-          this.fillArea(ctx, at, y + height - stripe, share * width + 1, stripe, device, boxes.backward[i], null);
-          at += share * width;
-        }
-      } else if (shares.length) {
-        const badge = this.badgeWidth(shares, width, height, size) || Math.max(2, 0.14 * width);
-        this.fillArea(ctx, x, y, badge, height, shares[0][0], boxes.backward[i], null);
+      // The name stands above the stripes where there is room for both.
+      const stripe = this.stripeHeight(height);
+      let at = x;
+      for (const [device, share] of shares) {
+        this.fillArea(ctx, at, y + height - stripe, share * width + 1, stripe, device, boxes.backward[i], null);
+        at += share * width;
       }
       ctx.restore();
+    } else if (isMeasured) {
+      ctx.fillStyle = fill;
+      ctx.beginPath();
+      ctx.roundRect(x, y, width, height, radius);
+      ctx.fill();
+      if (look?.isUnknown) this.fillPattern(ctx, x, y, width, height, "nodata", this.store.theme.ink);
+      if (shares.length) {
+        // Round where the box is: cheaper than clipping hundreds of boxes.
+        const badge = this.badgeWidth(shares, width, height, size) || Math.max(2, 0.14 * width);
+        this.fillArea(ctx, x, y, badge, height, shares[0][0], boxes.backward[i], [radius, 0, 0, radius]);
+      }
     } else {
       this.fillArea(ctx, x, y, width, height, shares[0]?.[0] ?? null, boxes.backward[i], radius, fill);
     }
@@ -251,7 +258,8 @@ export class BoxPainter extends EdgePainter {
     const x0 = x + (this.badgeWidth(shares, width, height, size) || 6) + (this.mode.of && shares.length === 1 ? 3 : 0);
     ctx.fillStyle = look?.text ?? this.store.theme.ink;
     ctx.font = `${isMixed ? Math.min(size, room * 0.82) : size}px ${font}`;
-    const space = x + width - x0 - 4;
+    // In steps, so that what fits is worked out once for many magnifications.
+    const space = Math.floor((x + width - x0 - 4) / TEXT_STEP) * TEXT_STEP;
     const count = this.countText(i);
     const countWidth = count ? count.length * size * 0.6 + 3 : 0;
     ctx.fillText(fitText(ctx, boxes.label[i], space - countWidth, this.widths), x0, y + room / 2 + 0.5);
@@ -282,7 +290,7 @@ export class BoxPainter extends EdgePainter {
     const shares = boxes.shares[i];
     const facts = this.facts(i);
     const x0 = x + (this.badgeWidth(shares, width, height, size) || 6) + 3;
-    const space = x + width - x0 - 5;
+    const space = Math.floor((x + width - x0 - 5) / TEXT_STEP) * TEXT_STEP;
     const step = size * LINE_HEIGHT;
     const bottom = shares.length > 1 ? this.stripeHeight(height) : 7;
     const lines = [boxes.title[i], ...facts].slice(0, Math.max(1, Math.floor((height - bottom - 3) / step)));
