@@ -29,6 +29,12 @@ def app() -> Iterator[Address]:
         yield address
 
 
+@pytest.fixture(autouse=True)
+def patient(chromium_page: Any) -> None:
+    """Wait as long for a page that opens beside busy solvers as for a solve."""
+    chromium_page.set_default_timeout(SOLVE_MS)
+
+
 def solved(num_accelerators: int) -> SolveResult:
     graph, deployment = read_sample(SAMPLE)
     return solve(graph, replace(deployment, num_accelerators=num_accelerators))
