@@ -220,27 +220,13 @@ def test_search_says_how_many_and_what_is_wrong(chromium_page, server):
     assert box.get_attribute("aria-invalid") == "false"
 
 
-def test_two_thousand_nodes_pan_in_colour_in_lanes_and_with_the_overview(chromium_page, server):
+def test_two_thousand_nodes_in_lanes_zoom_with_scale_and_overview(chromium_page, server):
+    # How fast frames follow each other is measured in benchmarks/interface.py.
     picture = Picture(chromium_page, f"{server}/?graph=layers&nodes=2000&stages=4")
     show_level(picture, "Nodes", "operators")
     colour_by(picture, "time")
     picture.root.get_by_role("button", name="Lanes").click()
     picture.wait_for("p.graphLook.arrangement === 'lanes' && !p.graphLook.isMoving")
-    frames = picture.root.evaluate(
-        """async root => {
-            const canvas = root.querySelector("canvas.graph");
-            const box = canvas.getBoundingClientRect();
-            const times = [];
-            let last = performance.now();
-            for (let i = 0; i < 40; i += 1) {
-                canvas.dispatchEvent(new WheelEvent("wheel", { bubbles: true, cancelable: true,
-                    clientX: box.left + 300, clientY: box.top + 150, deltaY: i % 20 < 10 ? -60 : 60 }));
-                await new Promise(requestAnimationFrame);
-                times.push(performance.now() - last);
-                last = performance.now();
-            }
-            return times.sort((a, b) => a - b);
-        }"""
-    )
-    # A frame is 17 ms; the bound leaves room for a busy machine.
-    assert frames[len(frames) // 2] < 60
+    assert not picture.get("p.graphLook.hasMinimap")
+    zoom_in(chromium_page, picture, 1000)
+    picture.wait_for("p.graphLook.hasMinimap && p.graphLook.scale.high === 3")
