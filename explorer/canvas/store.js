@@ -119,7 +119,7 @@ export class Store {
         const stages = links.stagesOf(nodes);
         const focus = this.assemble(thing, { nodes, stages, bars: links.barsWhere((i) => stages.has(bars.stage[i])),
           link: (u, v) => nodes[u] !== nodes[v] });
-        if (focus.boxes) markNeighbours(level, focus.boxes);
+        if (focus.boxes) markNeighbours(level, focus.boxes, focus.edges);
         return Object.assign(focus, { box: thing.nodes.length ? level?.boxOfNode[thing.nodes[0]] ?? -1 : -1 });
       }
       case "edge": return this.focusOnMoves(thing, links.movesOfEdge(level, thing.edge));
@@ -211,10 +211,11 @@ function thingKey(thing) {
   return `${kind} ${thing.nodes ? thing.nodes.join() : thing[kind]}`;
 }
 
-/** Give the value 2 to the boxes joined by an edge to those of value 1. */
-function markNeighbours(level, boxes) {
+/** Give the value 2 to the boxes that an edge of a mask joins to those of value 1. */
+function markNeighbours(level, boxes, edges) {
   const { source, target } = level.edges;
   for (let e = 0; e < source.length; e += 1) {
+    if (edges[e] !== 1) continue;
     if (boxes[source[e]] === 1 && boxes[target[e]] === 0) boxes[target[e]] = 2;
     else if (boxes[target[e]] === 1 && boxes[source[e]] === 0) boxes[source[e]] = 2;
   }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from explorer.canvas_view import pack, standalone_source
+from explorer.palette import MIN_CONTRAST
 from tests.explorer.picture import Picture, served_picture
 from tests.explorer.test_canvas_view import views
 
@@ -185,3 +186,68 @@ def test_on_a_phone_details_stand_below_the_graph(chromium_page: Any, server: st
     for part in (".toolbar", ".legend", ".timeline", ".tables"):
         box = picture.root.locator(part).first.bounding_box()
         assert box["x"] + box["width"] <= right + 1, part
+
+
+CONTRASTS = """root => {
+    const canvas = new OffscreenCanvas(1, 1);
+    const ctx = canvas.getContext("2d", { willReadFrequently: true });
+    const rgba = (colour) => {
+        ctx.clearRect(0, 0, 1, 1);
+        ctx.fillStyle = colour;
+        ctx.fillRect(0, 0, 1, 1);
+        const [r, g, b, a] = ctx.getImageData(0, 0, 1, 1).data;
+        return [r, g, b, a / 255];
+    };
+    const over = (top, below, alpha) => below.map((c, k) => top[k] * alpha + c * (1 - alpha));
+    const parentOf = (element) => element.parentElement ?? element.getRootNode().host ?? null;
+    const background = (element) => {
+        const layers = [];
+        for (let e = element; e; e = parentOf(e)) layers.push(rgba(getComputedStyle(e).backgroundColor));
+        return layers.reverse().reduce((below, layer) => over(layer, below, layer[3]), [255, 255, 255]);
+    };
+    const opacity = (element) => {
+        let product = 1;
+        for (let e = element; e; e = parentOf(e)) product *= Number(getComputedStyle(e).opacity);
+        return product;
+    };
+    const luminance = (colour) => colour.slice(0, 3).map((c) => c / 255)
+        .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, c, k) => sum + c * [0.2126, 0.7152, 0.0722][k], 0);
+    const contrast = (a, b) => {
+        const [high, low] = [luminance(a), luminance(b)].sort((x, y) => y - x);
+        return (high + 0.05) / (low + 0.05);
+    };
+    const found = [];
+    for (const element of root.querySelectorAll("*")) {
+        const text = [...element.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join("")
+            || element.placeholder || "";
+        // What cannot be pressed may be faint; what only helps readers of the screen is not seen.
+        if (!text || !element.checkVisibility()) continue;
+        if (element.closest(":disabled, .reader-only, caption, option")) continue;
+        const style = getComputedStyle(element, element.placeholder ? "::placeholder" : null);
+        const behind = background(element);
+        const colour = rgba(style.color);
+        const alpha = colour[3] * opacity(element) * (element.placeholder ? Number(style.opacity) : 1);
+        found.push([contrast(over(colour, behind, alpha), behind), element.tagName, element.className, text]);
+    }
+    return found.sort((a, b) => a[0] - b[0]);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_around_the_canvases_can_be_read(chromium_page: Any, server: str, scheme: str) -> None:
+    chromium_page.emulate_media(color_scheme=scheme)
+    picture = Picture(chromium_page, f"{server}/?graph=training&stages=3")
+    is_dark = "root => root.classList.contains('dark')"
+    assert picture.root.evaluate(is_dark) == (scheme == "dark")
+    picture.root.get_by_role("tab", name="Cut tensors").click()
+    picture.root.locator(".table-scroll:not([hidden]) tr[data-at='0']").click()
+    picture.root.locator(".details").wait_for()
+    picture.root.locator(".search input").fill("no such node")
+    texts = picture.root.evaluate(CONTRASTS)
+    seen = {class_name for _, _, class_name, _ in texts}
+    assert {"chip pattern-none", "count none"} <= seen
+    assert len(texts) > 60
+    assert [text for text in texts if text[0] < MIN_CONTRAST] == []
+    picture.root.locator(".search input").fill("")
+    assert picture.root.evaluate(CONTRASTS)[0][0] >= MIN_CONTRAST
