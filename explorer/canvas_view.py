@@ -13,7 +13,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -53,13 +53,27 @@ class PictureOptions:
     `height` is in pixels for graph and timeline together; by default the graph takes 420 and the timeline what its
     lanes need. Pictures with the same `sync_group` follow each other's pointer, selection, level and view. `compact`
     leaves out the tables and lowers the graph. `time_max_ms` is where the time axis ends at the earliest, so that
-    several timelines have one scale.
+    several timelines have one scale. `look` is what the picture is to show when it comes from an address.
     """
 
     height: int | None = None
     sync_group: str | None = None
     compact: bool = False
     time_max_ms: float | None = None
+    look: "Look | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the user looks at: a level, what the fill says, and in which order; None is the picture's own choice.
+
+    The picture takes over a look when its `serial` is another than that of the last one.
+    """
+
+    level: str | None = None
+    colour: str | None = None
+    arrangement: str | None = None
+    serial: int = 0
 
 
 PLAIN = PictureOptions()
@@ -85,6 +99,7 @@ def placed_pipeline(
         key=key,
         data=pack(graph_view, gantt_view, key, options, edits),
         on_selection_change=on_select or _nothing,
+        on_look_change=on_select or _nothing,
         on_edit_change=on_edit or _nothing,
     )
     return _valid_selection(result.get("selection"), graph_view, gantt_view)
@@ -110,6 +125,7 @@ def pack(
         "syncGroup": options.sync_group,
         "compact": options.compact,
         "timeMaxMs": options.time_max_ms,
+        "look": None if options.look is None else asdict(options.look),
         "themes": {
             name: {
                 "transfer": theme.transfer,
@@ -130,6 +146,22 @@ def pack(
     text = json.dumps({"digest": digest} | header, allow_nan=False, separators=(",", ":")).encode()
     start = struct.pack("<I", len(text)) + text
     return start + b"\0" * (-len(start) % 8) + body
+
+
+def look_from_state(state: Any) -> Look | None:
+    """Return what the user looks at, as the component has told it; None if it has not, or not in a usable way.
+
+    `state` is the value of the component's key in the session state.
+    """
+    value = state.get("look") if isinstance(state, Mapping) else None
+    if not isinstance(value, Mapping):
+        return None
+    names = [value.get(name) for name in ("level", "colour", "arrangement")]
+    serial = value.get("serial")
+    if not all(name is None or (isinstance(name, str) and name.isidentifier()) for name in names):
+        return None
+    level, colour, arrangement = names
+    return Look(level, colour, arrangement, int(serial) if isinstance(serial, int | float) else 0)
 
 
 @cache

@@ -31,6 +31,7 @@ def main() -> None:
         "--server.fileWatcherType=none",
         "--browser.gatherUsageStats=false",
         "--server.showEmailPrompt=false",  # a question on the terminal would hold up the first start
+        "--global.disableWidgetStateDuplicationWarning=true",  # the address sets widgets that have defaults
         "--client.toolbarMode=minimal",
         "--client.showErrorDetails=none",
     ]

@@ -17,6 +17,7 @@ from explorer.edited import history_for, remember_history
 from explorer.inputs import Choice
 from explorer.kept import HOURS_KEPT, Keeper
 from explorer.link import Link
+from explorer.looked_at import look_for_address
 from explorer.project import judged_plan
 from explorer.running import feels_live
 from explorer.session import LoadedGraph, Notice, Run
@@ -128,6 +129,7 @@ def page_link(choice: Choice) -> Link:
         sample=None if is_upload else session.address().values.get("sample"),
         graph=choice.loaded.graph.digest[:12] if is_upload else None,
         edits=edits_document(choice),
+        **look_for_address(),
     )
 
 

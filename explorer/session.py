@@ -14,6 +14,7 @@ from solvers.result import SolveResult
 from solvers.split import Split
 
 if TYPE_CHECKING:
+    from explorer.canvas_view import Look
     from explorer.project import Project
 
 _GRAPH, _UPLOAD, _PLAN, _RUN, _NOTICE = "loaded_graph", "uploaded_graph", "plan", "run", "notice"
@@ -21,7 +22,7 @@ _DP_SECONDS, _INCUMBENT, _SHOWN_RUN, _DRAWING = "dp_seconds", "incumbent", "show
 _ADDRESS, _KEEP, _PAGE = "address", "kept_as", "page_drawn"
 _EDITS = "edit_histories"  # of `explorer.edited`
 _COMPARED = "kept"
-_PROJECT, _OPENED = "project", "opened_project"
+_PROJECT, _OPENED, _LOOK = "project", "opened_project", "look_asked"
 _TAKEN_BACK = "taken_back"
 _SPOKEN = "picture_has_spoken"
 _KEPT = (_UPLOAD, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, _EDITS, _COMPARED)
@@ -159,6 +160,16 @@ def remember_graph(loaded: LoadedGraph) -> None:
 def uploaded_graph() -> LoadedGraph | None:
     """Return the graph last uploaded."""
     return cast("LoadedGraph | None", _get(_UPLOAD))
+
+
+def look() -> "Look | None":
+    """Return what an address asked the picture to show last; None if none did."""
+    return cast("Look | None", _get(_LOOK))
+
+
+def remember_look(value: "Look") -> None:
+    """Keep what an address asks the picture to show."""
+    st.session_state[_LOOK] = value
 
 
 def project() -> "Project | None":

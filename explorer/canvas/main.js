@@ -34,6 +34,7 @@ const COMPACT_GRAPH_HEIGHT = 300;
 const NARROW_PIXELS = 640;
 const DETAILS_MARGIN = 24;
 const SAVE_DELAY_MS = 200;
+const TELL_DELAY_MS = 700;
 
 export class PlacedPipeline {
   constructor(parent) {
@@ -112,6 +113,7 @@ export class PlacedPipeline {
 
   update(component) {
     this.sendSelection = (value) => component.setStateValue("selection", value);
+    this.sendLook = (value) => component.setStateValue("look", value);
     this.sendEdit = (event) => component.setTriggerValue("edit", event);
     const bytes = component.data;
     const incoming = bytes ? unpack(bytes) : null;
@@ -133,6 +135,12 @@ export class PlacedPipeline {
       this.views = saved?.views ?? {};
       this.chosenLevel = saved?.chosenLevel ?? null;
       if (saved?.look) this.graph.userLook = saved.look;
+    }
+    // A look from the page's address goes before what the user last chose here, once.
+    if (data.look && data.look.serial !== this.lookSerial) {
+      this.lookSerial = data.look.serial;
+      this.chosenLevel = data.look.level;
+      this.graph.userLook = data.look;
     }
     const levels = data.graph?.levels ?? [];
     const before = store.level?.name;
@@ -206,6 +214,7 @@ export class PlacedPipeline {
   setLevel(name) {
     this.showLevel(name);
     this.sync.send("level", name);
+    this.tellLook();
   }
 
   showLevel(name) {
@@ -244,9 +253,18 @@ export class PlacedPipeline {
   }
 
   /** Colours or order of the graph were changed by the user. */
+  /** Tell Python what is looked at, for the page's address; when the user pauses, since each time costs a run. */
+  tellLook() {
+    clearTimeout(this.telling);
+    this.telling = setTimeout(() => {
+      this.sendLook({ level: this.chosenLevel, ...this.graph.userLook, serial: this.lookSerial ?? 0 });
+    }, TELL_DELAY_MS);
+  }
+
   lookChanged(look) {
     this.saveLater();
     this.sync.send("graphLook", look);
+    this.tellLook();
   }
 
   /** Do as another picture of the group does. */
@@ -469,6 +487,7 @@ export class PlacedPipeline {
 
   destroy() {
     clearTimeout(this.saving);
+    clearTimeout(this.telling);
     this.editBar.destroy();
     if (this.store.data) this.save();
     document.removeEventListener("keydown", this.onPageKey);

@@ -15,6 +15,7 @@ from explorer.gantt_view import gantt_info
 from explorer.inputs import Choice, sidebar
 from explorer.kept_plans import show_keep
 from explorer.live_panel import begin_drawing, end_drawing, show_run, tells_of
+from explorer.looked_at import picture_options
 from explorer.reload import begin_page, end_page, take_edits, take_plan
 from explorer.results import headline, show_device_graph
 from explorer.running import feels_live, follow
@@ -61,7 +62,15 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     dag = _dag_info(plan.graph, plan.deployment, shown.split)
     gantt = None if schedule is None else gantt_info(schedule, plan.deployment)
     edits = edit_view(choice, plan, shown.split)
-    placed_pipeline(dag, gantt, key="picture", edits=edits, on_edit=take_edit, on_select=session.note_picture)
+    placed_pipeline(
+        dag,
+        gantt,
+        key="picture",
+        options=picture_options(),
+        edits=edits,
+        on_edit=take_edit,
+        on_select=session.note_picture,
+    )
     _warn_of_memory(plan, schedule)
     if plan.graph.is_training and not _backward_reads_forward(plan.graph):
         st.caption(
