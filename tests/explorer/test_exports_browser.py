@@ -21,7 +21,7 @@ from tests.explorer.serving import Address, free_port, served
 
 pytestmark = pytest.mark.browser
 
-SOLVE_MS = 60_000
+SOLVE_MS = 180_000
 SAMPLE = "gpt2_xl_layer_training"
 STEM = "GPT-2_XL_training_by_layers"
 
@@ -37,7 +37,7 @@ def app() -> Iterator[Address]:
 def open_exports(page: Any, address: str) -> None:
     page.set_default_timeout(SOLVE_MS)
     page.goto(f"{address}/?sample={SAMPLE}")
-    page.get_by_text("optimal, proven").first.wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal, proven").filter(visible=True).first.wait_for(timeout=SOLVE_MS)
     page.locator(".stApp[data-test-script-state=notRunning]").wait_for(timeout=SOLVE_MS)
     page.get_by_role("tab", name="Share and export").click()
 
