@@ -12,6 +12,9 @@ from typing import Any
 
 from tests.explorer.serving import free_port, served
 
+BUSY_MS = 60_000
+"""How long a machine that does much else may take to show a first picture."""
+
 
 @contextmanager
 def served_picture() -> Iterator[str]:
@@ -38,7 +41,7 @@ class Picture:
         if address is not None:
             page.goto(address)
         self.root = page.locator(".placed-pipeline").nth(number)
-        self.root.wait_for()
+        self.root.wait_for(timeout=BUSY_MS)
         self.wait_for("p.view !== null && (p.ganttView !== null || p.bars === 0)")
 
     def get(self, expression: str) -> Any:
@@ -46,7 +49,7 @@ class Picture:
         return self.root.evaluate(f"root => {{ const p = root.__placement; return {expression}; }}")
 
     def wait_for(self, expression: str) -> None:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while not self.get(expression):
             assert time.monotonic() < end, f"never came true: {expression}"
             self.page.wait_for_timeout(50)
