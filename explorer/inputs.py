@@ -179,8 +179,9 @@ def _methods(objective: Objective, family: Family, assumptions: Assumptions) -> 
 def _pick_graph() -> LoadedGraph:
     if (link := wanted()) is not None:
         st.session_state["source"] = "Upload" if link.graph is not None else "Sample"
+    st.session_state.setdefault("source", "Sample")  # a default besides a value set here is warned of
     source = st.segmented_control(
-        "Where from", ["Sample", "Upload"], default="Sample", required=True, key="source", label_visibility="collapsed"
+        "Where from", ["Sample", "Upload"], required=True, key="source", label_visibility="collapsed"
     )
     if source == "Upload":
         _read_upload()
