@@ -1,7 +1,6 @@
 """The app as a user meets it, in a real browser: open, edit, solve, cancel, upload, download."""
 
 import json
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 
 from solvers.samples import read_sample
 from solvers.solve import solve
-from tests.explorer.serving import ROOT, Address, free_port, served
+from tests.explorer.serving import Address, free_port, served
 
 pytestmark = pytest.mark.browser
 
@@ -175,20 +174,6 @@ def test_paper_file_opens_and_states_its_bandwidth(app: str, chromium_page: Any,
     page.get_by_text("imply 2,147 GB/s").wait_for()
     page.get_by_role("button", name="Use 2.147 GB/s").click()
     wait_for_metric(page, "Time per sample", "44.78 ms")
-
-
-def test_picture_for_the_readme(app: str, chromium_page: Any) -> None:
-    page = chromium_page
-    page.set_viewport_size({"width": 1360, "height": 1010})
-    page.goto(f"{app}/?sample=gpt2_xl_layer_training")
-    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
-    wait_for_picture(page, "p.bars > 0")
-    page.wait_for_timeout(1000)
-    keep = os.environ.get("UPDATE_README_PICTURE") == "1"
-    path = ROOT / "docs" / "explorer.png" if keep else ROOT / "test-artifacts" / "explorer.png"
-    path.parent.mkdir(exist_ok=True)
-    page.screenshot(path=path)
-    assert path.stat().st_size > 50_000  # an empty page compresses to a fraction of this
 
 
 def set_number(page: Any, label: str, number: str) -> None:

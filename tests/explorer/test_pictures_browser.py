@@ -1,0 +1,76 @@
+"""The three pictures of the README, taken from the real app; UPDATE_README_PICTURE=1 puts them into `docs`.
+
+What each picture is to show is waited for, so a page that no longer gets there fails here.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.explorer.picture import Picture
+from tests.explorer.serving import ROOT, Address, free_port, served
+
+pytestmark = pytest.mark.browser
+
+SOLVE_MS = 60_000
+REST_MS = 1000
+"""After the last change: animations are over and what follows the pointer is gone."""
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[Address]:
+    port = free_port()
+    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
+        yield address
+
+
+def take(page: Any, name: str) -> None:
+    page.wait_for_timeout(REST_MS)
+    folder = ROOT / ("docs" if os.environ.get("UPDATE_README_PICTURE") == "1" else "test-artifacts")
+    folder.mkdir(exist_ok=True)
+    path: Path = folder / f"{name}.png"
+    page.screenshot(path=path)
+    assert path.stat().st_size > 50_000  # an empty page compresses to a fraction of this
+
+
+def open_sample(page: Any, app: str, query: str) -> Picture:
+    page.goto(f"{app}/?{query}")
+    page.get_by_text("optimal, proven").first.wait_for(timeout=SOLVE_MS)
+    return Picture(page, None)
+
+
+def test_picture_of_graph_and_timeline(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1360, "height": 1080})
+    picture = open_sample(page, app, "sample=gpt2_xl_layer_training")
+    picture.wait_for("p.bars > 0")
+    take(page, "explorer")
+
+
+def test_picture_of_the_replay(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1360, "height": 1080})
+    picture = open_sample(page, app, "sample=bert_base_operator_inference")
+    picture.root.get_by_label("Playhead").evaluate(
+        "input => { input.value = 0.42; input.dispatchEvent(new Event('input')); }"
+    )
+    picture.wait_for("p.replay.timeMs > 0 && p.lit().length > 0")
+    picture.root.scroll_into_view_if_needed()
+    take(page, "replay")
+
+
+def test_picture_of_two_plans_compared(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 1360, "height": 1080})
+    for kept, accelerators in enumerate((4, 6), start=1):
+        open_sample(page, app, f"sample=gpt2_xl_layer_training&accelerators={accelerators}")
+        page.get_by_role("button", name="Keep for comparison").click()
+        page.get_by_role("button", name=f"Kept ({kept} of 4)").wait_for(timeout=SOLVE_MS)
+    page.get_by_role("link", name="Compare (2)").click()
+    page.get_by_role("heading", name="B against A").wait_for(timeout=SOLVE_MS)
+    Picture(page, None, number=1)
+    take(page, "compare")
