@@ -304,7 +304,9 @@ class _Program:
         """Return the split described by the values of the variables."""
         device_of_block: dict[int, int] = {}
         for b in range(self._task.contraction.num_blocks):
-            if self._order is None:
+            if self._order is None and b in self._task.fixed:
+                device_of_block[b] = self._task.fixed[b]  # HiGHS knows no variable that is in no row
+            elif self._order is None:
                 device_of_block[b] = next(
                     d for d, x in enumerate(self._columns) if isinstance(x[b], pulp.LpVariable) and value(x[b]) > 0.5
                 )

@@ -121,3 +121,13 @@ def test_what_repairs_cannot_count_is_said() -> None:
     replicated = Split((frozenset(graph.node_by_id),), (), (2,))
     deployment = Deployment(2, 0, 5.0, replication=Replication(2, 1e6))
     assert "replicas" in repair(graph, deployment, replicated).message
+
+
+def test_a_pinned_node_that_nothing_depends_on_stays_where_it_is() -> None:
+    # Node 1 has no bytes and shares no tensor: it is in no row of the program.
+    graph = dag((0.0, 1.0, 1.0), (), transfer_ms=0.0, memory_bytes=(0.0, 2.0, 2.0))
+    split = Split((frozenset({1, 2, 3}), frozenset()))
+    answer = repair(graph, Deployment(2, 0, 3.0), split, pins=Pins(((1, 0),)))
+    assert answer.split is not None
+    assert answer.moved in ((2,), (3,))
+    assert answer.is_least
