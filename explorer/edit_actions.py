@@ -83,6 +83,9 @@ def take_answer(run: Run, snapshot: Snapshot) -> None:
     if history is None:
         return
     question, result = snapshot.question, snapshot.result
+    if edits.resolve_places(history, question.deployment).pins != question.pins:
+        say(Outcome(False, "What is pinned has changed since the rest was asked for; re-solve it anew."))
+        return
     if snapshot.state is JobState.FAILED or result is None:
         say(Outcome(False, snapshot.error or "The solve ended without an answer."))
         return
@@ -200,6 +203,8 @@ def _changed(choice: Choice, plan: Plan, history: History, outcome: Outcome) -> 
     if not outcome.applied:
         return outcome
     remember_history(history)
+    if _cancel_pinned_solve():  # its answer would take this edit back
+        outcome = replace(outcome, message=f"{outcome.message} The solve of the rest was ended.")
     after = edited_plan(choice)
     split = after.split if after is not None else None
     if split is None or split == plan.split:
@@ -228,11 +233,14 @@ def _changed(choice: Choice, plan: Plan, history: History, outcome: Outcome) -> 
     return Outcome(True, " ".join(parts))
 
 
-def _cancel_pinned_solve() -> None:
+def _cancel_pinned_solve() -> bool:
+    """End the solve with pins that runs, and forget it; whether there was one."""
     run = session.run()
-    if run is not None and run.job.snapshot().question.pins:
-        run.job.cancel()
-        session.remember_run(None)
+    if run is None or not run.job.snapshot().question.pins:
+        return False
+    run.job.cancel()
+    session.remember_run(None)
+    return True
 
 
 def _lower(text: str) -> str:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -11,13 +12,14 @@ from explorer.edit_actions import apply_edit, take_answer, take_edit
 from explorer.edit_document import from_document, to_document
 from explorer.edited import edit_view, edited_plan, history_for, last_outcome, remember_history
 from explorer.inputs import Choice
-from explorer.jobs import Question, WorkerPool
+from explorer.jobs import Job, JobState, Question, Snapshot, WorkerPool
 from explorer.palette import contrast
-from explorer.session import LoadedGraph, Plan
+from explorer.session import LoadedGraph, Plan, Run
 from explorer.shown import shown_plan
 from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.pins import pins_of
 from solvers.result import SolveResult, SolveStatus
 from solvers.schedule import ScheduleKind
 from solvers.split import Family, Split
@@ -164,6 +166,54 @@ def test_a_solve_around_pins_is_a_step_with_its_proof(pool: WorkerPool, monkeypa
     assert shown().result.method == "hand edit"
     assert do("reset").startswith("All edits are dropped")
     assert shown().split == SPLIT
+
+
+class RunningJob:
+    """A job of the pool on a question with pins, which runs until it is cancelled."""
+
+    def __init__(self, question: Question) -> None:
+        self.question, self.is_cancelled = question, False
+
+    def snapshot(self) -> Any:
+        state = JobState.CANCELLED if self.is_cancelled else JobState.RUNNING
+        return SimpleNamespace(question=self.question, state=state, best_split=None)
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+@pytest.mark.parametrize(("op", "nodes", "device"), [("move", [1], 0), ("pin", [2], None), ("undo", None, None)])
+def test_an_edit_ends_the_solve_whose_answer_would_take_it_back(
+    op: str, nodes: list[int] | None, device: int | None
+) -> None:
+    do("move", [1], 1)
+    do("pin", [1])
+    job = RunningJob(replace(QUESTION, pins=pins_of({1: 1})))
+    session.remember_run(Run(cast("Job", job), LOADED, GRAPH, is_live=False))
+    assert do("move", [1], 9).startswith("no: There is no device")
+    assert not job.is_cancelled
+    assert "The solve of the rest was ended." in do(op, nodes, device)
+    assert job.is_cancelled
+    assert session.run() is None
+
+
+def test_an_answer_to_other_pins_is_not_taken_over() -> None:
+    do("pin", [1])
+    question = replace(QUESTION, pins=pins_of({1: 0}))
+    do("pin", [2])
+    answer = Split((frozenset({1}), frozenset({2, 3, 4})), (frozenset(),))
+    result = SolveResult(SolveStatus.OPTIMAL, "dp", Objective.THROUGHPUT, Family.CHAIN, answer, 3.25, 3.25, 0.1)
+    snapshot = cast("Snapshot", SimpleNamespace(question=question, result=result, state=JobState.DONE, error=""))
+    run = Run(cast("Job", RunningJob(question)), LOADED, GRAPH, is_live=False)
+    take_answer(run, snapshot)
+    outcome = last_outcome()
+    assert outcome is not None
+    assert not outcome.applied
+    assert "has changed since" in outcome.message
+    assert shown().split.device_of()[2] == 0
+    do("undo")
+    take_answer(run, snapshot)
+    assert shown().split.on(DEPLOYMENT) == answer
 
 
 def test_latency_is_not_solved_around_pins() -> None:
