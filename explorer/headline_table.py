@@ -7,6 +7,7 @@ from explorer.kept_plans import letter
 from explorer.session import KeptPlan, Plan
 from explorer.wording import VALUE_LABELS, binary_size, device_counts, how_found, milliseconds, proof
 from solvers.costs import Objective, SplitCosts, objective_value, split_costs
+from solvers.load_parts import load_parts
 from solvers.quantities import percent
 
 SAME = 1e-9
@@ -85,8 +86,7 @@ def _proof(plan: Plan, objective: Objective) -> str:
 def _slowest_transfers(costs: SplitCosts) -> float:
     if not costs.devices:
         return 0.0
-    slowest = costs.devices[costs.bottleneck]
-    return slowest.receive_ms + slowest.send_ms
+    return load_parts(costs.devices[costs.bottleneck]).transfer_ms  # the part of the load that is paid for them
 
 
 def _most_memory(costs: SplitCosts) -> float:

@@ -156,6 +156,9 @@ def _balance(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
     needs_too_many = any(violation.rule == "device count" for violation in explanation.violations)
     if value_ms is None or not math.isfinite(balance.balance_ms) or needs_too_many:
         return ()
+    # Plans that break a rule may be faster than any valid one; then the comparison says nothing.
+    if value_ms < max(balance.balance_ms, balance.block_ms) * (1 - SAME):
+        return ()
     if explanation.num_accelerators + explanation.num_cpus == 1:
         return (
             f"There is one device: it does all the work, {milliseconds(value_ms)} {_per(explanation)}, and moves "
@@ -235,7 +238,8 @@ def _memory(explanation: Explanation) -> list[str]:
         ]
     fullest = max(accelerators, key=lambda device: device.memory_bytes)
     if capacity <= 0:
-        return ["Accelerators have no memory: they hold nothing but nodes without bytes."]
+        is_kept = fullest.memory_bytes <= 0
+        return ["Accelerators have no memory: they hold nothing but nodes without bytes."] if is_kept else []
     return [
         f"Memory: {fullest.name} is the fullest with {binary_size(fullest.memory_bytes)} of {binary_size(capacity)} "
         f"({percent(fullest.memory_bytes / capacity)})."
@@ -249,7 +253,9 @@ def _idle_transfers(explanation: Explanation) -> list[str]:
     used = sum(device.num_nodes > 0 for device in explanation.devices)
     if explanation.num_cut_tensors == 0 and used == 1:
         cost = ""
-        if explanation.value_ms is not None and least >= explanation.value_ms:
+        # Between two CPUs nothing is paid.
+        is_paid = explanation.num_cpus < 2
+        if is_paid and explanation.value_ms is not None and least > explanation.value_ms:
             cost = f"; moving even the smallest takes {milliseconds(least)}, longer than all that work"
         return [f"All nodes are on one device, so that no tensor is moved{cost}."]
     return []
@@ -358,9 +364,18 @@ def _critical_path(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]
     )
     on_path = {step.device for step in path.steps}
     beside = [device for device in explanation.devices if device.num_nodes and device.device not in on_path]
-    if beside:
-        names = listed([f"{device.name} ({milliseconds(device.load_ms)})" for device in beside])
-        sentences.append(f"{names} {'works' if len(beside) == 1 else 'work'} beside it and could be slower.")
+    # A device off this path may be on another one that takes as long.
+    late = [device for device in beside if path.slack_ms[device.device] <= latency * SAME]
+    spare = [device for device in beside if device not in late]
+    if late:
+        names = listed([device.name for device in late])
+        sentences.append(
+            f"{names} {'is on a path that takes' if len(late) == 1 else 'are on paths that take'} as long: to be "
+            "faster, each of these must be shortened too."
+        )
+    if spare:
+        names = listed([f"{device.name} ({milliseconds(device.load_ms)})" for device in spare])
+        sentences.append(f"{names} {'works' if len(spare) == 1 else 'work'} beside it and could be slower.")
     unused = [device.name for device in explanation.devices if not device.num_nodes]
     if unused:
         sentences.append(f"{listed(unused)} {'has' if len(unused) == 1 else 'have'} nothing to do.")

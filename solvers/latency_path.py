@@ -5,6 +5,7 @@ A task, a subgraph of an accelerator or a node on a CPU, begins when the last of
 gives a path without a pause: its times add up to the latency, so nothing but work on it can make the sample faster.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -35,10 +36,15 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True)
 class LatencyPath:
-    """The critical path from the first step to the last, and how long each device works on the sample, on it or not."""
+    """The critical path from the first step to the last, and how long each device works on the sample, on it or not.
+
+    `slack_ms` is, per device, by how much any one of its tasks may be late without the sample being late, 0 where one
+    of them may not; infinite for a device without work. More than one path may be critical.
+    """
 
     steps: tuple[PathStep, ...]
     busy_ms: tuple[float, ...]
+    slack_ms: tuple[float, ...]
 
     @property
     def latency_ms(self) -> float:
@@ -78,6 +84,7 @@ def latency_path(graph: DnnGraph, deployment: Deployment, split: Split) -> Laten
         start_ms[task] = 0.0 if last is None else start_ms[last] + _duration(pieces[last])
     path: list[PathStep] = []
     at: Task | None = max(tasks, key=lambda t: start_ms[t] + _duration(pieces[t]))
+    slack = _slack_ms(tasks, pieces, start_ms, len(split.devices))
     while at is not None:
         device, nodes, receive, compute, send = pieces[at]
         path.append(PathStep(device, nodes, start_ms[at], receive, compute, send))
@@ -85,7 +92,7 @@ def latency_path(graph: DnnGraph, deployment: Deployment, split: Split) -> Laten
     busy = [0.0] * len(split.devices)
     for piece in pieces.values():
         busy[piece[0]] += _duration(piece)
-    return LatencyPath(_joined(path[::-1], len(split.accelerators)), tuple(busy))
+    return LatencyPath(_joined(path[::-1], len(split.accelerators)), tuple(busy), slack)
 
 
 Piece = tuple[int, tuple[int, ...], float, float, float]
@@ -94,6 +101,21 @@ Piece = tuple[int, tuple[int, ...], float, float, float]
 
 def _duration(piece: Piece) -> float:
     return piece[2] + piece[3] + piece[4]
+
+
+def _slack_ms(
+    tasks: "nx.DiGraph[Task]", pieces: Mapping[Task, "Piece"], start_ms: Mapping[Task, float], num_devices: int
+) -> tuple[float, ...]:
+    """Return the least slack of each device's tasks: the latest start that makes nothing late, minus the start."""
+    over_ms = max(start_ms[task] + _duration(pieces[task]) for task in tasks)
+    latest_ms: dict[Task, float] = {}
+    slack = [math.inf] * num_devices
+    for task in reversed(list(nx.topological_sort(tasks))):
+        before = min((latest_ms[later] for later in tasks.successors(task)), default=over_ms)
+        latest_ms[task] = before - _duration(pieces[task])
+        device = pieces[task][0]
+        slack[device] = min(slack[device], max(0.0, latest_ms[task] - start_ms[task]))
+    return tuple(slack)
 
 
 def _pieces(graph: DnnGraph, split: Split) -> Mapping[Task, Piece]:

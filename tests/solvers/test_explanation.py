@@ -279,3 +279,66 @@ def test_proven_claims_hold(seed: int) -> None:
         assert bound <= best.value_ms * (1 + 1e-9)
         if explanation.is_optimal:
             assert explanation.value_ms == pytest.approx(best.value_ms)
+
+
+def test_a_plan_that_is_too_good_to_be_valid_is_not_held_against_balance() -> None:
+    # Node 2 takes 9 ms where it can run, and the plan has it where it would take 1 ms.
+    graph = DnnGraph((Node(1, 1, 4, transfer_ms=1.0), Node(2, 1, 9, runs_on_accelerator=False)), (Edge(1, 2),))
+    split = Split((frozenset({1}), frozenset({2})), (frozenset(),))
+    explanation = explain(graph, Deployment(2, 1), split)
+    assert explanation.value_ms == 2.0
+    assert explanation.value_ms < explanation.balance.balance_ms
+    text = text_of(explanation, graph)
+    assert "so does the plan" not in text
+    assert "as long as the plan" not in text
+
+
+def test_only_what_has_time_to_spare_could_be_slower() -> None:
+    edges = ((1, 2), (1, 3), (2, 4), (3, 4))
+    split = Split(tuple(frozenset({v}) for v in (1, 2, 3, 4)))
+
+    def told(third_ms: float) -> str:
+        graph = dag((1, 2, third_ms, 1), edges, transfer_ms=0.0)
+        return text_of(explain(graph, Deployment(4), split, objective=Objective.LATENCY), graph)
+
+    assert "Accelerator 3 (1 ms) works beside it and could be slower." in told(1.0)
+    equal = told(2.0)
+    assert "could be slower" not in equal
+    assert "Accelerator 3 is on a path that takes as long" in equal
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_graphs(backward=False), SEEDS)
+def test_slack_is_how_late_a_device_may_be(case: tuple[DnnGraph, Deployment], seed: int) -> None:
+    graph, deployment = case
+    deployment = replace(deployment, num_cpus=0, num_accelerators=max(1, deployment.num_accelerators))
+    split = random_split(graph, deployment, seed)
+    path = latency_path(graph, deployment, split)
+    if path is None:
+        return
+    for d, members in enumerate(split.on(deployment).accelerators):
+        if not members:
+            assert path.slack_ms[d] == math.inf
+            continue
+        for extra_ms in (path.slack_ms[d], path.slack_ms[d] + 1.0):
+            v = min(members)
+            nodes = tuple(
+                replace(node, accelerator_ms=node.accelerator_ms + extra_ms) if node.id == v else node
+                for node in graph.nodes
+            )
+            slower = single_sample_latency(DnnGraph(nodes, graph.edges), deployment, split)
+            assert slower == pytest.approx(path.latency_ms + extra_ms - path.slack_ms[d])
+
+
+def test_between_cpus_nothing_is_dear() -> None:
+    graph = chain((1, 2, 3)).with_bandwidth_factor(1e-6)
+    split = Split((frozenset({1, 2, 3}),), (frozenset(), frozenset()))
+    text = text_of(explain(graph, Deployment(1, 2), split), graph)
+    assert "All nodes are on one device, so that no tensor is moved." in text
+    assert "moving even the smallest" not in text
+
+
+def test_nodes_with_bytes_on_accelerators_without_memory_are_not_denied() -> None:
+    graph = dag((1, 2), ((1, 2),), memory_bytes=5.0)
+    text = text_of(explain(graph, Deployment(1, 1, 0.0), Split((frozenset({1, 2}),), (frozenset(),))), graph)
+    assert "nodes without bytes" not in text
