@@ -191,9 +191,9 @@ def test_an_edit_ends_the_solve_whose_answer_would_take_it_back(
     job = RunningJob(replace(QUESTION, pins=pins_of({1: 1})))
     session.remember_run(Run(cast("Job", job), LOADED, GRAPH, is_live=False))
     assert do("move", [1], 9).startswith("no: There is no device")
-    assert not job.is_cancelled
+    assert not job.snapshot().state.is_over
     assert "The solve of the rest was ended." in do(op, nodes, device)
-    assert job.is_cancelled
+    assert job.snapshot().state.is_over
     assert session.run() is None
 
 
