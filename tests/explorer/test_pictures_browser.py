@@ -1,4 +1,4 @@
-"""The three pictures of the README, taken from the real app; UPDATE_README_PICTURE=1 puts them into `docs`.
+"""The pictures of the README, taken from the real app; UPDATE_README_PICTURE=1 puts them into `docs`.
 
 What each picture is to show is waited for, so a page that no longer gets there fails here.
 """
@@ -60,17 +60,3 @@ def test_picture_of_the_replay(app: str, chromium_page: Any) -> None:
     picture.wait_for("p.replay.timeMs > 0 && p.lit().length > 0")
     picture.root.scroll_into_view_if_needed()
     take(page, "replay")
-
-
-def test_picture_of_two_plans_compared(app: str, chromium_page: Any) -> None:
-    page = chromium_page
-    page.emulate_media(color_scheme="dark")
-    page.set_viewport_size({"width": 1360, "height": 1080})
-    for kept, accelerators in enumerate((4, 6), start=1):
-        open_sample(page, app, f"sample=gpt2_xl_layer_training&accelerators={accelerators}")
-        page.get_by_role("button", name="Keep for comparison").click()
-        page.get_by_role("button", name=f"Kept ({kept} of 4)").wait_for(timeout=SOLVE_MS)
-    page.get_by_role("link", name="Compare (2)").click()
-    page.get_by_role("heading", name="B against A").wait_for(timeout=SOLVE_MS)
-    Picture(page, None, number=1)
-    take(page, "compare")
