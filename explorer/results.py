@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from explorer.device_graph import device_dot
 from explorer.palette import ThemeName
 from explorer.session import Plan
 from explorer.wording import VALUE_LABELS, how_found, milliseconds, proof
@@ -55,12 +54,3 @@ def headline(plan: Plan, costs: SplitCosts) -> None:
 def theme() -> ThemeName:
     """Return which of the two themes the browser shows."""
     return "dark" if st.context.theme.type == "dark" else "light"
-
-
-def show_device_graph(plan: Plan, costs: SplitCosts) -> None:
-    """Show the devices as a graph with the data between them."""
-    st.graphviz_chart(
-        device_dot(costs, plan.deployment, plan.split, theme()),
-        width="stretch",
-        alt="Devices and the data that passes between them",
-    )

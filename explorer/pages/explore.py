@@ -17,7 +17,7 @@ from explorer.kept_plans import show_keep
 from explorer.live_panel import begin_drawing, end_drawing, show_run, tells_of
 from explorer.looked_at import picture_options
 from explorer.reload import begin_page, end_page, take_edits, take_plan
-from explorer.results import headline, show_device_graph
+from explorer.results import headline
 from explorer.running import feels_live, follow
 from explorer.scheduled import scheduled, show_note
 from explorer.session import Plan
@@ -77,11 +77,9 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
             "No backward node of this file reads a forward one, so the timeline is not that of a real training run; "
             "the loads and the optimum are those of the file."
         )
-    why, between, files = st.tabs(["Explain", "Between devices", "Share and export"])
+    why, files = st.tabs(["Explain", "Share and export"])
     with why:
         show_explanation(plan, costs)
-    with between:
-        show_device_graph(plan, costs)
     with files:
         show_share(choice)
         show_exports(subject_of(plan, shown, choice.schedule_options, dag, gantt))
