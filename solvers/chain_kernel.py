@@ -16,10 +16,10 @@ far (compute time and transfers paid), its memory, and of each tensor that cross
     read     it comes from before the stage, which reads it: it has been paid
 
 Taking a further block changes these by O(degree). A label may end its stage at I, which makes a chain that ends in I
-and starts the labels of the next stage there. Label a dominates b if a has used no more devices of either kind, its
-largest load, its memory and its pinned blocks (a stage holds at most one) are no larger, and its cost is no larger even
-if every tensor whose status differs costs a its w and b nothing; a tensor that a has read costs it nothing more. Then
-every continuation of b is as good for a.
+and starts the labels of the next stage there. Label a dominates b if both stages are on the same kind of device and
+both or neither hold a pinned block (a stage holds at most one), a has used no more devices of either kind, its largest
+load and its memory are no larger, and its cost is no larger even if every tensor whose status differs costs a its w and
+b nothing; a tensor that a has read costs it nothing more. Then every continuation of b is as good for a.
 
 A stage takes blocks in the order of their indices, a topological one, so that it comes to an ideal in one way only: the
 blocks that are ready and `passed` when another is taken are left out for good, with all that depend on them. For
@@ -82,7 +82,7 @@ class ChainProblem(NamedTuple):
     num_accelerators: int
     num_cpus: int
     memory_limit: float
-    is_pinned: np.ndarray  # int32: a stage holds at most one block with a 1
+    pinned: np.ndarray  # int32: PINNED or 0; a stage holds at most one pinned block
 
 
 class Limits(NamedTuple):
@@ -122,8 +122,7 @@ class Labels(NamedTuple):
     value: np.ndarray
     memory: np.ndarray
     state: np.ndarray  # int32: devices used, that of this stage included
-    on_cpu: np.ndarray  # int32
-    pinned: np.ndarray  # int32: how many pinned blocks the stage holds
+    kind: np.ndarray  # int32: ON_CPU, PINNED, both or neither
     passed: np.ndarray  # int32: blocks that are ready up to this index have been left out
     origin: np.ndarray  # int32: the chain that the stage goes on from
     unread: np.ndarray  # uint64 (2, capacity, slot words)
@@ -148,6 +147,10 @@ class Chains(NamedTuple):
     state: np.ndarray
     origin: np.ndarray
 
+
+ON_CPU, PINNED = 1, 2
+"""What a stage is, in the `kind` of its labels: labels of different kinds are not compared. One more condition in
+`_dominates` would take twice the time."""
 
 SIDE, SIZE, ROW, COUNT, LABEL_COUNT, FIRST_WORD, LAST_WORD = 0, 1, 2, 3, 5, 7, 9
 NUM_IDEALS, NUM_CHAINS, COMPLETE, STEPS = 11, 12, 13, 14
@@ -294,7 +297,6 @@ def _dominates(labels, side, a, b, width, slack, net_at, row, net_weight):
         or labels.value[side, a] > labels.value[side, b]
         or labels.passed[side, a] > labels.passed[side, b]
         or labels.memory[side, a] > labels.memory[side, b]
-        or labels.pinned[side, a] > labels.pinned[side, b]
         or sa // width > sb // width
         or sa % width > sb % width
     ):
@@ -320,7 +322,7 @@ def _insert(labels, counters, new, borders, side, row, limits, width):
     while other != -1 and looks < LABEL_LOOKS:
         looks += 1
         following = labels.next[side, other]
-        if labels.on_cpu[side, other] == labels.on_cpu[side, new]:
+        if labels.kind[side, other] == labels.kind[side, new]:
             if _dominates(
                 labels, side, other, new, width, EQUAL * limits.limit, borders.net_at, row, limits.net_weight
             ):
@@ -360,7 +362,7 @@ def _end_stages(problem, limits, borders, labels, counters, i, best, best_origin
         num_labels += 1
         s = labels.state[side, a]
         load = labels.cost[side, a]
-        if labels.on_cpu[side, a] == 0:
+        if labels.kind[side, a] & ON_CPU == 0:
             load += borders.crossing[side, i]
             for w in range(labels.unread.shape[2]):
                 outside = labels.unread[side, a, w] | labels.read[side, a, w]
@@ -421,8 +423,7 @@ def _begin_stages(problem, borders, labels, chains, counters, i, best, best_orig
             labels.value[side, a] = best[s]
             labels.memory[side, a] = 0.0
             labels.state[side, a] = s + (1 if on_cpu else width)
-            labels.on_cpu[side, a] = on_cpu
-            labels.pinned[side, a] = 0
+            labels.kind[side, a] = on_cpu * ON_CPU
             labels.passed[side, a] = -1
             labels.origin[side, a] = chain
             for w in range(labels.unread.shape[2]):
@@ -467,7 +468,8 @@ def _take(problem, limits, borders, labels, places, found, counters, i, v, dead_
     while a != -1:
         following = labels.next[side, a]
         s = labels.state[side, a]
-        on_cpu = labels.on_cpu[side, a]
+        kind = labels.kind[side, a]
+        on_cpu = kind & ON_CPU
         cost = labels.cost[side, a] + (problem.cpu_ms[v] if on_cpu else problem.accelerator_ms[v])
         memory = 0.0 if on_cpu else labels.memory[side, a] + problem.memory_bytes[v]
         left = limits.limit - cost
@@ -476,7 +478,7 @@ def _take(problem, limits, borders, labels, places, found, counters, i, v, dead_
             labels.passed[side, a] >= v
             or left < 0.0
             or memory > memory_limit
-            or labels.pinned[side, a] + problem.is_pinned[v] > 1
+            or kind & problem.pinned[v] != 0
             or dead_work > reach
             or rest > reach + (left * limits.slope[s % width] if on_cpu else left)
         ):
@@ -516,8 +518,7 @@ def _take(problem, limits, borders, labels, places, found, counters, i, v, dead_
             # Memory that cannot exceed the limit any more is forgotten.
             labels.memory[other, new] = 0.0 if memory + borders.memory[other, row] <= memory_limit else memory
             labels.state[other, new] = s
-            labels.on_cpu[other, new] = on_cpu
-            labels.pinned[other, new] = labels.pinned[side, a] + problem.is_pinned[v]
+            labels.kind[other, new] = kind | problem.pinned[v]
             labels.passed[other, new] = passed
             labels.origin[other, new] = labels.origin[side, a]
             _insert(labels, counters, new, borders, other, row, limits, width)

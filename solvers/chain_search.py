@@ -16,6 +16,7 @@ from solvers.chain_kernel import (
     NUM_CHAINS,
     NUM_COUNTERS,
     NUM_IDEALS,
+    PINNED,
     RELATIVE_SLACK,
     Borders,
     ChainProblem,
@@ -60,8 +61,8 @@ def chain_problem(
     for e, hyperedge in enumerate(contraction.hyperedges):
         for b in hyperedge.blocks:
             nets[b].append(e)
-    is_pinned = np.zeros(n, np.int32)
-    is_pinned[list(pinned)] = 1
+    pinned_blocks = np.zeros(n, np.int32)
+    pinned_blocks[list(pinned)] = PINNED
     words = words_for(n)
     descendants = np.zeros((n, words), np.uint64)
     for b in range(n - 1, -1, -1):  # blocks are numbered in topological order
@@ -100,7 +101,7 @@ def chain_problem(
         num_accelerators=deployment.num_accelerators,
         num_cpus=deployment.num_cpus,
         memory_limit=np.inf if memory is None else memory,
-        is_pinned=is_pinned,
+        pinned=pinned_blocks,
     )
 
 
@@ -136,8 +137,7 @@ class ThresholdSearch:
             value=np.zeros((2, FIRST_ROWS)),
             memory=np.zeros((2, FIRST_ROWS)),
             state=np.zeros((2, FIRST_ROWS), np.int32),
-            on_cpu=np.zeros((2, FIRST_ROWS), np.int32),
-            pinned=np.zeros((2, FIRST_ROWS), np.int32),
+            kind=np.zeros((2, FIRST_ROWS), np.int32),
             passed=np.zeros((2, FIRST_ROWS), np.int32),
             origin=np.zeros((2, FIRST_ROWS), np.int32),
             unread=np.zeros((2, FIRST_ROWS, slot_words), np.uint64),
