@@ -142,9 +142,10 @@ def pack(
         "arrays": arrays.entries,
     }
     body = bytes(arrays.body)
-    digest = hashlib.sha256(json.dumps(header, allow_nan=False).encode() + body).hexdigest()[:16]
-    text = json.dumps({"digest": digest} | header, allow_nan=False, separators=(",", ":")).encode()
-    start = struct.pack("<I", len(text)) + text
+    text = json.dumps(header, allow_nan=False, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode() + body).hexdigest()[:16]
+    head = f'{{"digest":"{digest}",{text[1:]}'.encode()
+    start = struct.pack("<I", len(head)) + head
     return start + b"\0" * (-len(start) % 8) + body
 
 

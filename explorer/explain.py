@@ -4,7 +4,7 @@ import streamlit as st
 
 from explorer.edited import METHOD as HAND_EDIT
 from explorer.html_table import paragraph_html
-from explorer.load_chart import load_figure
+from explorer.load_bars import load_bars
 from explorer.results import theme
 from explorer.session import Plan
 from explorer.what_helps import free_answer, show_what_helps
@@ -32,12 +32,7 @@ def show_explanation(plan: Plan, costs: SplitCosts) -> None:
     with figures:
         if plan.question.objective is not Objective.LATENCY:
             st.markdown("**Load of every device**")
-            st.plotly_chart(
-                load_figure(costs, plan.deployment, plan.result.lower_bound_ms, theme()),
-                key="loads",
-                config={"displayModeBar": False},
-                alt="Load of every device, split into compute, receive and send",
-            )
+            st.html(load_bars(costs, plan.deployment, plan.result.lower_bound_ms, theme()))
         st.markdown("**What would help**")
         show_what_helps(plan)
 

@@ -1,4 +1,4 @@
-"""The loads of all devices as stacked bars, with the lines that matter: max-load and proven lower bound."""
+"""The loads of the devices of several plans as stacked bars on one axis; `explorer.load_bars` shows those of one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,44 +22,12 @@ class NamedLoads:
     deployment: Deployment
 
 
-def load_figure(
-    costs: SplitCosts, deployment: Deployment, lower_bound_ms: float | None, theme: ThemeName = "light"
-) -> go.Figure:
-    """Return compute, receive and send time per sample of each device in ms, one bar a device that ends at its load.
+def compared_loads(plans: Sequence[NamedLoads], theme: ThemeName = "light") -> go.Figure:
+    """Return the loads of several plans below each other on one axis of time, each with its max-load as a line.
 
     Compute has the colour the device has everywhere; transfers are hatched. What runs beside something longer is not
     part of a load, and not drawn.
     """
-    figure = go.Figure()
-    _add_loads(figure, costs, deployment, theme)
-    ink = _ink(theme)
-    figure.add_vline(
-        x=costs.max_load_ms,
-        line={"width": 2, "color": ink},
-        annotation={"text": f"max-load {costs.max_load_ms:.4g} ms", "yanchor": "bottom"},
-        annotation_position="top",
-    )
-    if lower_bound_ms is not None and lower_bound_ms < costs.max_load_ms * (1 - 1e-3):
-        figure.add_vline(
-            x=lower_bound_ms,
-            line={"width": 2, "dash": "dot", "color": ink},
-            annotation={"text": f"proven bound {lower_bound_ms:.4g} ms", "yanchor": "bottom"},
-            annotation_position="top left",
-        )
-    figure.update_layout(
-        barmode="stack",
-        height=max(220, 90 + 30 * len(costs.devices)),
-        margin={"l": 0, "r": 10, "t": 30, "b": 40},
-        legend={"orientation": "h", "y": -0.18, "traceorder": "normal"},
-        xaxis={"ticksuffix": " ms", "rangemode": "tozero"},
-        yaxis={"autorange": "reversed"},
-        bargap=0.35,
-    )
-    return figure
-
-
-def compared_loads(plans: Sequence[NamedLoads], theme: ThemeName = "light") -> go.Figure:
-    """Return the loads of several plans below each other on one axis of time, each with its max-load as a line."""
     heights = [len(plan.costs.devices) + 1 for plan in plans]
     figure = make_subplots(
         rows=len(plans),
@@ -85,10 +53,8 @@ def compared_loads(plans: Sequence[NamedLoads], theme: ThemeName = "light") -> g
     return figure
 
 
-def _add_loads(
-    figure: go.Figure, costs: SplitCosts, deployment: Deployment, theme: ThemeName, row: int | None = None
-) -> None:
-    """Add the bars of one plan, to a row of a figure with several."""
+def _add_loads(figure: go.Figure, costs: SplitCosts, deployment: Deployment, theme: ThemeName, row: int) -> None:
+    """Add the bars of one plan to a row."""
     names = [deployment.device_name(device.device) for device in costs.devices]
     colours = [colour.forward.fill for colour in device_colours(deployment)]
     transfer = THEMES[theme].transfer
@@ -100,21 +66,21 @@ def _add_loads(
     ]
     if any(load.sync_ms for load in loads):
         parts.append(("Gradients of replicas", [load.sync_ms for load in loads], "x"))
-    place = {} if row is None else {"row": row, "col": 1}
     for name, times, pattern in parts:
         figure.add_bar(
             y=names,
             x=[time or None for time in times],  # a bar of length 0 would still draw its outline
             name=name,
             orientation="h",
-            showlegend=row in (None, 1),
+            showlegend=row == 1,
             marker={
                 "color": colours if not pattern else "rgba(128,128,128,0.15)",
                 "pattern": {"shape": pattern, "fgcolor": transfer, "size": 6},
                 "line": {"width": 1 if pattern else 0, "color": transfer},
             },
             hovertemplate="%{y}: " + name.lower() + " %{x:.4g} ms<extra></extra>",
-            **place,
+            row=row,
+            col=1,
         )
 
 

@@ -160,7 +160,7 @@ export class PlacedPipeline {
     }
     this.timeline.show(this.views.gantt);
     this.tables.element.hidden = Boolean(data.compact);
-    if (!data.compact) this.tables.show();
+    if (!data.compact) this.tables.showSoon();
     this.editBar.show();
     this.showDetails();
     this.graph.surface.resize();
@@ -252,7 +252,6 @@ export class PlacedPipeline {
     if (data?.gantt && this.gantt.view) this.sync.send("ganttView", { from: this.gantt.view.from, to: this.gantt.view.to });
   }
 
-  /** Colours or order of the graph were changed by the user. */
   /** Tell Python what is looked at, for the page's address; when the user pauses, since each time costs a run. */
   tellLook() {
     clearTimeout(this.telling);
@@ -261,6 +260,7 @@ export class PlacedPipeline {
     }, TELL_DELAY_MS);
   }
 
+  /** Colours or order of the graph were changed by the user. */
   lookChanged(look) {
     this.saveLater();
     this.sync.send("graphLook", look);

@@ -48,7 +48,15 @@ export class Tables {
     return this.sheets.find((sheet) => sheet.name === this.kept.tab) ?? this.sheets[0];
   }
 
-  /** Show the tables of the store's data. */
+  /** Show the tables of the store's data once the pictures above them are on the screen. */
+  showSoon() {
+    clearTimeout(this.waiting);
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      this.waiting = setTimeout(() => this.show());
+    });
+  }
+
   show() {
     for (const sheet of this.sheets) {
       const numRows = sheet.numRows(this.store);

@@ -77,12 +77,15 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
             "No backward node of this file reads a forward one, so the timeline is not that of a real training run; "
             "the loads and the optimum are those of the file."
         )
-    why, files = st.tabs(["Explain", "Share and export"])
-    with why:
-        show_explanation(plan, costs)
-    with files:
-        show_share(choice)
-        show_exports(subject_of(plan, shown, choice.schedule_options, dag, gantt))
+    # Only the tab in sight is made: what the other one needs in the browser would hold up the picture.
+    why, files = st.tabs(["Explain", "Share and export"], key="below", on_change="rerun")
+    if files.open:
+        with files:
+            show_share(choice)
+            show_exports(subject_of(plan, shown, choice.schedule_options, dag, gantt))
+    else:
+        with why:
+            show_explanation(plan, costs)
 
 
 def _title(choice: Choice, plan: Plan | None) -> None:

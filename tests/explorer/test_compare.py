@@ -1,5 +1,6 @@
 """The page Compare without a browser: kept plans, their differences, and all methods on one graph."""
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.jobs import Question
 from explorer.kept_plans import automatic_name, is_same
-from explorer.load_chart import NamedLoads, compared_loads, load_figure
+from explorer.load_bars import load_bars
+from explorer.load_chart import NamedLoads, compared_loads
 from explorer.method_table import table_rows
 from explorer.session import KeptPlan, LoadedGraph, Plan
 from explorer.solve_worker import result_document, result_from_document
@@ -195,11 +197,12 @@ def test_bars_end_at_the_load_whatever_overlaps() -> None:
     graph = chain((3, 4), transfer_ms=1.0)
     deployment = Deployment(2, communication=Communication.OVERLAPPED)
     costs = split_costs(graph, deployment, split({1}, {2}))
-    figures = (
-        load_figure(costs, deployment, None),
-        compared_loads([NamedLoads("<b>", costs, deployment), NamedLoads("two", costs, deployment)]),
-    )
-    for figure in figures:
-        totals = [sum(bar.x[d] or 0.0 for bar in figure.data if bar.yaxis in (None, "y")) for d in range(2)]
-        assert totals == [device.load_ms for device in costs.devices]
-    assert figures[1].layout.annotations[0].text.startswith("&lt;b&gt;: 4 ms")
+    figure = compared_loads([NamedLoads("<b>", costs, deployment), NamedLoads("two", costs, deployment)])
+    totals = [sum(bar.x[d] or 0.0 for bar in figure.data if bar.yaxis in (None, "y")) for d in range(2)]
+    assert totals == [device.load_ms for device in costs.devices]
+    assert figure.layout.annotations[0].text.startswith("&lt;b&gt;: 4 ms")
+    widths = re.findall(r"<tr>.*?</tr>", load_bars(costs, deployment, 3.5))[1:]
+    percent = [sum(map(float, re.findall(r"width: ([\d.]+)%", row))) for row in widths]
+    assert percent == pytest.approx([100 * device.load_ms / costs.max_load_ms for device in costs.devices], abs=0.01)
+    assert all("left: 87.50%" in row for row in widths)
+    assert "<b style" not in load_bars(costs, deployment, costs.max_load_ms)
