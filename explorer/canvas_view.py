@@ -158,11 +158,13 @@ def look_from_state(state: Any) -> Look | None:
     if not isinstance(value, Mapping):
         return None
     names = [value.get(name) for name in ("level", "colour", "arrangement")]
-    serial = value.get("serial")
-    if not all(name is None or (isinstance(name, str) and name.isidentifier()) for name in names):
+    serial = value.get("serial", 0)
+    if not all(name is None or (isinstance(name, str) and re.fullmatch(r"[A-Za-z]{1,30}", name)) for name in names):
+        return None
+    if not isinstance(serial, int) or isinstance(serial, bool):
         return None
     level, colour, arrangement = names
-    return Look(level, colour, arrangement, int(serial) if isinstance(serial, int | float) else 0)
+    return Look(level, colour, arrangement, serial)
 
 
 @cache
@@ -218,7 +220,8 @@ def _valid_selection(value: Any, graph_view: DagInfo | None, gantt_view: GanttIn
     if named := next((name for name in ("node", "tensor", "nodes") if name in selection), None):
         ids = {node.id for node in graph_view.nodes} if graph_view is not None else set()
         wanted = selection[named] if named == "nodes" else [selection[named]]
-        return selection if isinstance(wanted, list) and wanted and ids.issuperset(wanted) else None
+        is_known = isinstance(wanted, list) and wanted and all(isinstance(v, int) and v in ids for v in wanted)
+        return selection if is_known else None
     if "device" in selection:
         view = graph_view or gantt_view
         device = selection["device"]

@@ -49,7 +49,7 @@ def from_document(document: Any, graph: DnnGraph) -> History:
     """Return the history in a document; EditDocumentError, in one sentence, when it is none of this graph."""
     fields = _object(document, "the edits")
     if fields.get("version") != VERSION:
-        raise EditDocumentError(f"The edits are of version {fields.get('version')!r}; this program reads {VERSION}.")
+        raise EditDocumentError(f"The edits are not of version {VERSION}, which this program reads.")
     if fields.get("graph") != graph.digest:
         raise EditDocumentError("The edits belong to another graph; open that graph first.")
     base = _places(fields.get("base"), graph)
@@ -82,7 +82,7 @@ def ids_text(ids: Iterable[int]) -> str:
 
 
 def ids_from_text(text: Any, known: Collection[int]) -> frozenset[int]:
-    """Return the ids that `ids_text` wrote; all must be known.
+    """Return the ids that `ids_text` wrote; all must be known, and none be named twice.
 
     >>> sorted(ids_from_text("1..3,7", {1, 2, 3, 7}))
     [1, 2, 3, 7]
@@ -97,7 +97,11 @@ def ids_from_text(text: Any, known: Collection[int]) -> frozenset[int]:
         # The length first: a run must not be longer than the graph, whatever the file says.
         if not 0 <= last - first < len(known) or not all(v in known for v in range(first, last + 1)):
             raise EditDocumentError(f"The edits name nodes {part[:40]!r}, which the graph does not have.")
-        found.update(range(first, last + 1))
+        run = range(first, last + 1)
+        # Also a matter of time: a short address can unfold to the whole graph a hundred thousand times.
+        if not found.isdisjoint(run):
+            raise EditDocumentError(f"The edits name nodes {part!r} twice in one place; keep one.")
+        found.update(run)
     return frozenset(found)
 
 
@@ -128,9 +132,16 @@ def _step(document: Any, graph: DnnGraph) -> Step:
     if not isinstance(what, str) or not isinstance(groups, list):
         raise EditDocumentError("A step of the edits has no text 'what', or no list 'together'.")
     shown = "".join(c if c.isprintable() else " " for c in what[:MAX_TEXT]).strip() or "An edit"
-    together = pins_of({}, [tuple(ids_from_text(text, graph.node_by_id)) for text in groups]).together
+    together: list[frozenset[int]] = []
+    seen: set[int] = set()
+    for text in groups:
+        ids = ids_from_text(text, graph.node_by_id)
+        if not ids or not seen.isdisjoint(ids):
+            raise EditDocumentError("A step of the edits has a group without nodes, or a node in two groups.")
+        seen |= ids
+        together.append(ids)
     moved = _places(fields.get("moved", {}), graph)
-    return Step(shown, moved, ids_from_text(fields.get("pinned", ""), graph.node_by_id), together)
+    return Step(shown, moved, ids_from_text(fields.get("pinned", ""), graph.node_by_id), pins_of({}, together).together)
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:

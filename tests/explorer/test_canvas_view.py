@@ -1,6 +1,7 @@
 """The message to the canvas component, and the page it is on, without a browser."""
 
 import json
+import math
 import re
 import struct
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.canvas_view import MODULES, component_source, pack
+from explorer.canvas_view import MODULES, Look, component_source, look_from_state, pack
 from explorer.dag_view import dag_info
 from explorer.gantt_view import gantt_info
 from solvers.deployment import Deployment
@@ -127,6 +128,9 @@ def test_page_with_the_picture_runs():
         ({"device": "x"}, "None"),
         ({"group": "a", "nodes": [1, 2]}, "{'group': 'a', 'nodes': [1, 2]}"),
         ({"nodes": []}, "None"),
+        ({"nodes": [[1]]}, "None"),
+        ({"node": {}}, "None"),
+        ({"node": math.nan}, "None"),
         ({"node": 3, "graph": "another"}, "None"),
         ("nonsense", "None"),
     ],
@@ -137,3 +141,21 @@ def test_selection_is_returned_when_it_fits_what_is_shown(value, expected):
     app.run()
     assert not app.exception
     assert app.text[0].value == f"selected: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"level": "stages", "colour": "sentBytes", "arrangement": "lanes", "serial": 2}, True),
+        ({"level": None, "colour": "device", "arrangement": "network"}, True),
+        ({"level": "<b>"}, False),
+        ({"level": "x" * 1000}, False),
+        ({"colour": ["time"]}, False),
+        ({"serial": math.nan}, False),
+        ({"serial": math.inf}, False),
+        ({"serial": True}, False),
+        (7, False),
+    ],
+)
+def test_what_is_looked_at_is_taken_from_the_browser_only_if_it_makes_sense(value, expected):
+    assert isinstance(look_from_state({"look": value}), Look) is expected
