@@ -123,5 +123,5 @@ def _for_widget(value: Any) -> Any:
     return None if isinstance(value, float) and value == NO_LIMIT else value
 
 
-SIDEBAR = frozenset(CODECS) - {"graph", "level", "colour", "lanes", "tab", "edits", "keep"}
+SIDEBAR = frozenset(CODECS) - {"graph", "level", "colour", "lanes", "edits", "keep"}
 """What widgets of the sidebar take over."""

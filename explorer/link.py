@@ -67,7 +67,6 @@ class Link:
     level: str | None = None
     colour: str | None = None
     lanes: bool | None = None
-    tab: str | None = None
     edits: dict[str, Any] | None = None
     keep: str | None = None
 
@@ -232,7 +231,6 @@ CODECS: dict[str, Codec] = {
     "level": WORD,
     "colour": WORD,
     "lanes": FLAG,
-    "tab": WORD,
     "edits": Codec(unpack_edits, pack_edits),
     "keep": WORD,
 }

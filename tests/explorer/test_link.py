@@ -35,7 +35,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
         ("accelerators", "cpus", "replicas", "subgraphs", "limit", "micro_batches", "chunks", "weight_gradients"),
         COUNTS,
     ),
-    **dict.fromkeys(("sample", "graph", "solver", "level", "colour", "tab", "keep"), WORDS),
+    **dict.fromkeys(("sample", "graph", "solver", "level", "colour", "keep"), WORDS),
 }
 
 
