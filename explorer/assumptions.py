@@ -44,7 +44,13 @@ class Assumptions:
         if self.counts_in_flight and schedule in IN_FLIGHT:
             memory = TrainingMemory(IN_FLIGHT[schedule], num_micro_batches)
         replication = Replication(self.max_replicas) if self.max_replicas > 1 else None
-        return replace(deployment, communication=self.communication, training_memory=memory, replication=replication)
+        return replace(
+            deployment,
+            communication=self.communication,
+            training_memory=memory,
+            replication=replication,
+            max_subgraphs=self.max_subgraphs,
+        )
 
 
 def edit_assumptions(

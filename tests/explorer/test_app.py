@@ -205,3 +205,4 @@ def test_latency_may_run_an_accelerator_in_several_subgraphs() -> None:
     app.button(key="solve").click().run()
     # Two paths side by side, 2 + 3 and 1 + 2 ms: the longer one is the latency, whatever the subgraphs.
     assert metrics(solved(app))["Latency of one sample"] == "5 ms"
+    assert app.session_state["plan"].question.deployment.max_subgraphs == 2
