@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from explorer.wording import binary_size, milliseconds, share
+from explorer.wording import milliseconds, share
 from solvers.costs import Objective, objective_value, split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.quantities import binary_size
 from solvers.result import PROOF_TOLERANCE, SolveResult, SolveStatus
 from solvers.split import Family, Split, Violation, check_split, device_memory_bytes, family_of, forward_edges
 

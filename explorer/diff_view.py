@@ -4,11 +4,11 @@ import streamlit as st
 
 from explorer.html_table import Cell, html_table
 from explorer.session import KeptPlan, Plan
-from explorer.wording import binary_size, milliseconds, plain
+from explorer.wording import milliseconds, plain
 from solvers.costs import Objective, split_costs
 from solvers.plan_diff import DeviceChange, Placed, PlanDiff, plan_diff
 from solvers.plan_diff_text import diff_text
-from solvers.quantities import counted
+from solvers.quantities import binary_size, counted
 
 SAME_MS = 1e-9
 

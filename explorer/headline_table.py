@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from explorer.html_table import Cell, html_table
 from explorer.kept_plans import letter
 from explorer.session import KeptPlan, Plan
-from explorer.wording import VALUE_LABELS, binary_size, device_counts, how_found, milliseconds, proof
+from explorer.wording import VALUE_LABELS, device_counts, how_found, milliseconds, proof
 from solvers.costs import Objective, SplitCosts, objective_value, split_costs
 from solvers.load_parts import load_parts
-from solvers.quantities import percent
+from solvers.quantities import binary_size, percent
 
 SAME = 1e-9
 

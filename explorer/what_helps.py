@@ -11,11 +11,12 @@ from explorer.jobs import JobState, Question, Snapshot
 from explorer.running import feels_live
 from explorer.session import Plan
 from explorer.solver_pool import solver_pool
-from explorer.wording import binary_size, milliseconds, plain, share
+from explorer.wording import milliseconds, plain, share
 from solvers.baselines.methods import BASELINES
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.pins import Pins
+from solvers.quantities import binary_size
 from solvers.result import PROOF_TOLERANCE, SolveResult
 from solvers.split import Split
 from solvers.what_if import Change, Gain, changes, enough_memory, gain, verdict

@@ -1,11 +1,13 @@
 """How numbers are written wherever the app shows them: always with a unit, four digits, ms for every time."""
 
 import re
+from typing import Any
 
 from explorer.jobs import Question
 from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.quantities import binary_size
 from solvers.result import SolveResult, SolveStatus
 
 MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
@@ -52,55 +54,42 @@ def device_counts(deployment: Deployment) -> str:
     return f"{k} accelerator{'s' * (k != 1)} and {num_cpus} CPU{'s' * (num_cpus != 1)}"
 
 
-def binary_size(size_bytes: float) -> str:
-    """Write a size in the unit that keeps it readable.
-
-    >>> binary_size(2**30), binary_size(1500), binary_size(0)
-    ('1 GiB', '1.465 KiB', '0 B')
-    """
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:,.4g} {unit}"
-    return f"{size_bytes:.0f} B"
-
-
 def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) -> list[str]:
-    """Say what has changed between two questions about the same loaded graph, one phrase each."""
-
-    def memory(question: Question) -> str:
-        size = question.deployment.memory_bytes
-        return "no limit" if size is None else binary_size(size)
-
-    def facts(question: Question) -> dict[str, str]:
-        return {
-            "accelerators": str(question.deployment.num_accelerators),
-            "CPUs": str(question.deployment.num_cpus),
-            "memory": memory(question),
-            "objective": str(question.objective),
-            "splits": str(question.family),
-            "solver": METHOD_NAMES.get(question.method, question.method.replace("_", " ")),
-            "transfers": str(question.deployment.communication),
-            "replicas": _replicas(question.deployment),
-            "memory of": _counted(question.deployment),
-            "subgraphs": str(question.deployment.max_subgraphs),
-            "time limit": f"{question.time_limit_s:g} s" if question.time_limit_s is not None else "none",
-        }
-
-    before, after = facts(old[0]), facts(new[0])
-    changed = [f"{name} {before[name]} → {after[name]}" for name in before if before[name] != after[name]]
+    """Say what has changed between two questions about the same loaded graph, one phrase each; empty if nothing has."""
+    before, after = _facts(old[0]), _facts(new[0])
+    changed = []
+    for name, (value, text) in before.items():
+        new_value, new_text = after[name]
+        if value != new_value:  # the values, since small changes are written alike
+            changed.append(f"{name} {text} → {new_text}" if text != new_text else name)
     return changed + (["link bandwidth"] if old[1].digest != new[1].digest else [])
 
 
-def _replicas(deployment: Deployment) -> str:
-    replication = deployment.replication
-    return "none" if replication is None else f"up to {replication.max_replicas}"
-
-
-def _counted(deployment: Deployment) -> str:
-    memory = deployment.training_memory
-    if memory is None:
-        return "one micro-batch"
-    return f"{memory.num_micro_batches} micro-batches under {memory.schedule}"
+def _facts(question: Question) -> dict[str, tuple[Any, str]]:
+    """Return all that a question says beside its graph, each part with how it is written."""
+    deployment = question.deployment
+    size, replication, counted = deployment.memory_bytes, deployment.replication, deployment.training_memory
+    limit_s = question.time_limit_s
+    return {
+        "accelerators": (deployment.num_accelerators, str(deployment.num_accelerators)),
+        "CPUs": (deployment.num_cpus, str(deployment.num_cpus)),
+        "memory": (size, "no limit" if size is None else binary_size(size)),
+        "objective": (question.objective, str(question.objective)),
+        "splits": (question.family, str(question.family)),
+        "solver": (question.method, METHOD_NAMES.get(question.method, question.method.replace("_", " "))),
+        "transfers": (deployment.communication, str(deployment.communication)),
+        "replicas": (replication, "none" if replication is None else f"up to {replication.max_replicas}"),
+        "memory of": (
+            counted,
+            "one micro-batch"
+            if counted is None
+            else f"{counted.num_micro_batches} micro-batches under {counted.schedule}",
+        ),
+        "subgraphs": (deployment.max_subgraphs, str(deployment.max_subgraphs)),
+        "pins": (question.pins, str(len(question.pins.devices))),
+        "time limit": (limit_s, "none" if limit_s is None else f"{limit_s:g} s"),
+        "gap": (question.gap, share(question.gap)),
+    }
 
 
 def share(fraction: float | None) -> str:

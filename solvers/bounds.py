@@ -5,6 +5,7 @@ import numpy as np
 from solvers.contraction import Contraction, FloatArray
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.quantities import binary_size
 
 ROUNDING = 1e-11
 """Sums of up to some ten thousand times are off by less, relatively; bounds are lowered by it."""
@@ -104,19 +105,13 @@ def why_infeasible(graph: DnnGraph, contraction: Contraction, deployment: Deploy
         )
         verb = "needs" if len(members) == 1 else "need"
         return (
-            f"{what[0].upper()}{what[1:]} {verb} {_gigabytes(float(contraction.memory_bytes[largest]))}, "
-            f"an accelerator has {_gigabytes(memory)}; give accelerators more memory or add a CPU."
+            f"{what[0].upper()}{what[1:]} {verb} {binary_size(float(contraction.memory_bytes[largest]))}, "
+            f"an accelerator has {binary_size(memory)}; give accelerators more memory or add a CPU."
         )
     total = float(contraction.memory_bytes.sum())
     if total > k * fits:
         return (
-            f"The graph needs {_gigabytes(total)}, {k} x {_gigabytes(memory)} available; "
+            f"The graph needs {binary_size(total)}, {k} x {binary_size(memory)} available; "
             "add accelerators, memory or a CPU."
         )
     return None
-
-
-def _gigabytes(size_bytes: float) -> str:
-    """Write a size in GiB, with enough digits to tell small ones apart."""
-    gib = size_bytes / 2**30
-    return f"{gib:.1f} GiB" if gib >= 1 else f"{gib:.3g} GiB"

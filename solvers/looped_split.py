@@ -31,6 +31,7 @@ from solvers.contraction import contract, renumbered
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.quantities import binary_size
 from solvers.schedule import simulate
 from solvers.schedule_checks import check_model, device_numbers, needs_pipeline
 from solvers.schedule_types import LoopedSplit, ScheduleError, ScheduleKind
@@ -294,8 +295,7 @@ def _memory_note(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
     largest = max(held, default=0.0)
     if largest <= deployment.memory_limit_bytes:
         return ""
-    short = (largest - deployment.memory_bytes) / 2**30
     return (
         f"No cut into chunks was found that keeps to the memory: {deployment.device_name(held.index(largest))} is "
-        f"short by {short:.3g} GiB."
+        f"short by {binary_size(largest - deployment.memory_bytes)}."
     )

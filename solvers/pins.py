@@ -21,6 +21,7 @@ from solvers.contraction import Contraction
 from solvers.deployment import Deployment
 from solvers.errors import PlacementError
 from solvers.graph import DnnGraph
+from solvers.quantities import binary_size
 from solvers.split import Split, Violation
 
 
@@ -157,8 +158,8 @@ class Pins:
                 ties = f" with {more} more that must be with them" if more else ""
                 return (
                     f"{name} cannot hold what is pinned to it: {_nodes(graph, pinned)}{ties} need "
-                    f"{gibibytes(needed)}, its capacity is {gibibytes(deployment.memory_bytes)}, it is short by "
-                    f"{gibibytes(needed - deployment.memory_bytes)}; unpin some."
+                    f"{binary_size(needed)}, its capacity is {binary_size(deployment.memory_bytes)}, it is short by "
+                    f"{binary_size(needed - deployment.memory_bytes)}; unpin some."
                 )
         return None
 
@@ -218,12 +219,6 @@ def pins_of(device_of: Mapping[int, int], together: Iterable[Collection[int]] = 
 def split_device_name(split: Split, device: int) -> str:
     """What a person calls a device of a split that may have fewer entries."""
     return split.device_name(device) if device < len(split.devices) else f"device {device + 1}"
-
-
-def gibibytes(size_bytes: float) -> str:
-    """Write a size in GiB, with enough digits to tell small ones apart."""
-    gib = size_bytes / 2**30
-    return f"{gib:.1f} GiB" if gib >= 100 else f"{gib:.3g} GiB"
 
 
 def _nodes(graph: DnnGraph, ids: Collection[int]) -> str:

@@ -30,9 +30,11 @@ def percent(share: float) -> str:
 def binary_size(size_bytes: float) -> str:
     """Write a size in the unit that keeps it readable.
 
-    >>> binary_size(2**30), binary_size(1500), binary_size(0)
-    ('1 GiB', '1.465 KiB', '0 B')
+    >>> binary_size(2**30), binary_size(1500), binary_size(0), binary_size(0.2)
+    ('1 GiB', '1.465 KiB', '0 B', '<1 B')
     """
+    if 0 < size_bytes < 1:
+        return "<1 B"
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size_bytes >= factor:
             return f"{_digits(size_bytes / factor)} {unit}"

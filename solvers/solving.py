@@ -10,6 +10,7 @@ from solvers.deployment import Deployment
 from solvers.errors import PlacementError
 from solvers.graph import DnnGraph
 from solvers.pins import NO_PINS, Pins
+from solvers.quantities import binary_size
 from solvers.result import (
     PROOF_TOLERANCE,
     OnProgress,
@@ -204,7 +205,7 @@ def no_split_fits(problem: Problem) -> str:
     if problem.pins:
         wider = "" if problem.family is Family.FREE else f", or allow more than {problem.family} splits"
         return f"No split that honours the pins keeps every device within its limits; unpin some nodes{wider}."
-    size = "" if memory is None else f" of {memory / 2**30:.3g} GiB"
+    size = "" if memory is None else f" of {binary_size(memory)}"
     wider = "" if problem.family is Family.FREE else f" No {problem.family} split fits, a freer family may."
     if problem.objective is Objective.LATENCY:
         wider = " (Accelerators must not wait for each other in a circle.)"

@@ -18,6 +18,7 @@ from solvers.deployment import MAX_DEVICES, Deployment
 from solvers.errors import SplitError
 from solvers.graph import DnnGraph
 from solvers.memory import is_scheduled, training_bytes
+from solvers.quantities import binary_size
 
 
 class Family(StrEnum):
@@ -254,7 +255,7 @@ def check_split(
         used_bytes = memory_bytes[d]
         capacity = deployment.memory_bytes
         if capacity is not None and used_bytes > deployment.memory_limit_bytes:
-            short, held, size = (f"{b / 2**30:.3g} GiB" for b in (used_bytes - capacity, used_bytes, capacity))
+            short, held, size = map(binary_size, (used_bytes - capacity, used_bytes, capacity))
             what = " with the micro-batches in flight" if scheduled else ""
             violations.append(
                 Violation(

@@ -16,7 +16,8 @@ from explorer.exports.subject import Subject, graph_facts, result_facts
 from explorer.exports.svg import Drawing
 from explorer.levels import BLOCKS, DEVICES, LAYERS, OPERATORS, STAGES, LevelView
 from explorer.palette import ThemeName, device_colours
-from explorer.wording import binary_size, milliseconds
+from explorer.wording import milliseconds
+from solvers.quantities import binary_size
 
 PAGE_WIDTH, PAGE_HEIGHT = 297 / 25.4 * 96, 210 / 25.4 * 96
 """A4 landscape in CSS pixels."""

@@ -10,7 +10,8 @@ from explorer.exports.look import Look
 from explorer.exports.svg import Drawing, number
 from explorer.gantt_view import GanttInfo
 from explorer.palette import DeviceColour, Fill, device_colours, mix, text_on
-from explorer.wording import binary_size, milliseconds
+from explorer.wording import milliseconds
+from solvers.quantities import binary_size
 from solvers.schedule import Pass, Schedule, Slot, SlotKind
 
 LABEL_WIDTH = 112.0

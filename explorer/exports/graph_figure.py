@@ -15,7 +15,8 @@ from explorer.exports.look import LogScale, Look
 from explorer.exports.svg import Drawing, number
 from explorer.levels import BoxView, LevelView
 from explorer.palette import DeviceColour, Fill, device_colours
-from explorer.wording import binary_size, milliseconds
+from explorer.wording import milliseconds
+from solvers.quantities import binary_size
 
 MAX_SCALE = 1.3
 LEGIBLE_SCALE = 0.55

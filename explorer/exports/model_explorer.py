@@ -12,7 +12,8 @@ from typing import Any
 
 from explorer.exports.subject import Subject, graph_facts, result_facts
 from explorer.palette import THEMES, DeviceColour, device_colours, sequential_ramp, text_on
-from explorer.wording import binary_size, milliseconds
+from explorer.wording import milliseconds
+from solvers.quantities import binary_size
 
 GRAPH_ID = "placed"
 

@@ -20,12 +20,13 @@ from explorer.exports.figure import figure_svg
 from explorer.exports.subject import Subject, graph_facts, planned_document, result_facts
 from explorer.exports.svg import escaped
 from explorer.palette import device_colours
-from explorer.wording import binary_size, milliseconds, share
+from explorer.wording import milliseconds, share
 from solvers.costs import Objective
 from solvers.deployment import Communication
 from solvers.explanation import bound_of, explain
 from solvers.explanation_text import explanation_text
 from solvers.graph_json import graph_document
+from solvers.quantities import binary_size
 
 MAX_ROWS = 5000
 """Rows of a table of the report; the picture and the CSV files have all of them."""

@@ -7,11 +7,12 @@ from typing import Any
 from explorer.dag_view import DagInfo
 from explorer.gantt_view import GanttInfo
 from explorer.jobs import Question
-from explorer.wording import VALUE_LABELS, binary_size, device_counts, how_found, milliseconds, proof, share
+from explorer.wording import VALUE_LABELS, device_counts, how_found, milliseconds, proof, share
 from solvers.costs import SplitCosts, split_costs
 from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph
 from solvers.graph_json import split_document
+from solvers.quantities import binary_size
 from solvers.result import SolveResult, SolveStatus
 from solvers.schedule import Schedule
 from solvers.schedule_types import WEIGHT_GRADIENT_SHARE

@@ -24,10 +24,11 @@ from explorer.session import Plan
 from explorer.share import show_share
 from explorer.shown import shown_plan
 from explorer.what_helps import show_what_makes_possible
-from explorer.wording import binary_size, differences, how_found, plain
+from explorer.wording import differences, how_found, plain
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.quantities import binary_size
 from solvers.schedule import Schedule
 from solvers.split import Family, Split
 

@@ -310,3 +310,9 @@ class TestSubgraphs:
         split = Split.from_subgraphs(((frozenset({1}), frozenset({2}), frozenset({3})),), ())
         assert [v.rule for v in check_split(graph, Deployment(1, max_subgraphs=2), split)] == ["subgraphs"]
         assert not check_split(graph, Deployment(1, max_subgraphs=3), split)
+
+
+def test_a_memory_that_is_short_by_next_to_nothing_is_told_in_bytes() -> None:
+    graph = DnnGraph((Node(1, 1.0, 1.0, memory_bytes=2.0**30 + 5),), ())
+    (violation,) = check_split(graph, Deployment(1, memory_bytes=2.0**30), Split((frozenset({1}),)))
+    assert violation.message == "Accelerator 1 is short by 5 B: it holds 1 GiB, its capacity is 1 GiB."
