@@ -1,11 +1,16 @@
 """Proven lower bounds on the max-load of any split, and why there may be no split at all."""
 
+import math
+
 import numpy as np
 
 from solvers.contraction import Contraction, FloatArray
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.quantities import binary_size
+
+PRICE_STEPS, PRICE_STEP = 300, 0.3
+"""Steps that look for the best prices of device time, and the size of the first one."""
 
 ROUNDING = 1e-11
 """Sums of up to some ten thousand times are off by less, relatively; bounds are lowered by it."""
@@ -17,7 +22,8 @@ def work_bound(contraction: Contraction, deployment: Deployment) -> float:
     The larger of (a) the dearest block on its better device, and (b) the least T for which the blocks, cut into
     arbitrary parts, fit into k T of accelerator and l T of CPU time. (b) is a fractional knapsack: CPUs take the
     blocks with the best ratio of accelerator to CPU time first, those that accelerators cannot run before all
-    others. Infinite when some block runs on no device.
+    others. Infinite when some block runs on no device. Where accelerators are of several classes (b) is a linear
+    program with a device type per class, and what counts is the value of a solution of its dual (`_priced_bound`).
 
     Holds however devices communicate, since no load is less than its compute. With replicas the dearest block may be
     shared by as many accelerators as a stage may have; in (b) a stage on r of them takes up at least its work, as
@@ -33,7 +39,7 @@ def largest_block(contraction: Contraction, deployment: Deployment) -> tuple[int
     replicas = 1
     if k:
         replicas = 1 if deployment.replication is None else min(k, deployment.replication.max_replicas)
-        best_ms = contraction.accelerator_ms / replicas
+        best_ms = contraction.accelerator_ms / replicas  # with classes, that of the fastest
     if num_cpus:
         best_ms = np.minimum(best_ms, contraction.cpu_ms)
     b = int(np.argmax(best_ms))
@@ -43,6 +49,10 @@ def largest_block(contraction: Contraction, deployment: Deployment) -> tuple[int
 def balance_bound(contraction: Contraction, deployment: Deployment) -> float:
     """Return bound (b) of `work_bound` in ms: all work divided perfectly over all devices, transfers for nothing."""
     k, num_cpus = deployment.num_accelerators, deployment.num_cpus
+    if k and deployment.classes:
+        rows = [(c.count, contraction.class_ms[i]) for i, c in enumerate(deployment.classes) if c.count]
+        rows += [(num_cpus, contraction.cpu_ms)] if num_cpus else []
+        return _priced_bound(np.array([row for _, row in rows]), np.array([count for count, _ in rows]))
     accelerator_ms = contraction.accelerator_ms if k else np.full_like(contraction.accelerator_ms, np.inf)
     if not num_cpus:
         return float(accelerator_ms.sum()) / k * (1 - ROUNDING) if k else np.inf
@@ -58,6 +68,37 @@ def balance_bound(contraction: Contraction, deployment: Deployment) -> float:
     # Summed from the end: a difference of two large sums would be off by more than its small blocks.
     left = np.concatenate([np.cumsum(free_accelerator_ms[order][::-1])[::-1], [0.0]])
     return _least_time(spent, left, k, num_cpus) * (1 - ROUNDING)
+
+
+def _priced_bound(time_ms: FloatArray, count: FloatArray) -> float:
+    """Return a lower bound in ms on the least T for which the blocks, cut into parts, fit into count_g T of each type.
+
+    `time_ms` is (types, n). For any prices y_g >= 0 of device time with sum_g count_g y_g = 1 a block costs at least
+    min_g y_g t_gb, and all device time together T: so T >= sum_b min_g y_g t_gb, and the best prices give T itself (the
+    dual of the linear program). Prices start in proportion to speed, which is best where no block prefers a type more
+    than others do, and rise most where the blocks that are cheapest there ask for most time (multiplicative weights).
+    """
+    if not np.isfinite(time_ms).any(axis=0).all():
+        return np.inf
+    work = np.where(np.isfinite(time_ms), time_ms, 0.0)
+    total = work.sum(axis=1)
+    if not (total > 0).all():
+        return 0.0  # a type that does all it can do in no time
+    on_all = np.isfinite(time_ms).all(axis=0)
+    total = np.where(on_all.any() and (time_ms[:, on_all].sum(axis=1) > 0), time_ms[:, on_all].sum(axis=1), total)
+    price = 1.0 / total
+    best = 0.0
+    for step in range(PRICE_STEPS):
+        price /= (count * price).sum()
+        cost = np.where(np.isfinite(time_ms), price[:, None] * work, np.inf)
+        cheapest = cost.argmin(axis=0)
+        best = max(best, float(cost.min(axis=0).sum()))
+        asked = np.bincount(cheapest, work[cheapest, np.arange(work.shape[1])], len(count)) / count
+        largest = asked.max()
+        if largest == 0:
+            break
+        price = price * np.exp(PRICE_STEP / math.sqrt(1 + step) * (asked / largest))
+    return best * (1 - ROUNDING)
 
 
 def _least_time(spent: FloatArray, left: FloatArray, k: int, num_cpus: int) -> float:
@@ -82,7 +123,7 @@ def why_infeasible(graph: DnnGraph, contraction: Contraction, deployment: Deploy
 
     Looks at reasons that need no search: a block that no device can run or hold, and total memory.
     """
-    k, num_cpus, memory = deployment.num_accelerators, deployment.num_cpus, deployment.memory_bytes
+    k, num_cpus, memory = deployment.num_accelerators, deployment.num_cpus, deployment.largest_memory_bytes
     if k + num_cpus == 0:
         return "There are no devices; add an accelerator or a CPU."
     if num_cpus:
@@ -104,14 +145,18 @@ def why_infeasible(graph: DnnGraph, contraction: Contraction, deployment: Deploy
             else f"The {len(members)} nodes that must stay together with {graph.node_by_id[members[0]].label}"
         )
         verb = "needs" if len(members) == 1 else "need"
+        has = "the largest accelerator has" if deployment.classes else "an accelerator has"
         return (
             f"{what[0].upper()}{what[1:]} {verb} {binary_size(float(contraction.memory_bytes[largest]))}, "
-            f"an accelerator has {binary_size(memory)}; give accelerators more memory or add a CPU."
+            f"{has} {binary_size(memory)}; give accelerators more memory or add a CPU."
         )
     total = float(contraction.memory_bytes.sum())
-    if total > k * fits:
+    if total > sum(deployment.memory_limit_of(d) for d in range(k)):
+        available = [f"{c.count} x {binary_size(c.memory_bytes or 0.0)}" for c in deployment.classes if c.count] or [
+            f"{k} x {binary_size(memory)}"
+        ]
         return (
-            f"The graph needs {binary_size(total)}, {k} x {binary_size(memory)} available; "
+            f"The graph needs {binary_size(total)}, {' + '.join(available)} available; "
             "add accelerators, memory or a CPU."
         )
     return None

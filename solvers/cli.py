@@ -217,7 +217,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             "max_load_ms": costs.max_load_ms,
             "gpipe_ms": costs.gpipe_ms if graph.is_training else None,
             "latency_ms": single_sample_latency(graph, deployment, split),
-            "bottleneck": split.on(deployment).device_name(costs.bottleneck) if costs.devices else None,
+            "bottleneck": split.on(deployment).device_name(costs.bottleneck, deployment) if costs.devices else None,
             "devices": _device_documents(graph, deployment, split),
             "cut_tensors": [
                 {
@@ -250,7 +250,7 @@ def _device_documents(graph: DnnGraph, deployment: Deployment, split: Split) -> 
     return [
         {
             "device": device.device,
-            "name": placed.device_name(device.device),
+            "name": placed.device_name(device.device, deployment),
             "replicas": device.replicas,
             "load_ms": device.load_ms,
             "compute_ms": device.compute_ms,
@@ -260,7 +260,9 @@ def _device_documents(graph: DnnGraph, deployment: Deployment, split: Split) -> 
             "forward_ms": device.forward_ms,
             "backward_ms": device.backward_ms,
             "memory_bytes": device.memory_bytes,
-            "capacity_bytes": None if placed.is_cpu(device.device) else deployment.memory_bytes,
+            "capacity_bytes": None
+            if placed.is_cpu(device.device)
+            else deployment.accelerator_memory_bytes(placed.first_accelerator(device.device)),
         }
         for device in split_costs(graph, deployment, split).devices
     ]

@@ -37,7 +37,10 @@ For GPipe neither may rise in either pass, so the same is asked of the tensors o
 a forward node writes and backward nodes of other blocks read may be received in either pass, and a move may shift it
 from one to the other: it counts against joining in both passes, and under full duplex rules it out.
 
-Bytes do not bind without a memory limit or if everything fits on one accelerator. Where they may bind, and under a
+With classes of accelerators all this is said of one device at a time: its transfers, before and after, are divided by
+the same link speed, and b is idle if it takes no time on a device of any class.
+
+Bytes do not bind without a memory limit or if everything fits on any one accelerator. Where they may bind, and under a
 training schedule's memory or with replicas that exchange the gradients of their weights, only a block without any bytes
 is joined: it leaves every other stage's bytes as they are, and if it empties its device, no stage has more stages after
 it than before, so that none needs more memory.
@@ -50,8 +53,8 @@ Chain blocks are numbered in a topological order of the forward graph.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 import networkx as nx
 import numpy as np
@@ -85,8 +88,9 @@ class Contraction:
 
     `memory_bytes` is what a block takes on an accelerator wherever it stands; under a training schedule that is what
     it takes on the last stage, and it may take more on others. `accelerator_ms` is infinite for a block with a node
-    that runs on CPUs only. `edges` are the forward edges between blocks, without doubles; they are acyclic for the
-    chain family.
+    that runs on CPUs only. Where accelerators are of several classes it is the least of their times, and `class_ms`
+    has a row of times per class, shape (classes, n); hyperedges have their weight at link speed 1. `edges` are the
+    forward edges between blocks, without doubles; they are acyclic for the chain family.
     """
 
     members: tuple[tuple[int, ...], ...]
@@ -95,6 +99,7 @@ class Contraction:
     memory_bytes: FloatArray
     edges: tuple[tuple[int, int], ...]
     hyperedges: tuple[Hyperedge, ...]
+    class_ms: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def num_blocks(self) -> int:
@@ -148,20 +153,26 @@ def contract(
     number = {b: i for i, b in enumerate(order)}
 
     nodes = [[graph.node_by_id[v] for v in draft.members[b]] for b in order]
+    class_ms = np.array([_block_ms(nodes, device_class.node_ms) for device_class in deployment.classes])
+    present = [i for i, device_class in enumerate(deployment.classes) if device_class.count]
     return Contraction(
         members=tuple(tuple(draft.members[b]) for b in order),
-        accelerator_ms=np.array(
-            [
-                sum(node.accelerator_ms for node in block)
-                if all(node.runs_on_accelerator for node in block)
-                else np.inf
-                for block in nodes
-            ]
-        ),
+        accelerator_ms=class_ms[present].min(axis=0) if present else _block_ms(nodes, lambda node: node.accelerator_ms),
         cpu_ms=np.array([sum(node.cpu_ms for node in block) for block in nodes]),
         memory_bytes=_least_bytes(graph, deployment, [draft.members[b] for b in order]),
         edges=tuple(sorted((number[a], number[b]) for a, b in quotient.edges)),
         hyperedges=draft.hyperedges(number, keep_writers=deployment.communication is Communication.FULL_DUPLEX),
+        class_ms=class_ms,
+    )
+
+
+def _block_ms(blocks: list[list[Node]], node_ms: Callable[[Node], float]) -> FloatArray:
+    """Return the time of each block on an accelerator; infinite where a node runs on CPUs only."""
+    return np.array(
+        [
+            sum(node_ms(node) for node in block) if all(node.runs_on_accelerator for node in block) else np.inf
+            for block in blocks
+        ]
     )
 
 
@@ -213,8 +224,10 @@ class _Draft:
     def join_idle_blocks(self, family: Family, deployment: Deployment, fixed: set[int], *, passes_apart: bool) -> None:
         """Join every idle block that may join a neighbour, until none is left but the `fixed` ones."""
         total_bytes = sum(node.memory_bytes for node in self.graph.nodes)
-        is_limited = deployment.memory_bytes is not None
-        memory_binds = is_limited and total_bytes > (deployment.memory_bytes or 0.0)
+        sizes = [deployment.memory_bytes, *(c.memory_bytes for c in deployment.classes if c.count)]
+        smallest = min((size for size in sizes if size is not None), default=None)
+        is_limited = smallest is not None
+        memory_binds = smallest is not None and total_bytes > smallest
         all_bytes_bind = (is_limited and deployment.training_memory is not None) or (
             deployment.replication is not None and self.graph.is_training
         )
@@ -239,7 +252,11 @@ class _Draft:
 
     def _is_idle(self, b: int) -> bool:
         return all(
-            node.accelerator_ms == 0 and node.cpu_ms == 0 and node.runs_on_accelerator for node in self._nodes(b)
+            node.accelerator_ms == 0
+            and node.cpu_ms == 0
+            and node.runs_on_accelerator
+            and not any(dict(node.class_ms).values())
+            for node in self._nodes(b)
         )
 
     def _host_of(self, b: int, family: Family, communication: Communication, passes_apart: bool) -> int | None:
@@ -348,6 +365,7 @@ def renumbered(contraction: Contraction, order: Sequence[int]) -> Contraction:
         cpu_ms=contraction.cpu_ms[rows],
         memory_bytes=contraction.memory_bytes[rows],
         edges=tuple(sorted((number[a], number[b]) for a, b in contraction.edges)),
+        class_ms=contraction.class_ms[:, rows] if contraction.class_ms.size else contraction.class_ms,
         hyperedges=tuple(
             Hyperedge(
                 tuple(sorted(number[b] for b in hyperedge.blocks)),

@@ -6,8 +6,9 @@ however many of its nodes read it, and once if any reader of its own u is elsewh
     load(accelerator, S) = sum_{v in S} p_v + sum_u c_u [ {u} + readers(u) is cut by S ]
     load(cpu, S)         = sum_{v in S} q_v
 
-(Tarnawski et al., NeurIPS 2020, section 3.) The second sum is in + out: what is received and what is sent. Devices that
-overlap transfers with compute take max(compute, in + out) instead, full-duplex ones compute + max(in, out)
+(Tarnawski et al., NeurIPS 2020, section 3.) For an accelerator of a class p_v is the class's time and c_u is
+divided by its link speed (`solvers.deployment`). The second sum is in + out: what is received and what is sent. Devices
+that overlap transfers with compute take max(compute, in + out) instead, full-duplex ones compute + max(in, out)
 (`solvers.deployment.Communication`). Every solver's answer is judged here, so nothing in this module is shared with a
 solver or tuned for speed.
 
@@ -107,7 +108,7 @@ class DeviceCosts:
 
 @dataclass(frozen=True, slots=True)
 class CutTensor:
-    """The output of node `source`, read on devices other than its own."""
+    """The output of node `source`, read on devices other than its own; `transfer_ms` is c_u, at link speed 1."""
 
     source: int
     from_device: int
@@ -155,25 +156,28 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
     padded = split.on(deployment)
     device_of = padded.device_of()
     num_accelerators = len(padded.accelerators)
+    accelerator_of = [padded.first_accelerator(d) for d in range(num_accelerators)]
+    link_speed = [deployment.link_speed_of(i) for i in accelerator_of]
     compute: dict[tuple[int, bool], float] = {}
     receive: dict[tuple[int, bool], float] = {}
     send: dict[tuple[int, bool], float] = {}
     cut_tensors: list[CutTensor] = []
     for u, node in graph.node_by_id.items():
         home = device_of[u]
-        time_ms = node.accelerator_ms if home < num_accelerators else node.cpu_ms
+        on_cpu = home >= num_accelerators
+        time_ms = node.cpu_ms if on_cpu else deployment.accelerator_ms(node, accelerator_of[home])
         key = (home, node.is_backward)
         compute[key] = compute.get(key, 0.0) + time_ms
         abroad = sorted({device_of[v] for v in graph.readers[u]} - {home})
         if not abroad:
             continue
         if home < num_accelerators:
-            send[key] = send.get(key, 0.0) + node.transfer_ms
+            send[key] = send.get(key, 0.0) + node.transfer_ms / link_speed[home]
         for d in abroad:
             if d < num_accelerators:
                 local_readers = [v for v in graph.readers[u] if device_of[v] == d]
                 in_backward = all(graph.node_by_id[v].is_backward for v in local_readers)
-                receive[d, in_backward] = receive.get((d, in_backward), 0.0) + node.transfer_ms
+                receive[d, in_backward] = receive.get((d, in_backward), 0.0) + node.transfer_ms / link_speed[d]
         cut_tensors.append(CutTensor(u, home, tuple(abroad), node.transfer_ms, graph.output_bytes[u]))
 
     def pass_costs(d: int, is_backward: bool) -> PassCosts:
@@ -182,7 +186,9 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
 
     def sync_of_replicas_ms(d: int) -> float:
         weights = sum(weight_bytes(graph)[v] for v in padded.devices[d]) if padded.num_replicas(d) > 1 else 0.0
-        return sync_ms(weights, padded.num_replicas(d), sync_bandwidth(graph, deployment)) if weights else 0.0
+        if not weights:
+            return 0.0
+        return sync_ms(weights, padded.num_replicas(d), sync_bandwidth(graph, deployment, accelerator_of[d]))
 
     memory_bytes = device_memory_bytes(graph, deployment, padded)
     devices = tuple(
@@ -225,11 +231,11 @@ def single_sample_latency(graph: DnnGraph, deployment: Deployment, split: Split)
     duration_ms: dict[Task, float] = dict.fromkeys(tasks, 0.0)
     for u, node in graph.node_by_id.items():
         home = task_of[u]
-        duration_ms[home] += node.cpu_ms if home[0] == "cpu" else node.accelerator_ms
+        duration_ms[home] += node.cpu_ms if home[0] == "cpu" else deployment.accelerator_ms(node, home[1])
         abroad = {task_of[v] for v in graph.readers[u]} - {home}
         for task in abroad | {home} if abroad else ():
             if task[0] == "block":
-                duration_ms[task] += node.transfer_ms
+                duration_ms[task] += node.transfer_ms / deployment.link_speed_of(task[1])
     finish_ms: dict[Task, float] = {}
     for task in nx.topological_sort(tasks):
         start_ms = max((finish_ms[t] for t in tasks.predecessors(task)), default=0.0)

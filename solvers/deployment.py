@@ -1,14 +1,20 @@
-"""The devices to place on: k identical accelerators of memory M and l CPUs without a memory limit.
+"""The devices to place on: accelerators, all alike or in several classes, and l CPUs without a memory limit.
 
 Besides their number a deployment says how devices communicate, whether a stage may be replicated, and what a training
-schedule keeps in memory; the defaults are the model of Tarnawski et al. (NeurIPS 2020).
+schedule keeps in memory; the defaults are the model of Tarnawski et al. (NeurIPS 2020): k identical accelerators of
+memory M. With classes an accelerator of class c takes `class_ms` of a node for it where the node knows one, and else
+p_v / speed_c; it pays c_u / link_speed_c for each tensor it receives or sends, for all traffic passes host memory and
+each end pays on its own link; and it holds the memory of its class.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from solvers.errors import DeploymentError
+from solvers.graph import MAX_BYTES, Node
 
 MAX_DEVICES = 1024
 """More devices than any graph here has use for; a larger number is a typing error."""
@@ -18,6 +24,15 @@ MAX_SUBGRAPHS = 64
 
 MAX_MICRO_BATCHES = 1_000_000
 """Far more than any schedule here runs."""
+
+MAX_CLASSES = 16
+"""More classes of accelerators than any cluster here has; a search has states for every mix of them."""
+
+MAX_CLASS_NAME = 60
+"""Longest name of a class, in characters."""
+
+LEAST_FACTOR, LARGEST_FACTOR = 1e-6, 1e6
+"""Speeds and link speeds beyond are typing errors, and would swamp all other times."""
 
 MEMORY_TOLERANCE = 1e-9
 """Relative excess over a capacity that counts as none; no real capacity is that exact."""
@@ -113,13 +128,75 @@ class Replication:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """So many accelerators of one make: times are divided by `speed`, transfer times by `link_speed`.
+
+    Both are relative to the times of the graph, which are those of speed 1; `memory_bytes` is what one of them holds,
+    None means no limit. A class may count no devices. Raises DeploymentError for values that make no sense.
+    """
+
+    name: str
+    count: int
+    speed: float = 1.0
+    memory_bytes: float | None = None
+    link_speed: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or self.name != self.name.strip() or not self.name.isprintable():
+            raise DeploymentError(
+                f"A device class is named {self.name[:80]!r}; give it a name of printable characters."
+            )
+        if len(self.name) > MAX_CLASS_NAME:
+            raise DeploymentError(
+                f"A device class has a name of {len(self.name)} characters; give up to {MAX_CLASS_NAME}."
+            )
+        if self.name.casefold() == "cpu":
+            raise DeploymentError("CPUs are counted apart from the device classes; name the class otherwise.")
+        if not 0 <= self.count <= MAX_DEVICES:
+            raise DeploymentError(f"Class {self.name}: {self.count} devices; give a number from 0 to {MAX_DEVICES}.")
+        for what, factor in (("speed", self.speed), ("link speed", self.link_speed)):
+            if not LEAST_FACTOR <= factor <= LARGEST_FACTOR:
+                raise DeploymentError(
+                    f"Class {self.name}: a {what} of {factor}; give a factor from {LEAST_FACTOR:g} to "
+                    f"{LARGEST_FACTOR:g}, where 1 is that of the graph's times."
+                )
+        if self.memory_bytes is not None and not 0 <= self.memory_bytes <= MAX_BYTES:
+            raise DeploymentError(
+                f"Class {self.name}: {self.memory_bytes} bytes of memory; give a number from 0 to {MAX_BYTES:g}."
+            )
+
+    @property
+    def memory_limit_bytes(self) -> float:
+        """What the sizes on one device of the class may add up to; see `Deployment.memory_limit_of`."""
+        return _limit(self.memory_bytes)
+
+    def node_ms(self, node: Node) -> float:
+        """Time of a node on a device of this class in ms: the node's own for it, or that of speed 1 divided."""
+        own = node.time_on(self.name)
+        return node.accelerator_ms / self.speed if own is None else own
+
+
+def _limit(memory_bytes: float | None) -> float:
+    return math.inf if memory_bytes is None else memory_bytes * (1 + MEMORY_TOLERANCE)
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """Devices are numbered: accelerators 0 .. k-1, then CPUs k .. k+l-1.
 
     `memory_bytes` is what one accelerator holds; None means no limit. `max_subgraphs` is how many subgraphs one after
-    the other an accelerator may run for the latency of one sample; other objectives ignore it. Raises DeploymentError
-    for counts or a memory that make no sense. A deployment without any device is allowed: its placements are
-    infeasible.
+    the other an accelerator may run for the latency of one sample; other objectives ignore it.
+
+    With `classes` accelerators differ and are numbered class after class; then `num_accelerators` is the sum of their
+    counts and `memory_bytes` is None, for each class has its own (`of_classes` sees to that). What depends on the class
+    is asked by device number: `node_ms`, `link_speed_of`, `capacity_bytes`, `memory_limit_of`, `device_name`.
+
+    Raises DeploymentError for counts, classes or a memory that make no sense. A deployment without any device is
+    allowed: its placements are infeasible.
+
+    >>> mixed = Deployment.of_classes((DeviceClass("A100", 2), DeviceClass("T4", 4, speed=0.25)), num_cpus=1)
+    >>> mixed.num_accelerators, mixed.device_name(2), mixed.node_ms(Node(1, 2.0, 9.0), 2)
+    (6, 'T4 1', 8.0)
     """
 
     num_accelerators: int
@@ -129,8 +206,10 @@ class Deployment:
     training_memory: TrainingMemory | None = None
     replication: Replication | None = None
     max_subgraphs: int = 1
+    classes: tuple[DeviceClass, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_classes()
         for what, count in (("accelerators", self.num_accelerators), ("CPUs", self.num_cpus)):
             if not 0 <= count <= MAX_DEVICES:
                 raise DeploymentError(f"{count} {what}: give a number from 0 to {MAX_DEVICES}.")
@@ -142,29 +221,102 @@ class Deployment:
                 f"{self.max_subgraphs} subgraphs per accelerator: give a number from 1 to {MAX_SUBGRAPHS}."
             )
 
+    def _check_classes(self) -> None:
+        object.__setattr__(self, "classes", tuple(self.classes))
+        if not self.classes:
+            return
+        if len(self.classes) > MAX_CLASSES:
+            raise DeploymentError(f"{len(self.classes)} device classes: give up to {MAX_CLASSES}.")
+        names = [device_class.name for device_class in self.classes]
+        twin = next((name for name in names if names.count(name) > 1), None)
+        if twin is not None:
+            raise DeploymentError(f"Two device classes are named {twin}; give them different names, or add up counts.")
+        if self.num_accelerators != sum(device_class.count for device_class in self.classes):
+            raise DeploymentError(
+                f"The device classes count {sum(device_class.count for device_class in self.classes)} accelerators and "
+                f"{self.num_accelerators} are asked for; change the counts of the classes."
+            )
+        if self.memory_bytes is not None:
+            raise DeploymentError("Each device class has a memory of its own; leave out that of all accelerators.")
+
+    @classmethod
+    def of_classes(cls, classes: Sequence[DeviceClass], num_cpus: int = 0, **others: Any) -> "Deployment":
+        """Build a deployment of these classes of accelerators; `others` are further fields."""
+        total = sum(device_class.count for device_class in classes)
+        return cls(total, num_cpus, classes=tuple(classes), **others)
+
     @property
     def num_devices(self) -> int:
         """Accelerators and CPUs together."""
         return self.num_accelerators + self.num_cpus
 
-    @property
-    def memory_limit_bytes(self) -> float:
-        """What the sizes on one accelerator may add up to; infinite without a limit.
-
-        A little above `memory_bytes`, since sums of sizes written as floats may be off in the last digits.
-        """
-        return math.inf if self.memory_bytes is None else self.memory_bytes * (1 + MEMORY_TOLERANCE)
-
     def is_cpu(self, device: int) -> bool:
         """Whether a device number belongs to a CPU."""
         return device >= self.num_accelerators
 
+    def class_of(self, accelerator: int) -> DeviceClass | None:
+        """Return the class of an accelerator; None where all are alike.
+
+        A split may use more accelerators than there are. Those are judged as if they were of the last class.
+        """
+        for device_class in self.classes:
+            if accelerator < device_class.count:
+                return device_class
+            accelerator -= device_class.count
+        return self.classes[-1] if self.classes else None
+
+    def accelerator_ms(self, node: Node, accelerator: int) -> float:
+        """Time of a node in ms on an accelerator, of which there may be fewer; see `class_of`."""
+        device_class = self.class_of(accelerator)
+        return node.accelerator_ms if device_class is None else device_class.node_ms(node)
+
+    def node_ms(self, node: Node, device: int) -> float:
+        """Time of a node in ms on a device, an accelerator or a CPU."""
+        return node.cpu_ms if self.is_cpu(device) else self.accelerator_ms(node, device)
+
+    def link_speed_of(self, accelerator: int) -> float:
+        """By what an accelerator's transfer times are divided."""
+        device_class = self.class_of(accelerator)
+        return 1.0 if device_class is None else device_class.link_speed
+
+    def accelerator_memory_bytes(self, accelerator: int) -> float | None:
+        """Memory of an accelerator, of which there may be fewer; None where there is no limit."""
+        device_class = self.class_of(accelerator)
+        return self.memory_bytes if device_class is None else device_class.memory_bytes
+
     def capacity_bytes(self, device: int) -> float | None:
         """Memory of a device; None where there is no limit."""
-        return None if self.is_cpu(device) else self.memory_bytes
+        return None if self.is_cpu(device) else self.accelerator_memory_bytes(device)
+
+    def memory_limit_of(self, accelerator: int) -> float:
+        """What the sizes on an accelerator may add up to; infinite without a limit.
+
+        A little above its memory, since sums of sizes written as floats may be off in the last digits.
+        """
+        return _limit(self.accelerator_memory_bytes(accelerator))
+
+    @property
+    def largest_memory_bytes(self) -> float | None:
+        """Memory of the accelerator that holds most; None where one has no limit."""
+        sizes = [device_class.memory_bytes for device_class in self.classes if device_class.count]
+        return max(sizes, key=_limit, default=None) if self.classes else self.memory_bytes
+
+    @property
+    def memory_limit_bytes(self) -> float:
+        """What the sizes on any one accelerator may add up to at most, a little above `largest_memory_bytes`."""
+        return _limit(self.largest_memory_bytes)
 
     def device_name(self, device: int) -> str:
-        """What a person calls a device: 'Accelerator 1', 'CPU 1'."""
+        """What a person calls a device: 'Accelerator 1' or, with classes, 'A100 1'; 'CPU 1'."""
         if self.is_cpu(device):
             return f"CPU {device - self.num_accelerators + 1}"
-        return f"Accelerator {device + 1}"
+        return self.accelerator_name(device)
+
+    def accelerator_name(self, accelerator: int) -> str:
+        """What a person calls an accelerator, of which there may be fewer."""
+        number = accelerator
+        for device_class in self.classes:
+            if number < device_class.count:
+                return f"{device_class.name} {number + 1}"
+            number -= device_class.count
+        return f"Accelerator {accelerator + 1}"

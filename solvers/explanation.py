@@ -183,13 +183,15 @@ def explain(
         devices=tuple(
             DeviceFacts(
                 device=d.device,
-                name=placed.device_name(d.device),
+                name=placed.device_name(d.device, deployment),
                 is_cpu=placed.is_cpu(d.device),
                 num_nodes=len(placed.devices[d.device]),
                 load_ms=path.busy_ms[d.device] if path else d.load_ms,
                 idle_share=_idle(path.busy_ms[d.device] if path else d.load_ms, pace_ms),
                 memory_bytes=d.memory_bytes,
-                capacity_bytes=None if placed.is_cpu(d.device) else deployment.memory_bytes,
+                capacity_bytes=None
+                if placed.is_cpu(d.device)
+                else deployment.accelerator_memory_bytes(placed.first_accelerator(d.device)),
             )
             for d in costs.devices
         ),

@@ -230,13 +230,20 @@ def _memory(explanation: Explanation) -> list[str]:
     accelerators = [device for device in explanation.devices if device.capacity_bytes is not None]
     if not accelerators:
         return []
-    capacity = accelerators[0].capacity_bytes or 0.0
+    capacity = min(device.capacity_bytes or 0.0 for device in accelerators)
     if not explanation.counts_in_flight and explanation.total_memory_bytes <= capacity:
         return [
             f"Memory limits nothing: all nodes together take {binary_size(explanation.total_memory_bytes)}, and one "
             f"accelerator has {binary_size(capacity)}."
         ]
-    fullest = max(accelerators, key=lambda device: device.memory_bytes)
+
+    def share(device: DeviceFacts) -> float:
+        if not device.capacity_bytes:
+            return math.inf if device.memory_bytes > 0 else 0.0
+        return device.memory_bytes / device.capacity_bytes
+
+    fullest = max(accelerators, key=share)
+    capacity = fullest.capacity_bytes or 0.0
     if capacity <= 0:
         is_kept = fullest.memory_bytes <= 0
         return ["Accelerators have no memory: they hold nothing but nodes without bytes."] if is_kept else []

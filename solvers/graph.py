@@ -10,7 +10,7 @@ import hashlib
 import heapq
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from solvers.errors import GraphError
@@ -31,7 +31,8 @@ class Node:
     """One layer or operator. Times in ms per sample, sizes in bytes; `transfer_ms` is c_u of the model.
 
     `layer` names the layer or block the node belongs to, for folding in views; it never affects a solver.
-    `flops`, `parameter_bytes` and `activation_bytes` are None where a file does not know them.
+    `flops`, `parameter_bytes` and `activation_bytes` are None where a file does not know them. `class_ms` has times on
+    classes of accelerators, by name, where they are known and not just `accelerator_ms` divided by the class's speed.
     """
 
     id: int
@@ -47,11 +48,12 @@ class Node:
     flops: float | None = None
     parameter_bytes: float | None = None
     activation_bytes: float | None = None
+    class_ms: tuple[tuple[str, float], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if not -MAX_ID <= self.id <= MAX_ID:
             raise GraphError(f"{self.label}: the id is out of range; give one from {-MAX_ID} to {MAX_ID}.")
-        for field, most in (
+        for name, most in (
             ("accelerator_ms", MAX_TIME_MS),
             ("cpu_ms", MAX_TIME_MS),
             ("memory_bytes", MAX_BYTES),
@@ -60,9 +62,18 @@ class Node:
             ("parameter_bytes", MAX_BYTES),
             ("activation_bytes", MAX_BYTES),
         ):
-            value = getattr(self, field)
+            value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, field, _checked(value, most, f"{self.label}: {field}"))
+                object.__setattr__(self, name, _checked(value, most, f"{self.label}: {name}"))
+        if self.class_ms:
+            times = {name: _checked(ms, MAX_TIME_MS, f"{self.label}: the time on {name}") for name, ms in self.class_ms}
+            if len(times) < len(self.class_ms):
+                raise GraphError(f"{self.label} has two times on one class of accelerators; keep one.")
+            object.__setattr__(self, "class_ms", tuple(sorted(times.items())))
+
+    def time_on(self, class_name: str) -> float | None:
+        """Time in ms on a class of accelerators; None where only the class's speed tells it."""
+        return next((ms for name, ms in self.class_ms if name == class_name), None)
 
     @property
     def label(self) -> str:
@@ -220,7 +231,9 @@ class DnnGraph:
     @cached_property
     def digest(self) -> str:
         """A key that is equal for equal graphs: names and order included."""
-        return hashlib.sha256(repr((self.nodes, self.edges)).encode()).hexdigest()[:16]
+        # Times on classes are no part of a node's text: so graphs without any keep the key they always had.
+        class_ms = [node.class_ms for node in self.nodes] if any(node.class_ms for node in self.nodes) else ""
+        return hashlib.sha256(f"{(self.nodes, self.edges)!r}{class_ms}".encode()).hexdigest()[:16]
 
     def with_bandwidth(self, bytes_per_ms: float) -> "DnnGraph":
         """This graph with every transfer time set to bytes / `bytes_per_ms`; GraphError without usable bytes."""

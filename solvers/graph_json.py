@@ -6,6 +6,9 @@ The release writes `maxSizePerFPGA` (bytes), `maxFPGAs`, `maxCPUs`, `nodes` {`id
 accelerator. Our superset adds `version`, `name` on top and `flops`, `parameterBytes`, `activationBytes`, `layer`
 on nodes; every other field keeps its place and meaning, so readers of the release's format read ours. A node's
 layer is one text: a whole number is read from and written to the release's `layerId`, anything else `layer`.
+Accelerators of several classes are `deviceClasses` {`name`, `count`, `speed`?, `memory`? (bytes), `linkSpeed`?} on top,
+whose counts add up to `maxFPGAs`; then each class has a memory and there is no `maxSizePerFPGA`. A node's times on
+classes, in ms by name, are its `classLatency`.
 
 A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
 the last one win without a word.
@@ -20,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from solvers.deployment import MAX_DEVICES, Deployment
+from solvers.deployment import MAX_DEVICES, Deployment, DeviceClass
 from solvers.errors import DeploymentError, GraphError, PlacementError, SplitError
 from solvers.graph import MAX_BYTES, MAX_FLOPS, MAX_ID, MAX_TIME_MS, DnnGraph, Edge, Node
 from solvers.split import Split
@@ -67,10 +70,46 @@ def parse_graph(text: str | bytes, name: str = "") -> tuple[DnnGraph, Deployment
             _integer(document, "maxFPGAs", "the file"),
             _integer(document, "maxCPUs", "the file"),
             memory_bytes,
+            classes=_device_classes(document),
         )
     except DeploymentError as error:
         raise GraphError(f"The file's devices are not usable: {error}") from None
     return graph, deployment
+
+
+def _device_classes(document: dict[str, Any]) -> tuple[DeviceClass, ...]:
+    """Return the classes of accelerators; none where they are all alike."""
+    if document.get("deviceClasses") is None:
+        return ()
+    classes: list[DeviceClass] = []
+    for i, raw in enumerate(_list(document, "deviceClasses")):
+        place = f"deviceClasses[{i}]"
+        if not isinstance(raw, dict):
+            raise GraphError(f"{place} is not an object; give a class with 'name' and 'count'.")
+        name = _text(raw, "name", place)
+        if name is None:
+            raise GraphError(f"{place} has no 'name'; give it one.")
+        factors = [_optional_number(raw, key, place, sys.float_info.max) for key in ("speed", "linkSpeed")]
+        classes.append(
+            DeviceClass(
+                name,
+                _integer(raw, "count", place),
+                1.0 if factors[0] is None else factors[0],
+                _optional_number(raw, "memory", place, MAX_BYTES),
+                1.0 if factors[1] is None else factors[1],
+            )
+        )
+    return tuple(classes)
+
+
+def _class_times(raw: dict[str, Any], place: str) -> tuple[tuple[str, float], ...]:
+    """Return a node's times on classes of accelerators."""
+    times = raw.get("classLatency")
+    if times is None:
+        return ()
+    if not isinstance(times, dict):
+        raise GraphError(f"{place}: 'classLatency' is {_short(times)}; give an object of class names and times in ms.")
+    return tuple((name, _number(times, name, f"{place}, classLatency", MAX_TIME_MS)) for name in times)
 
 
 def parse_split(text: str | bytes) -> Split:
@@ -137,13 +176,15 @@ def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
             None if _is_layer_id(node) else node.layer,
         )
     )
-    if extended:
+    if extended or deployment.classes or any(node.class_ms for node in graph.nodes):
         document["version"] = FORMAT_VERSION
         document["name"] = graph.name
     if deployment.memory_bytes is not None:
         document["maxSizePerFPGA"] = deployment.memory_bytes
     document["maxFPGAs"] = deployment.num_accelerators
     document["maxCPUs"] = deployment.num_cpus
+    if deployment.classes:
+        document["deviceClasses"] = list(map(_class_document, deployment.classes))
     document["nodes"] = [_node_document(node) for node in graph.nodes]
     document["edges"] = [
         {
@@ -256,7 +297,21 @@ def _node(raw: Any, i: int, transfer_ms: dict[int, float]) -> Node:
         flops=_optional_number(raw, "flops", place, MAX_FLOPS),
         parameter_bytes=_optional_number(raw, "parameterBytes", place, MAX_BYTES),
         activation_bytes=_optional_number(raw, "activationBytes", place, MAX_BYTES),
+        class_ms=_class_times(raw, place),
     )
+
+
+def _class_document(device_class: DeviceClass) -> dict[str, Any]:
+    optional = {
+        "speed": (device_class.speed, 1.0),
+        "memory": (device_class.memory_bytes, None),
+        "linkSpeed": (device_class.link_speed, 1.0),
+    }
+    return {
+        "name": device_class.name,
+        "count": device_class.count,
+        **{key: value for key, (value, usual) in optional.items() if value != usual},
+    }
 
 
 def _node_document(node: Node) -> dict[str, Any]:
@@ -276,6 +331,7 @@ def _node_document(node: Node) -> dict[str, Any]:
         "flops": node.flops,
         "parameterBytes": node.parameter_bytes,
         "activationBytes": node.activation_bytes,
+        "classLatency": dict(node.class_ms) or None,
     }
     document.update({key: value for key, value in optional.items() if value is not None})
     return document

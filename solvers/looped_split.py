@@ -27,6 +27,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from solvers.accelerator_kinds import with_identical_accelerators
 from solvers.contraction import contract, renumbered
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
@@ -74,6 +75,12 @@ def looped_split(
         )
     if kind is ScheduleKind.ZB_V and chunks != 2:
         raise ScheduleError(f"ZB-V runs 2 chunks per device, not {chunks}; give 2.")
+    graph, deployment = with_identical_accelerators(graph, deployment)
+    if deployment.classes:
+        raise ScheduleError(
+            f"Chunks are cut for identical accelerators, and here they are of several classes; choose "
+            f"{ScheduleKind.ONE_F_ONE_B}."
+        )
     check_model(deployment, split, kind)
     device_of = device_numbers(graph, deployment, split)
     numbers = {d: device_of[next(iter(members))] for d, members in enumerate(split.devices) if members}

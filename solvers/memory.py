@@ -93,10 +93,15 @@ def weight_bytes(graph: DnnGraph) -> dict[int, float]:
     return {node.id: 0.0 if node.is_backward else node.parameter_bytes or 0.0 for node in graph.nodes}
 
 
-def sync_bandwidth(graph: DnnGraph, deployment: Deployment) -> float:
-    """Return the bandwidth of the all-reduce in bytes per ms; DeploymentError where neither side knows one."""
+def sync_bandwidth(graph: DnnGraph, deployment: Deployment, accelerator: int = 0) -> float:
+    """Return the bandwidth in bytes per ms of the all-reduce among accelerators like this one.
+
+    It is that of the replication, or else that of the accelerator's own link. Raises DeploymentError where neither the
+    replication nor the graph knows one.
+    """
     known = None if deployment.replication is None else deployment.replication.bandwidth_bytes_per_ms
-    known = graph.bandwidth_bytes_per_ms if known is None else known
+    if known is None and graph.bandwidth_bytes_per_ms is not None:
+        known = graph.bandwidth_bytes_per_ms * deployment.link_speed_of(accelerator)
     if known is None:
         raise DeploymentError(
             "Replicas exchange gradients, and the graph implies no one bandwidth; give one for the replicas."

@@ -87,6 +87,7 @@ def merged(contraction: Contraction, groups: list[int], communication: Communica
             contraction,
             members=tuple(tuple(v for b in part for v in contraction.members[b]) for part in parts),
             accelerator_ms=total(contraction.accelerator_ms),
+            class_ms=np.array([total(row) for row in contraction.class_ms]),
             cpu_ms=total(contraction.cpu_ms),
             memory_bytes=total(contraction.memory_bytes),
             edges=(),

@@ -13,6 +13,8 @@ Overlapped and full-duplex transfers are solved for throughput and gpipe by dp a
 schedule's memory is defined for pipelines, so it asks for chain splits; where the graph does not tell it, sizes count
 once and the result says so. Only dp replicates stages, and not together with a schedule's memory, which counts stages.
 
+Classes of accelerators that are alike for the graph are solved as identical accelerators, by every method.
+
 Latency has one family: every split for which it is defined is a candidate, whatever `family` says, and the result says
 free. Its CPUs are as many as needed as soon as there is one; a result's split puts all CPU nodes on the first.
 """
@@ -20,6 +22,7 @@ free. Its CPUs are as many as needed as soon as there is one; a result's split p
 from collections.abc import Callable
 from dataclasses import replace
 
+from solvers.accelerator_kinds import with_identical_accelerators
 from solvers.baselines.methods import BASELINES, as_run
 from solvers.bounds import why_infeasible, work_bound
 from solvers.contraction import Contraction
@@ -66,6 +69,7 @@ def solve(
     if not 0 <= gap < 1:
         raise MethodError(f"A gap of {gap} is not usable; give a share from 0 up to, not including, 1.")
     objective, family = Objective(objective), Family(family)  # callers may write "free" for Family.FREE
+    graph, deployment = with_identical_accelerators(graph, deployment)
     deployment, note = _what_matters(graph, deployment)
     run = _choose(graph, deployment, objective, method, family)
     if method in BASELINES and method != "expert" and start is not None:
@@ -149,6 +153,11 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
             )
         if method in ("auto", "ip"):
             return solve_latency
+    if deployment.classes and method != "expert":
+        raise MethodError(
+            f"Method {method} does not tell device classes apart yet; give one class, or judge a split of yours by "
+            "expert."
+        )
     if method in BASELINES:
         return METHODS[method]  # judged as what it is, whatever it knows of the devices
     if deployment.training_memory is not None and family is not Family.CHAIN:

@@ -8,7 +8,8 @@ free     any assignment.
 Contiguity is asked of the forward part only: a backward node goes where its colocation class goes.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -119,13 +120,27 @@ class Split:
         """Whether a device number of this split belongs to a CPU."""
         return device >= len(self.accelerators)
 
-    def device_name(self, device: int) -> str:
-        """What a person calls a device of this split: 'Accelerator 1', 'Accelerators 2-4' for replicas, 'CPU 1'."""
+    def device_name(self, device: int, deployment: Deployment | None = None) -> str:
+        """What a person calls a device of this split: 'Accelerator 1', 'Accelerators 2-4' for replicas, 'CPU 1'.
+
+        A deployment with classes gives its accelerators their names: 'A100 1', 'A100 2-4'.
+        """
         if self.is_cpu(device):
             return f"CPU {device - len(self.accelerators) + 1}"
-        first = 1 + sum(self.num_replicas(d) for d in range(device))
+        first = 1 + self.first_accelerator(device)
         last = first + self.num_replicas(device) - 1
+        if deployment is not None and deployment.classes:
+            name = deployment.accelerator_name(first - 1)
+            last_name = deployment.accelerator_name(last - 1)
+            is_one_class = deployment.class_of(first - 1) is deployment.class_of(last - 1)
+            if first == last:
+                return name
+            return f"{name}-{last_name.rpartition(' ')[2]}" if is_one_class else f"{name} to {last_name}"
         return f"Accelerator {first}" if first == last else f"Accelerators {first}-{last}"
+
+    def first_accelerator(self, entry: int) -> int:
+        """Number of the accelerator that runs an entry of `accelerators`, of the first one where it has replicas."""
+        return entry + sum(count - 1 for count in self.replicas[:entry])
 
     def subgraphs_of(self, accelerator: int) -> tuple[frozenset[int], ...]:
         """Return the node sets that an accelerator runs one after the other; none for an idle one."""
@@ -226,7 +241,7 @@ def check_split(
         if used > available:
             violations.append(Violation("device count", f"The split uses {used} {kind}; {available} are available."))
     scheduled = is_scheduled(graph, deployment)
-    if scheduled and memory_order(graph, split) is None:
+    if scheduled and memory_order(graph, split, deployment) is None:
         violations.append(
             Violation("schedule", "The devices do not form a pipeline, for which the schedule's memory is defined.")
         )
@@ -236,31 +251,43 @@ def check_split(
                 "schedule", "The schedule's memory is not defined for replicas; give every stage one accelerator."
             )
         )
+    accelerator_of = [split.first_accelerator(d) for d in range(len(split.accelerators))]
+    names = _device_names(deployment, split)
     memory_bytes = device_memory_bytes(graph, deployment, split)
     most = 1 if deployment.replication is None else deployment.replication.max_replicas
     for d, count in enumerate(split.replicas):
         if count > most:
             allowed = "stages are not replicated here" if most == 1 else f"up to {most} are allowed"
-            violations.append(Violation("replicas", f"Accelerator {d + 1} has {count} replicas; {allowed}.", d))
+            violations.append(Violation("replicas", f"{names[d]} has {count} replicas; {allowed}.", d))
+        first, last = accelerator_of[d], accelerator_of[d] + count - 1
+        if deployment.class_of(first) != deployment.class_of(last):
+            violations.append(
+                Violation(
+                    "replicas",
+                    f"The {count} replicas from {deployment.accelerator_name(first)} on are of several device classes; "
+                    "replicas take turns, so give them devices of one class.",
+                    d,
+                )
+            )
     for d, members in enumerate(split.accelerators):
         for v in sorted(members):
             if not graph.node_by_id[v].runs_on_accelerator:
                 violations.append(
                     Violation(
                         "unsupported",
-                        f"{graph.node_by_id[v].label} is on accelerator {d + 1} but runs on CPUs only.",
+                        f"{graph.node_by_id[v].label} is on {_inside(names[d])} but runs on CPUs only.",
                         d,
                     )
                 )
         used_bytes = memory_bytes[d]
-        capacity = deployment.memory_bytes
-        if capacity is not None and used_bytes > deployment.memory_limit_bytes:
+        capacity = deployment.accelerator_memory_bytes(accelerator_of[d])
+        if capacity is not None and used_bytes > deployment.memory_limit_of(accelerator_of[d]):
             short, held, size = map(binary_size, (used_bytes - capacity, used_bytes, capacity))
             what = " with the micro-batches in flight" if scheduled else ""
             violations.append(
                 Violation(
                     "memory",
-                    f"Accelerator {d + 1} is short by {short}: it holds {held}{what}, its capacity is {size}.",
+                    f"{names[d]} is short by {short}: it holds {held}{what}, its capacity is {size}.",
                     d,
                 )
             )
@@ -269,7 +296,7 @@ def check_split(
             violations.append(
                 Violation(
                     "subgraphs",
-                    f"Accelerator {d + 1} runs {len(split.subgraphs_of(d))} subgraphs one after the other; "
+                    f"{names[d]} runs {len(split.subgraphs_of(d))} subgraphs one after the other; "
                     f"{deployment.max_subgraphs} are allowed.",
                     d,
                 )
@@ -287,8 +314,21 @@ def check_split(
     if family is Family.CHAIN and pipeline_order(graph, split) is None:
         violations.append(Violation("chain", "The devices do not form a pipeline: data flows in a circle."))
     if family is Family.CONVEX:
-        violations.extend(_convexity_violations(graph, split))
+        violations.extend(_convexity_violations(graph, split, names))
     return tuple(violations)
+
+
+def _device_names(deployment: Deployment, split: Split) -> list[str]:
+    """Return what a message calls the entries of a split, which may be more than there are devices."""
+    if deployment.classes:
+        return [split.device_name(d, deployment) for d in range(len(split.devices))]
+    k = len(split.accelerators)
+    return [f"Accelerator {d + 1}" if d < k else f"CPU {d - k + 1}" for d in range(len(split.devices))]
+
+
+def _inside(name: str) -> str:
+    """A device's name within a sentence."""
+    return f"a{name[1:]}" if name.startswith("Accelerator ") else name
 
 
 def _resized(devices: tuple[frozenset[int], ...], count: int) -> tuple[frozenset[int], ...]:
@@ -311,7 +351,7 @@ def pipeline_order(graph: DnnGraph, split: Split) -> tuple[int, ...] | None:
     return _order_of_devices(graph, split, lambda d: (d not in has_forward, d))
 
 
-def memory_order(graph: DnnGraph, split: Split) -> tuple[int, ...] | None:
+def memory_order(graph: DnnGraph, split: Split, deployment: Deployment) -> tuple[int, ...] | None:
     """Return the non-empty devices in the pipeline order that counts for a schedule's memory; None when it is cyclic.
 
     Step by step the CPUs that may come next, then the accelerator with the lowest number that may. No order serves the
@@ -320,9 +360,35 @@ def memory_order(graph: DnnGraph, split: Split) -> tuple[int, ...] | None:
     directly or through other CPUs, which is as early as can be. (b) Any order of the accelerators that data flow
     allows is this one's once they are numbered by it: when the first i of it are placed, so are all CPUs that wait for
     these alone, and the next one waits for nothing else. Which is fair to ask, since accelerators are identical.
+
+    Where they are of several classes they cannot be renumbered. Then it is the order with the least largest excess over
+    a device's memory, by the rule of Lawler ("Optimal sequencing of a single machine subject to precedence
+    constraints", Management Science 19, 1973): memory never falls with the number of stages after a device, so the
+    place with the most of them goes to the device, of those that may come next, that exceeds its memory least there.
     """
     k = len(split.accelerators)
-    return _order_of_devices(graph, split, lambda d: (d < k, d))
+    schedule = deployment.training_memory
+    if not deployment.classes or schedule is None or not is_scheduled(graph, deployment):
+        return _order_of_devices(graph, split, lambda d: (d < k, d))
+    quotient = _device_graph(graph, split)
+    if not nx.is_directed_acyclic_graph(quotient):
+        return None
+    held = [training_bytes(graph, schedule, members) for members in split.devices]
+    limit = [deployment.memory_limit_of(split.first_accelerator(d)) for d in range(k)]
+    missing = dict(quotient.in_degree())
+    order: list[int] = []
+    while missing:
+        stages_after = len(missing) - 1
+
+        def excess(d: int, stages_after: int = stages_after) -> tuple[float, int]:
+            return (held[d].on_stage(schedule, stages_after) - limit[d] if d < k else -math.inf, d)
+
+        chosen = min((d for d, count in missing.items() if count == 0), key=excess)
+        order.append(chosen)
+        del missing[chosen]
+        for d in quotient.successors(chosen):
+            missing[d] -= 1
+    return tuple(order)
 
 
 def device_memory_bytes(graph: DnnGraph, deployment: Deployment, split: Split) -> tuple[float, ...]:
@@ -333,7 +399,7 @@ def device_memory_bytes(graph: DnnGraph, deployment: Deployment, split: Split) -
     """
     static = tuple(sum(graph.node_by_id[v].memory_bytes for v in members) for members in split.devices)
     memory = deployment.training_memory
-    order = memory_order(graph, split) if is_scheduled(graph, deployment) else None
+    order = memory_order(graph, split, deployment) if is_scheduled(graph, deployment) else None
     if memory is None or order is None:
         return static
     held = dict(enumerate(static))
@@ -344,22 +410,28 @@ def device_memory_bytes(graph: DnnGraph, deployment: Deployment, split: Split) -
 
 def _order_of_devices(graph: DnnGraph, split: Split, key: Callable[[int], tuple[bool, int]]) -> tuple[int, ...] | None:
     """Return the non-empty devices along the edges that order stages, the least key first; None in a circle."""
+    quotient = _device_graph(graph, split)
+    if not nx.is_directed_acyclic_graph(quotient):
+        return None
+    return tuple(nx.lexicographical_topological_sort(quotient, key=key))
+
+
+def _device_graph(graph: DnnGraph, split: Split) -> "nx.DiGraph[int]":
+    """Return the non-empty devices with the edges that order stages."""
     device_of = split.device_of()
     quotient: nx.DiGraph[int] = nx.DiGraph()
     quotient.add_nodes_from(d for d, members in enumerate(split.devices) if members)
     for u, v in forward_edges(graph):
         if device_of[u] != device_of[v]:
             quotient.add_edge(device_of[u], device_of[v])
-    if not nx.is_directed_acyclic_graph(quotient):
-        return None
-    return tuple(nx.lexicographical_topological_sort(quotient, key=key))
+    return quotient
 
 
 def family_of(graph: DnnGraph, split: Split) -> Family:
     """Return the narrowest family a complete split belongs to."""
     if pipeline_order(graph, split) is not None:
         return Family.CHAIN
-    return Family.FREE if _convexity_violations(graph, split) else Family.CONVEX
+    return Family.FREE if _convexity_violations(graph, split, [""] * len(split.devices)) else Family.CONVEX
 
 
 def forward_edges(graph: DnnGraph) -> list[tuple[int, int]]:
@@ -383,7 +455,7 @@ def forward_edges(graph: DnnGraph) -> list[tuple[int, int]]:
     return edges
 
 
-def _convexity_violations(graph: DnnGraph, split: Split) -> list[Violation]:
+def _convexity_violations(graph: DnnGraph, split: Split, names: Sequence[str]) -> list[Violation]:
     """Name each device that a forward path leaves and re-enters."""
     device_of = split.device_of()
     found: list[Violation] = []
@@ -397,8 +469,7 @@ def _convexity_violations(graph: DnnGraph, split: Split) -> list[Violation]:
             came_back = any(u in left for u in sources)
             if device_of[v] == d:
                 if came_back:
-                    k = len(split.accelerators)
-                    device = f"accelerator {d + 1}" if d < k else f"CPU {d - k + 1}"
+                    device = _inside(names[d])
                     found.append(
                         Violation(
                             "convex",

@@ -135,8 +135,7 @@ def _direction(graph: DnnGraph, v: int) -> Pass:
 
 
 def _compute_ms(graph: DnnGraph, deployment: Deployment, device_of: Mapping[int, int], v: int) -> float:
-    node = graph.node_by_id[v]
-    return node.cpu_ms if deployment.is_cpu(device_of[v]) else node.accelerator_ms
+    return deployment.node_ms(graph.node_by_id[v], device_of[v])
 
 
 def _order_of_both_passes(graph: DnnGraph, device_of: Mapping[int, int]) -> tuple[int, ...] | None:

@@ -89,12 +89,11 @@ def _with_times(
     stage_of = {v: index for index, piece in enumerate(pieces) for v in piece.nodes}
     # For the latency of one sample each subgraph is received and sent on its own.
     places = [i if kind is ScheduleKind.SINGLE_STREAM else piece.device for i, piece in enumerate(pieces)]
-    transfers = _transfers(graph, stage_of, places, [deployment.is_cpu(piece.device) for piece in pieces])
+    speeds = [None if deployment.is_cpu(piece.device) else deployment.link_speed_of(piece.device) for piece in pieces]
+    transfers = _transfers(graph, stage_of, places, speeds)
 
     def compute_ms(piece: Piece) -> float:
-        nodes = [graph.node_by_id[v] for v in piece.nodes]
-        is_cpu = deployment.is_cpu(piece.device)
-        return sum(node.cpu_ms if is_cpu else node.accelerator_ms for node in nodes)
+        return sum(deployment.node_ms(graph.node_by_id[v], piece.device) for v in piece.nodes)
 
     return tuple(
         PipelineStage(
@@ -145,9 +144,9 @@ def _with_backward_in_two(stages: Sequence[PipelineStage], weight_share: float) 
 
 
 def _transfers(
-    graph: DnnGraph, stage_of: Mapping[int, int], places: Sequence[int], on_cpu: Sequence[bool]
+    graph: DnnGraph, stage_of: Mapping[int, int], places: Sequence[int], link_speed: Sequence[float | None]
 ) -> list[_Transfers]:
-    """Return what each stage sends and receives, given its place and whether that is a CPU.
+    """Return what each stage sends and receives, given its place and its link speed, None for a CPU.
 
     Data passes from place to place. At one place a lower stage index runs a micro-batch earlier.
     """
@@ -159,13 +158,15 @@ def _transfers(
             readers.setdefault(places[stage_of[v]], set()).add(stage_of[v])
         for stage in readers.pop(places[home], set()) - {home}:
             transfers[stage].follows.add(home)
-        if readers and not on_cpu[home]:
-            transfers[home].send_ms += node.transfer_ms
+        speed = link_speed[home]
+        if readers and speed is not None:
+            transfers[home].send_ms += node.transfer_ms / speed
         for stages in readers.values():
             first = min(stages)
             transfers[first].receives_from.add(home)
-            if not on_cpu[first]:
-                transfers[first].receive_ms += node.transfer_ms
+            speed = link_speed[first]
+            if speed is not None:
+                transfers[first].receive_ms += node.transfer_ms / speed
             for stage in stages - {first}:
                 transfers[stage].follows.add(first)
     return transfers

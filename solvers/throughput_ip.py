@@ -105,7 +105,7 @@ class ThroughputModel:
         return Split.from_device_of(self.contraction.device_of(device_of_block), self.deployment)
 
     def _chain_start(self, graph: DnnGraph, split: Split, device: list[int]) -> dict[pulp.LpVariable, float]:
-        used = memory_order(graph, split)
+        used = memory_order(graph, split, self.deployment)
         assert used, "a chain model starts from a chain split"
         # Empty stages come first, as a schedule's memory asks.
         order = [*(d for d in range(self.deployment.num_devices) if d not in used), *used]

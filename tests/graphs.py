@@ -10,7 +10,7 @@ from dataclasses import replace
 import networkx as nx
 from hypothesis import strategies as st
 
-from solvers.deployment import Deployment, InFlight, TrainingMemory
+from solvers.deployment import Deployment, DeviceClass, InFlight, TrainingMemory
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.split import Split, forward_edges
 
@@ -295,6 +295,27 @@ def _draw_backward(
 def _random_node(rng: random.Random, v: int) -> Node:
     time = rng.randrange(1, 13) / 2
     return Node(v, time, CPU_FACTOR * time, float(rng.randrange(1, 5)), rng.randrange(5) / 2)
+
+
+def random_classes(seed: int, num_cpus: int = 0, *, limited: bool = True) -> Deployment:
+    """Return one fast and one or two slower accelerators, at random with memory limits; speeds are powers of two."""
+    rng = random.Random(seed + 2_000_000)  # noqa: S311
+    sizes: tuple[float | None, ...] = (None, 4.0, 7.0, 12.0) if limited else (None,)
+    classes = (
+        DeviceClass("A", 1, rng.choice((1.0, 2.0, 4.0)), rng.choice(sizes), rng.choice((1.0, 2.0, 4.0))),
+        DeviceClass("B", rng.choice((1, 2)), rng.choice((0.5, 1.0)), rng.choice(sizes), rng.choice((0.5, 1.0))),
+    )
+    return Deployment.of_classes(classes, num_cpus)
+
+
+def with_class_times(graph: DnnGraph, seed: int, name: str = "B") -> DnnGraph:
+    """Return the graph with a time on a class for about half of its nodes, from 0 to 6 ms."""
+    rng = random.Random(seed + 3_000_000)  # noqa: S311
+    nodes = tuple(
+        replace(node, class_ms=((name, float(rng.randrange(7))),)) if rng.random() < 0.5 else node
+        for node in graph.nodes
+    )
+    return DnnGraph(nodes, graph.edges, graph.name)
 
 
 def _per_node(value: float | Sequence[float], count: int) -> Sequence[float]:

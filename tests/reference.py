@@ -39,6 +39,34 @@ def best_value(graph: DnnGraph, deployment: Deployment, family: Family, objectiv
     return min((value for value in values if value is not None), default=None)
 
 
+def max_load_by_definition(graph: DnnGraph, deployment: Deployment, device_of: dict[int, int]) -> float:
+    """Return the largest load in ms, each device's as the definition says: its compute plus the tensors it cuts.
+
+    Works device by device on sets, for transfers that add to compute, with classes of accelerators or without.
+    """
+    numbered = [c for c in deployment.classes for _ in range(c.count)]
+    loads = [0.0]
+    for d in range(deployment.num_devices):
+        here = {v for v, home in device_of.items() if home == d}
+        if d >= deployment.num_accelerators:
+            loads.append(sum(graph.node_by_id[v].cpu_ms for v in here))
+            continue
+        load = 0.0
+        for v in here:
+            node = graph.node_by_id[v]
+            times = dict(node.class_ms)
+            if not numbered:
+                load += node.accelerator_ms
+            else:
+                load += times.get(numbered[d].name, node.accelerator_ms / numbered[d].speed)
+        for u in graph.node_by_id:
+            ends = {u, *graph.readers[u]}
+            if ends & here and ends - here:
+                load += graph.node_by_id[u].transfer_ms / (numbered[d].link_speed if numbered else 1.0)
+        loads.append(load)
+    return max(loads)
+
+
 def num_ideals(graph: DnnGraph) -> int:
     """Return how many node sets hold all predecessors of their members."""
     ideals = {frozenset[int]()}

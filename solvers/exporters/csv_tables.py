@@ -90,6 +90,10 @@ def _summary(
         ["gap", result.gap],
         ["time of the solver (s)", result.runtime_s],
     ]
+    rows += [
+        [f"class {c.name}", f"{c.count} accelerators, speed {c.speed:g}, link speed {c.link_speed:g}"]
+        for c in deployment.classes
+    ]
     if schedule is not None:
         rows += [
             ["schedule", str(schedule.kind)],
@@ -140,7 +144,7 @@ def _nodes(
         rows.append(
             [
                 v, node.name, node.layer, "backward" if node.is_backward else "forward", d, deployment.device_name(d),
-                stage_of.get(v), node.cpu_ms if deployment.is_cpu(d) else node.accelerator_ms, node.accelerator_ms,
+                stage_of.get(v), deployment.node_ms(node, d), node.accelerator_ms,
                 node.cpu_ms, node.memory_bytes, graph.output_bytes[v], node.transfer_ms, v in cut,
             ]
         )  # fmt: skip

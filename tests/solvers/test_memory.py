@@ -68,7 +68,7 @@ def test_cpus_are_stages_without_a_limit_and_come_as_early_as_they_may() -> None
     edges = tuple(e for e in graph.edges if {e.source, e.target} not in ({2, 3}, {n + 4 for n in (2, 3)}))
     graph = DnnGraph(nodes, edges)
     split = complete_split(graph, Split((frozenset({1}), frozenset({4})), (frozenset({2}), frozenset({3}))))
-    assert memory_order(graph, split) == (3, 0, 2, 1)
+    assert memory_order(graph, split, Deployment(2, 2)) == (3, 0, 2, 1)
     deployment = Deployment(2, 2, training_memory=ONE_F_ONE_B)
     assert device_memory_bytes(graph, deployment, split) == (3.0, 1.0, 2.0, 4.0)
     found = check_split(graph, replace(deployment, memory_bytes=2 * 2.0**30), split)
