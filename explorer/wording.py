@@ -38,10 +38,15 @@ def milliseconds(value: float | None) -> str:
 def plain(text: str) -> str:
     r"""Escape what Streamlit's Markdown would take for markup: words from files appear as text, never as more.
 
+    What cannot be printed becomes a space: line breaks begin blocks, other marks turn the direction of what follows,
+    and half of a surrogate pair cannot be sent at all.
+
     >>> plain("![i](http://x) :red[R]")
     '\\!\\[i\\]\\(http\\:\\/\\/x\\) \\:red\\[R\\]'
+    >>> plain("a\n\n    b\u202e\ud800")
+    'a      b  '
     """
-    return "".join(f"\\{c}" if c in MARKUP else c for c in text)
+    return "".join(f"\\{c}" if c in MARKUP else c if c.isprintable() else " " for c in text)
 
 
 def device_counts(deployment: Deployment) -> str:

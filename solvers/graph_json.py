@@ -63,7 +63,7 @@ def parse_graph(text: str | bytes, name: str = "") -> tuple[DnnGraph, Deployment
         )
         for i, raw in enumerate(raw_edges)
     )
-    graph = DnnGraph(nodes, edges, _text(document, "name", "the file") or name)
+    graph = DnnGraph(nodes, edges, _text(document, "name", "the file") or _writable(name))
     memory_bytes = _optional_number(document, "maxSizePerFPGA", "the file", sys.float_info.max)
     try:
         deployment = Deployment(
@@ -394,7 +394,12 @@ def _text(raw: dict[str, Any], field: str, place: str) -> str | None:
         return None
     if isinstance(value, bool | list | dict):
         raise GraphError(f"{place}: '{field}' is {_short(value)}; give a text.")
-    return str(value).encode("utf-8", "replace").decode("utf-8")
+    return _writable(str(value))
+
+
+def _writable(text: str) -> str:
+    """Return a text without halves of surrogate pairs: JSON and names of files can hold them, UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_integer(value: Any) -> bool:

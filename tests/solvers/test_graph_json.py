@@ -310,6 +310,7 @@ def test_names_are_kept_as_they_are_but_can_be_written() -> None:
     assert parse_graph(changed(GRAPH, "nodes.0.name", 12))[0].nodes[0].name == "12"
     lone = parse_graph(changed(GRAPH, "nodes.0.name", "a\ud800b"))[0].nodes[0].name
     assert lone == "a?b"
+    assert parse_graph(changed(GRAPH, "name", ...), name="a\udcff")[0].name == "a?"  # a file's name in another encoding
 
 
 # What is refused
