@@ -27,10 +27,10 @@ from explorer.edited import (
 )
 from explorer.edits import History, Outcome, Proof
 from explorer.inputs import Choice
-from explorer.jobs import JobState, Snapshot
+from explorer.jobs import JobState, Question, Snapshot
 from explorer.session import Plan, Run
 from explorer.solver_pool import solver_pool
-from explorer.wording import milliseconds
+from explorer.wording import differences, milliseconds
 from solvers.baselines.methods import BASELINES
 from solvers.costs import Objective
 from solvers.errors import PlacementError
@@ -62,11 +62,11 @@ def take_edit() -> None:
 def apply_edit(choice: Choice, plan: Plan, event: Mapping[str, Any]) -> Outcome:
     """Apply an edit to what is shown and return what came of it; the event is checked, for it comes from outside."""
     op, nodes, device = event.get("op"), event.get("nodes", []), event.get("device")
-    if op not in OPERATIONS:
+    if not isinstance(op, str) or op not in OPERATIONS:
         return Outcome(False, "This edit is not known.")
     if not isinstance(nodes, list) or not all(isinstance(v, int) and not isinstance(v, bool) for v in nodes):
         return Outcome(False, "The edit names no nodes.")
-    if reason := why_not(plan):
+    if reason := why_not(choice, plan):
         return Outcome(False, reason)
     history = history_of(choice)
     if history is None:
@@ -77,8 +77,11 @@ def apply_edit(choice: Choice, plan: Plan, event: Mapping[str, Any]) -> Outcome:
     return OPERATIONS[op](choice, plan, history, nodes, device)
 
 
-def take_answer(run: Run, snapshot: Snapshot) -> None:
-    """Take over the answer of a solve with pins: as a step if it has a plan, as a message in any case."""
+def take_answer(run: Run, snapshot: Snapshot, choice: Choice) -> None:
+    """Take over the answer of a solve with pins: as a step if it has a plan, as a message in any case.
+
+    The answer is to the inputs as they were when the solve began; the message says what has changed up to `choice`.
+    """
     history = history_for(run.loaded.graph.digest)
     if history is None:
         return
@@ -91,14 +94,25 @@ def take_answer(run: Run, snapshot: Snapshot) -> None:
         return
     if result.split is None:
         what = "No plan honours the pins" if result.status is SolveStatus.INFEASIBLE else "Nothing was found in time"
-        say(Outcome(False, f"{what}: {_lower(result.message)}" if result.message else f"{what}."))
+        reason = f"{what}: {_lower(result.message)}" if result.message else f"{what}."
+        say(Outcome(False, f"{reason}{_since(run, question, choice)}"))
         return
     pinned = edits.counted(len(question.pins.device_of), "pinned node")
     what = f"Re-solved the rest around {pinned}: {milliseconds(result.value_ms)}, {proof_with_pins(result)}"
     proven = Proof(question, result)
     remember_history(edits.take_over(history, question.deployment, result.split, what, proven))
     note = f" {result.message}" if result.message else ""
-    say(Outcome(True, f"{what}.{note}"))
+    say(Outcome(True, f"{what}.{note}{_since(run, question, choice)}"))
+
+
+def _since(run: Run, question: Question, choice: Choice) -> str:
+    """Say which inputs have changed since a solve with pins began; empty when none of its graph have."""
+    if run.loaded.graph.digest != choice.loaded.graph.digest:
+        return ""
+    asked = choice.question
+    same = replace(question, pins=asked.pins, method=asked.method, time_limit_s=asked.time_limit_s, gap=asked.gap)
+    changed = differences((same, run.graph), (asked, choice.graph))
+    return f" That was for the inputs before these changes: {', '.join(changed)}." if changed else ""
 
 
 def _move(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
@@ -178,13 +192,13 @@ def _resolve(choice: Choice, plan: Plan, history: History, nodes: list[int], dev
     if not snapshot.state.is_over:
         return Outcome(True, f"{note}Re-solving the rest.")
     session.remember_run(None)
-    take_answer(Run(job, choice.loaded, choice.graph, is_live=False), snapshot)
+    take_answer(Run(job, choice.loaded, choice.graph, is_live=False), snapshot, choice)
     outcome = last_outcome()
     return Outcome(True, note) if outcome is None else replace(outcome, message=note + outcome.message)
 
 
 Operation = Callable[[Choice, Plan, History, list[int], int], Outcome]
-OPERATIONS: dict[Any, Operation] = {
+OPERATIONS: dict[str, Operation] = {
     "move": _move,
     "pin": _pin,
     "unpin": _unpin,

@@ -119,10 +119,10 @@ def edit_view(choice: Choice, plan: Plan | None, drawn: Split | None = None) -> 
     history = history_of(choice)
     is_of_graph = st.session_state.get(_OUTCOME_GRAPH) == choice.loaded.graph.digest
     outcome = last_outcome() if is_of_graph else None
-    reason = why_not(plan)
+    reason = why_not(choice, plan)
     if plan is not None and drawn is not None and drawn is not plan.split and drawn != plan.split.on(plan.deployment):
         reason = reason or "The picture shows the stages as this schedule cuts them; choose another schedule to edit."
-    if history is None or plan is None:
+    if history is None or plan is None or not choice.deployment.num_devices:
         none: frozenset[int] = frozenset()
         return EditView(reason, none, (), False, False, False, True, False, outcome, _serial())
     resolved = resolved_for(choice, history)
@@ -206,10 +206,12 @@ def _incumbent_of_pins(choice: Choice) -> Split | None:
     return snapshot.best_split if same else None
 
 
-def why_not(plan: Plan | None) -> str:
+def why_not(choice: Choice, plan: Plan | None) -> str:
     """Say why a plan cannot be edited; empty when it can."""
     if plan is None:
         return "There is no plan to edit yet."
+    if not choice.deployment.num_devices:
+        return "There are no devices to edit the plan for; add an accelerator or a CPU."
     if plan.split.replicas:
         return "Plans with replicated stages cannot be edited; allow one replica under Assumptions."
     if plan.split.subgraphs:

@@ -34,7 +34,7 @@ def feels_live(question: Question) -> bool:
 
 def follow(choice: Choice) -> None:
     """Start a solve if one is asked for or due, and take note of one that has ended."""
-    _take_note()
+    _take_note(choice)
     run, plan, notice = session.run(), session.plan(), session.notice()
     is_answered = (plan is not None and plan.question == choice.question) or (
         notice is not None and notice.question == choice.question
@@ -51,10 +51,10 @@ def follow(choice: Choice) -> None:
     job = solver_pool().start(session.session_id(), choice.question, choice.graph, known)
     session.remember_run(Run(job, choice.loaded, choice.graph, is_live=is_due and not choice.asks_to_solve))
     job.wait(ASKED_WAIT_S if choice.asks_to_solve else LIVE_WAIT_S)
-    _take_note()
+    _take_note(choice)
 
 
-def _take_note() -> None:
+def _take_note(choice: Choice) -> None:
     """Turn a solve that is over into a plan or a notice."""
     run = session.run()
     if run is None:
@@ -65,7 +65,7 @@ def _take_note() -> None:
     session.remember_run(None)
     question, result = snapshot.question, snapshot.result
     if question.pins:
-        take_answer(run, snapshot)
+        take_answer(run, snapshot, choice)
         return
     if snapshot.state is JobState.FAILED or result is None:
         session.remember_notice(

@@ -127,6 +127,11 @@ def test_what_cannot_be_done_says_why() -> None:
     assert edited_plan(choice()) is None
 
 
+@pytest.mark.parametrize("op", [None, [], {}, 7])
+def test_operations_from_outside_are_checked(op: Any) -> None:
+    assert not apply_edit(choice(), shown(), {"op": op, "nodes": [1], "device": 1}).applied
+
+
 @pytest.mark.parametrize("nodes", ["1", [1.5], [True], None, {"a": 1}])
 def test_events_from_outside_are_checked(nodes: Any) -> None:
     outcome = apply_edit(choice(), shown(), {"op": "move", "nodes": nodes, "device": 1})
@@ -148,7 +153,7 @@ def test_a_solve_around_pins_is_a_step_with_its_proof(pool: WorkerPool, monkeypa
     while (run := session.run()) is not None:
         snapshot = run.job.wait(60.0)
         session.remember_run(None)
-        take_answer(run, snapshot)
+        take_answer(run, snapshot, choice())
         outcome = last_outcome()
         assert outcome is not None
         message = outcome.message
@@ -205,15 +210,43 @@ def test_an_answer_to_other_pins_is_not_taken_over() -> None:
     result = SolveResult(SolveStatus.OPTIMAL, "dp", Objective.THROUGHPUT, Family.CHAIN, answer, 3.25, 3.25, 0.1)
     snapshot = cast("Snapshot", SimpleNamespace(question=question, result=result, state=JobState.DONE, error=""))
     run = Run(cast("Job", RunningJob(question)), LOADED, GRAPH, is_live=False)
-    take_answer(run, snapshot)
+    take_answer(run, snapshot, choice())
     outcome = last_outcome()
     assert outcome is not None
     assert not outcome.applied
     assert "has changed since" in outcome.message
     assert shown().split.device_of()[2] == 0
     do("undo")
-    take_answer(run, snapshot)
+    take_answer(run, snapshot, choice())
     assert shown().split.on(DEPLOYMENT) == answer
+
+
+def test_an_answer_to_earlier_hardware_says_so() -> None:
+    do("pin", [1])
+    question = replace(QUESTION, pins=pins_of({1: 0}))
+    answer = Split((frozenset({1}), frozenset({2, 3, 4})), (frozenset(),))
+    proven = SolveResult(SolveStatus.OPTIMAL, "dp", Objective.THROUGHPUT, Family.CHAIN, answer, 3.25, 3.25, 0.1)
+    none = replace(proven, status=SolveStatus.INFEASIBLE, split=None, value_ms=None, lower_bound_ms=None, message="")
+    run = Run(cast("Job", RunningJob(question)), LOADED, GRAPH, is_live=False)
+    now = choice(deployment=replace(DEPLOYMENT, num_accelerators=3))
+    for result in (none, proven):
+        snapshot = cast("Snapshot", SimpleNamespace(question=question, result=result, state=JobState.DONE, error=""))
+        take_answer(run, snapshot, now)
+        outcome = last_outcome()
+        assert outcome is not None
+        assert outcome.message.endswith("That was for the inputs before these changes: accelerators 2 → 3.")
+    # The plan is taken over all the same; what was proven of it does not hold any more.
+    assert shown(now).split.device_of()[2] == 1
+    assert shown(now).result.status is SolveStatus.FEASIBLE
+
+
+def test_without_devices_nothing_is_edited_and_no_edit_is_lost() -> None:
+    do("move", [2], 1)
+    nothing = choice(deployment=Deployment(0, 0))
+    for op in ("move", "pin", "unpin", "undo", "repair", "resolve", "reset"):
+        assert "no devices" in do(op, [1], 0, nothing)
+    assert "no devices" in edit_view(nothing, shown(nothing)).why_not
+    assert shown().split.device_of()[2] == 1
 
 
 def test_latency_is_not_solved_around_pins() -> None:
