@@ -5,7 +5,7 @@ All counts are per micro-batch: `elements` of tensors and `flops` include the ba
 
 from dataclasses import dataclass, field
 
-from sample_graphs.cost_model import ACCELERATOR, BYTES_PER_ELEMENT, CPU, transfer_ms
+from sample_graphs.cost_model import ACCELERATOR, BYTES_PER_ELEMENT, CPU, TIMES, time_ms, transfer_ms
 from solvers.graph import DnnGraph, Edge, Node
 
 
@@ -161,8 +161,8 @@ def forward_node(network: Network, v: int, *, state_bytes: float, activation_byt
     is_read = any(v in reader.inputs for reader in network.ops)
     return Node(
         id=v,
-        accelerator_ms=ACCELERATOR.time_ms(op.flops, traffic_bytes),
-        cpu_ms=CPU.time_ms(op.flops, traffic_bytes),
+        accelerator_ms=time_ms(ACCELERATOR, op.flops, traffic_bytes),
+        cpu_ms=time_ms(CPU, op.flops, traffic_bytes),
         memory_bytes=state_bytes + activation_bytes,
         transfer_ms=transfer_ms(op.output_bytes) if is_read or (is_training and op.keeps_output) else 0.0,
         colocation_class=v if is_training and op.has_backward else None,
@@ -171,6 +171,7 @@ def forward_node(network: Network, v: int, *, state_bytes: float, activation_byt
         flops=op.flops,
         parameter_bytes=op.parameter_bytes,
         activation_bytes=activation_bytes,
+        traffic_bytes=traffic_bytes,
     )
 
 
@@ -181,4 +182,4 @@ def inference_graph(network: Network) -> DnnGraph:
         for v, op in enumerate(network.ops)
     )
     edges = tuple(Edge(u, v, network.ops[u].output_bytes) for v, op in enumerate(network.ops) for u in op.inputs)
-    return DnnGraph(nodes, edges, network.name)
+    return DnnGraph(nodes, edges, network.name, TIMES)

@@ -176,7 +176,7 @@ def _place(title: str, model: Model, num_accelerators: int, training: bool) -> t
     """Return the titled graph and its default devices: so many accelerators of the cost model, and one CPU."""
     network = replace(model.build(training), name=title)
     graph = training_graph(network) if training else inference_graph(network)
-    return graph, Deployment(num_accelerators, 1, ACCELERATOR.memory_bytes)
+    return graph, Deployment(num_accelerators, 1, ACCELERATOR.processor.memory_bytes)
 
 
 SAMPLES: tuple[Sample, ...] = (

@@ -20,7 +20,15 @@ outlives its own run. memory_bytes counts one micro-batch.
 """
 
 from sample_graphs.builder import Network, forward_node
-from sample_graphs.cost_model import ACCELERATOR, BYTES_PER_ELEMENT, CPU, STATE_BYTES_PER_PARAMETER, transfer_ms
+from sample_graphs.cost_model import (
+    ACCELERATOR,
+    BYTES_PER_ELEMENT,
+    CPU,
+    STATE_BYTES_PER_PARAMETER,
+    TIMES,
+    time_ms,
+    transfer_ms,
+)
 from solvers.graph import DnnGraph, Edge, Node
 
 
@@ -48,7 +56,7 @@ def training_graph(network: Network) -> DnnGraph:
         edges += [Edge(u, twin, network.ops[u].output_bytes) for u in read]
         size_bytes = float(BYTES_PER_ELEMENT * _gradient_elements(network, v))
         edges += [Edge(twin, twin_id(network, u), size_bytes) for u in op.inputs if network.ops[u].has_backward]
-    return DnnGraph(forward + backward, tuple(edges), network.name)
+    return DnnGraph(forward + backward, tuple(edges), network.name, TIMES)
 
 
 def twin_id(network: Network, v: int) -> int:
@@ -87,8 +95,8 @@ def _twin(network: Network, v: int) -> Node:
     traffic_bytes = float(BYTES_PER_ELEMENT * elements)
     return Node(
         id=twin_id(network, v),
-        accelerator_ms=ACCELERATOR.time_ms(flops, traffic_bytes),
-        cpu_ms=CPU.time_ms(flops, traffic_bytes),
+        accelerator_ms=time_ms(ACCELERATOR, flops, traffic_bytes),
+        cpu_ms=time_ms(CPU, flops, traffic_bytes),
         transfer_ms=transfer_ms(float(BYTES_PER_ELEMENT * sent)),
         is_backward=True,
         colocation_class=v,
@@ -97,4 +105,5 @@ def _twin(network: Network, v: int) -> Node:
         flops=flops,
         parameter_bytes=0.0,
         activation_bytes=0.0,
+        traffic_bytes=traffic_bytes,
     )

@@ -31,8 +31,9 @@ class Node:
     """One layer or operator. Times in ms per sample, sizes in bytes; `transfer_ms` is c_u of the model.
 
     `layer` names the layer or block the node belongs to, for folding in views; it never affects a solver.
-    `flops`, `parameter_bytes` and `activation_bytes` are None where a file does not know them. `class_ms` has times on
-    classes of accelerators, by name, where they are known and not just `accelerator_ms` divided by the class's speed.
+    `flops`, `parameter_bytes`, `activation_bytes` and `traffic_bytes`, which it reads and writes in device memory, are
+    None where a file does not know them. `class_ms` has times on classes of accelerators, by name, where they are known
+    and not just `accelerator_ms` divided by the class's speed.
     """
 
     id: int
@@ -49,6 +50,7 @@ class Node:
     parameter_bytes: float | None = None
     activation_bytes: float | None = None
     class_ms: tuple[tuple[str, float], ...] = field(default=(), repr=False)
+    traffic_bytes: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not -MAX_ID <= self.id <= MAX_ID:
@@ -61,6 +63,7 @@ class Node:
             ("flops", MAX_FLOPS),
             ("parameter_bytes", MAX_BYTES),
             ("activation_bytes", MAX_BYTES),
+            ("traffic_bytes", MAX_BYTES),
         ):
             value = getattr(self, name)
             if value is not None:
@@ -108,9 +111,24 @@ def _checked(value: float, most: float, place: str) -> float:
     return float(value) if value >= sys.float_info.min else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class TimesOrigin:
+    """What the times of a graph are for: an accelerator, a precision and a host CPU, by names of `solvers.catalogue`.
+
+    `is_measured` is false where they were computed from flops and bytes (`solvers.roofline`). Empty where not known.
+    """
+
+    accelerator: str = ""
+    precision: str = ""
+    host: str = ""
+    is_measured: bool = True
+
+
 @dataclass(frozen=True)
 class DnnGraph:
     """A checked directed acyclic graph; raises GraphError when built from parts that do not form one.
+
+    `times` says what its times are for, None where a file does not say; no solver looks at it.
 
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
     >>> g.topological_order, g.readers[1]
@@ -120,6 +138,7 @@ class DnnGraph:
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     name: str = ""
+    times: TimesOrigin | None = None
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -231,9 +250,13 @@ class DnnGraph:
     @cached_property
     def digest(self) -> str:
         """A key that is equal for equal graphs: names and order included."""
-        # Times on classes are no part of a node's text: so graphs without any keep the key they always had.
+        # What was added later is no part of a node's text: so graphs without it keep the key they always had.
         class_ms = [node.class_ms for node in self.nodes] if any(node.class_ms for node in self.nodes) else ""
-        return hashlib.sha256(f"{(self.nodes, self.edges)!r}{class_ms}".encode()).hexdigest()[:16]
+        known = any(node.traffic_bytes is not None for node in self.nodes)
+        traffic = [node.traffic_bytes for node in self.nodes] if known else ""
+        times = "" if self.times is None else self.times
+        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def with_bandwidth(self, bytes_per_ms: float) -> "DnnGraph":
         """This graph with every transfer time set to bytes / `bytes_per_ms`; GraphError without usable bytes."""
@@ -254,8 +277,11 @@ class DnnGraph:
         return self._with_transfers({node.id: node.transfer_ms / factor for node in self.nodes})
 
     def _with_transfers(self, transfer_ms: dict[int, float]) -> "DnnGraph":
-        nodes = tuple(replace(node, transfer_ms=transfer_ms[node.id]) for node in self.nodes)
-        return DnnGraph(nodes, self.edges, self.name)
+        return self.with_nodes(tuple(replace(node, transfer_ms=transfer_ms[node.id]) for node in self.nodes))
+
+    def with_nodes(self, nodes: tuple[Node, ...]) -> "DnnGraph":
+        """This graph with other times, sizes or names on its nodes."""
+        return DnnGraph(nodes, self.edges, self.name, self.times)
 
     def _some_cycle(self) -> str:
         """Write one cycle as '1 -> 2 -> 1'; there is one when the topological order stops short."""

@@ -3,12 +3,13 @@
 The release writes `maxSizePerFPGA` (bytes), `maxFPGAs`, `maxCPUs`, `nodes` {`id`, `supportedOnFpga`, `cpuLatency`
 (ms), `fpgaLatency` (ms), `isBackwardNode`, `colorClass`?, `size`? (bytes), `name`?, `layerId`?} and `edges`
 {`sourceId`, `destId`, `cost` (ms, equal on all edges out of one node), `size`? (bytes)}. "FPGA" means any
-accelerator. Our superset adds `version`, `name` on top and `flops`, `parameterBytes`, `activationBytes`, `layer`
-on nodes; every other field keeps its place and meaning, so readers of the release's format read ours. A node's
-layer is one text: a whole number is read from and written to the release's `layerId`, anything else `layer`.
-Accelerators of several classes are `deviceClasses` {`name`, `count`, `speed`?, `memory`? (bytes), `linkSpeed`?} on top,
-whose counts add up to `maxFPGAs`; then each class has a memory and there is no `maxSizePerFPGA`. A node's times on
-classes, in ms by name, are its `classLatency`.
+accelerator. Our superset adds `version`, `name` on top and `flops`, `parameterBytes`, `activationBytes`,
+`trafficBytes`, `layer` on nodes; every other field keeps its place and meaning, so readers of the release's format read
+ours. A node's layer is one text: a whole number is read from and written to the release's `layerId`, anything else
+`layer`. Accelerators of several classes are `deviceClasses` {`name`, `count`, `speed`?, `memory`? (bytes),
+`linkSpeed`?} on top, whose counts add up to `maxFPGAs`; then each class has a memory and there is no `maxSizePerFPGA`.
+A node's times on classes, in ms by name, are its `classLatency`. What the times are for is `times` {`accelerator`?,
+`precision`?, `host`?, `kind`: "measured" or "roofline"} on top, by names of `solvers.catalogue`.
 
 A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
 the last one win without a word.
@@ -25,12 +26,14 @@ from typing import Any
 
 from solvers.deployment import MAX_DEVICES, Deployment, DeviceClass
 from solvers.errors import DeploymentError, GraphError, PlacementError, SplitError
-from solvers.graph import MAX_BYTES, MAX_FLOPS, MAX_ID, MAX_TIME_MS, DnnGraph, Edge, Node
+from solvers.graph import MAX_BYTES, MAX_FLOPS, MAX_ID, MAX_TIME_MS, DnnGraph, Edge, Node, TimesOrigin
 from solvers.split import Split
 
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 64 * 2**20
 """Larger files are refused before they are parsed; 20,000 nodes take about 6 MB."""
+TIMES_NAMES = ("accelerator", "precision", "host")
+TIMES_KINDS = ("measured", "roofline")
 COST_TOLERANCE_MS = 1e-6
 """How far the costs on the edges out of one node may lie apart."""
 
@@ -63,7 +66,7 @@ def parse_graph(text: str | bytes, name: str = "") -> tuple[DnnGraph, Deployment
         )
         for i, raw in enumerate(raw_edges)
     )
-    graph = DnnGraph(nodes, edges, _text(document, "name", "the file") or _writable(name))
+    graph = DnnGraph(nodes, edges, _text(document, "name", "the file") or _writable(name), _times_origin(document))
     memory_bytes = _optional_number(document, "maxSizePerFPGA", "the file", sys.float_info.max)
     try:
         deployment = Deployment(
@@ -75,6 +78,26 @@ def parse_graph(text: str | bytes, name: str = "") -> tuple[DnnGraph, Deployment
     except DeploymentError as error:
         raise GraphError(f"The file's devices are not usable: {error}") from None
     return graph, deployment
+
+
+def _times_origin(document: dict[str, Any]) -> TimesOrigin | None:
+    """Return what the times are for; None where the file does not say."""
+    raw = document.get("times")
+    if raw is None:
+        return None
+    if not isinstance(raw, dict):
+        raise GraphError(f"The file's 'times' is {_short(raw)}; give an object that names an accelerator.")
+    kind = raw.get("kind", "measured")
+    if kind not in TIMES_KINDS:
+        raise GraphError(f"times: 'kind' is {_short(kind)}; give one of {', '.join(TIMES_KINDS)}.")
+    accelerator, precision, host = ((_text(raw, name, "times") or "")[:80] for name in TIMES_NAMES)
+    return TimesOrigin(accelerator, precision, host, kind == "measured")
+
+
+def _times_document(times: TimesOrigin) -> dict[str, Any]:
+    names = zip(TIMES_NAMES, (times.accelerator, times.precision, times.host), strict=True)
+    known = {name: value for name, value in names if value}
+    return {**known, "kind": "measured" if times.is_measured else "roofline"}
 
 
 def _device_classes(document: dict[str, Any]) -> tuple[DeviceClass, ...]:
@@ -173,12 +196,15 @@ def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
             node.flops,
             node.parameter_bytes,
             node.activation_bytes,
+            node.traffic_bytes,
             None if _is_layer_id(node) else node.layer,
         )
     )
-    if extended or deployment.classes or any(node.class_ms for node in graph.nodes):
+    if extended or graph.times or deployment.classes or any(node.class_ms for node in graph.nodes):
         document["version"] = FORMAT_VERSION
         document["name"] = graph.name
+    if graph.times is not None:
+        document["times"] = _times_document(graph.times)
     if deployment.memory_bytes is not None:
         document["maxSizePerFPGA"] = deployment.memory_bytes
     document["maxFPGAs"] = deployment.num_accelerators
@@ -298,6 +324,7 @@ def _node(raw: Any, i: int, transfer_ms: dict[int, float]) -> Node:
         parameter_bytes=_optional_number(raw, "parameterBytes", place, MAX_BYTES),
         activation_bytes=_optional_number(raw, "activationBytes", place, MAX_BYTES),
         class_ms=_class_times(raw, place),
+        traffic_bytes=_optional_number(raw, "trafficBytes", place, MAX_BYTES),
     )
 
 
@@ -331,6 +358,7 @@ def _node_document(node: Node) -> dict[str, Any]:
         "flops": node.flops,
         "parameterBytes": node.parameter_bytes,
         "activationBytes": node.activation_bytes,
+        "trafficBytes": node.traffic_bytes,
         "classLatency": dict(node.class_ms) or None,
     }
     document.update({key: value for key, value in optional.items() if value is not None})

@@ -18,6 +18,7 @@ from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.errors import GraphError
 from solvers.graph import DnnGraph
+from solvers.roofline import Setup
 from solvers.samples import read_sample, sample_info, sample_names, sample_text, samples
 from solvers.split import Family, Split, check_split
 
@@ -209,8 +210,9 @@ def test_times_obey_the_roofline(sample: Sample) -> None:
     graph, _ = read_sample(sample.name)
     for node in graph.nodes:
         assert node.flops is not None
-        for processor, time_ms in ((ACCELERATOR, node.accelerator_ms), (CPU, node.cpu_ms)):
-            assert time_ms >= processor.time_ms(node.flops, 0) * (1 - 1e-9)
+        assert node.traffic_bytes is not None
+        for setup, time_ms in ((ACCELERATOR, node.accelerator_ms), (CPU, node.cpu_ms)):
+            assert time_ms == pytest.approx(setup.roofline_ms(node.flops, node.traffic_bytes), rel=1e-5)
         assert node.cpu_ms >= node.accelerator_ms
         if node.accelerator_ms:
             # The ratio lies between that of the bandwidths and that of the peaks.
@@ -341,18 +343,23 @@ def test_readme_tables_are_what_the_generators_write() -> None:
     assert generate.readme_tables() in README, "run `make samples`"
 
 
+def device(setup: Setup) -> str:
+    """Write a device as the README's table does."""
+    peak = setup.processor.peak_flops_per_ms(setup.precision)
+    return f"{setup.processor.title}: {peak / 1e9:g} TFLOPS, {setup.processor.bandwidth_bytes_per_ms / 1e6:g} GB/s"
+
+
 def test_readme_states_the_number_of_samples_and_the_constants() -> None:
     assert len(SAMPLES) == 17
     assert len(MODELS) == 8
     assert "Seventeen graphs to place: eight published networks" in README
     for text in (
-        f"{ACCELERATOR.name}: {ACCELERATOR.peak_flops / 1e12:g} TFLOPS, {ACCELERATOR.memory_bandwidth / 1e9:g} GB/s, "
-        f"{(ACCELERATOR.memory_bytes or 0) / 1e9:g} GB",
-        f"{CPU.name}: {CPU.peak_flops / 1e12:g} TFLOPS, {CPU.memory_bandwidth / 1e9:g} GB/s",
+        f"{device(ACCELERATOR)}, {ACCELERATOR.processor.memory_bytes / 1e9:g} GB",
+        device(CPU),
         f"| Link | {LINK_BYTES_PER_MS / 1e6:g} GB/s |",
         f"cost = size / {LINK_BYTES_PER_MS / 1e6:g}e6",
-        f"peak_flops · {cost_model.DENSE_EFFICIENCY:g}",
-        f"memory_bandwidth · {cost_model.MEMORY_EFFICIENCY:g}",
+        f"peak_flops · {ACCELERATOR.efficiency.compute:g}",
+        f"memory_bandwidth · {ACCELERATOR.efficiency.memory:g}",
         f"`{STATE_PER_PARAMETER_BYTE:g} · parameterBytes + activationBytes`",
         f"{cost_model.STATE_BYTES_PER_PARAMETER} bytes per parameter",
     ):
