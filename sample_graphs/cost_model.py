@@ -10,7 +10,7 @@ first but only 2.5 times at the second.
 """
 
 from solvers.catalogue import catalogue
-from solvers.graph import TimesOrigin
+from solvers.graph import TimesKind, TimesOrigin
 from solvers.hardware import Precision
 from solvers.roofline import Setup
 
@@ -32,7 +32,7 @@ CPU = Setup(catalogue().host("Xeon-6148"), Precision.FP32)
 LINK_BYTES_PER_MS = catalogue().link("pcie3-x16").bandwidth_bytes_per_ms
 """12.6 GB/s, what PCIe 3.0 x16 leaves for data."""
 
-TIMES = TimesOrigin(ACCELERATOR.processor.name, str(ACCELERATOR.precision), CPU.processor.name, is_measured=False)
+TIMES = TimesOrigin(ACCELERATOR.processor.name, str(ACCELERATOR.precision), CPU.processor.name, TimesKind.ROOFLINE)
 """What the samples say of their times."""
 
 

@@ -23,7 +23,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from solvers.hardware import Accelerator, Catalogue, CatalogueError, Figure, HostCpu, Link, Precision, Source
+from solvers.hardware import (
+    GB,
+    GB_PER_S,
+    TFLOP_PER_S,
+    Accelerator,
+    Catalogue,
+    CatalogueError,
+    Figure,
+    HostCpu,
+    Link,
+    Precision,
+    Source,
+)
 
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 4 * 2**20
@@ -33,12 +45,6 @@ MAX_NAME = 40
 NAME = re.compile(rf"[A-Za-z][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}")
 """What a device may be called: it appears in lists such as 2xA100-80+4xT4, in addresses and in pictures."""
 UNKNOWN_SOURCE = "given by the user"
-
-GB = 1e9
-GB_PER_S = 1e6
-"""Bytes per ms in one GB/s."""
-TFLOP_PER_S = 1e9
-"""Flops per ms in one TFLOP/s."""
 
 
 @cache

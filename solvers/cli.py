@@ -1,4 +1,4 @@
-"""The engine from the command line: `placement solve | evaluate | explain | simulate | compare | reproduce | samples`.
+"""The engine from the command line: `placement solve`, `evaluate`, `explain`, `simulate`, `compare` and others.
 
 A contract with other programs: JSON on stdout, messages on stderr, and the exit code says how it went: 0 solved,
 2 bad input, 3 infeasible, 4 nothing found in time. The first Ctrl-C ends a solve with the best plan so far, as the time
@@ -14,6 +14,7 @@ from typing import Any
 
 from solvers.baselines.methods import BASELINES
 from solvers.cli_explain import add_explain
+from solvers.cli_hardware import add_devices
 from solvers.cli_options import (
     DEFAULT_TIME_LIMIT_S,
     Parser,
@@ -120,6 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     add_explain(commands)
     add_compare(commands)
     add_reproduce(commands)
+
+    add_devices(commands)
 
     sampling = commands.add_parser("samples", help="list the sample graphs, or write one to a file")
     sampling.add_argument("name", nargs="?", metavar="NAME")

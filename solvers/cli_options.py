@@ -8,6 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
+from solvers.cli_hardware import add_hardware_options, say, with_hardware
 from solvers.cli_output import BAD_INPUT
 from solvers.deployment import (
     MAX_DEVICES,
@@ -56,11 +57,14 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
         metavar="GB/S",
         help="of every link, in 10^9 bytes a second; or a multiple of the file's own, such as 2x",
     )
+    hardware = parser.add_argument_group("real devices", "of the catalogue that `placement devices` lists")
+    add_hardware_options(hardware, efficiency)
 
 
 def read_problem(options: argparse.Namespace) -> tuple[DnnGraph, Deployment]:
     """Read the graph and apply the device options to it."""
-    graph, deployment = read_graph(options.graph)
+    graph, deployment, sentences = with_hardware(options, *read_graph(options.graph))
+    say(sentences)
     changes: dict[str, Any] = {}
     if options.accelerators is not None:
         changes["num_accelerators"] = options.accelerators
@@ -172,6 +176,14 @@ def fraction(text: str) -> float:
     value = _number(text, "a share such as 0.01")
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{_quoted(text)} is out of range; give a share from 0 to less than 1")
+    return value
+
+
+def efficiency(text: str) -> float:
+    """Read a share above 0 and up to 1."""
+    value = _number(text, "a share such as 0.5")
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is out of range; give a share above 0 and up to 1")
     return value
 
 

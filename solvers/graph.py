@@ -11,6 +11,7 @@ import heapq
 import math
 import sys
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 
 from solvers.errors import GraphError
@@ -111,17 +112,25 @@ def _checked(value: float, most: float, place: str) -> float:
     return float(value) if value >= sys.float_info.min else 0.0
 
 
+class TimesKind(StrEnum):
+    """How times were found: measured, measured elsewhere and scaled, or computed from flops and bytes."""
+
+    MEASURED = "measured"
+    SCALED = "scaled"
+    ROOFLINE = "roofline"
+
+
 @dataclass(frozen=True, slots=True)
 class TimesOrigin:
     """What the times of a graph are for: an accelerator, a precision and a host CPU, by names of `solvers.catalogue`.
 
-    `is_measured` is false where they were computed from flops and bytes (`solvers.roofline`). Empty where not known.
+    Empty where it is not known; `kind` is how the times on the accelerator were found (`solvers.roofline`).
     """
 
     accelerator: str = ""
     precision: str = ""
     host: str = ""
-    is_measured: bool = True
+    kind: TimesKind = TimesKind.MEASURED
 
 
 @dataclass(frozen=True)

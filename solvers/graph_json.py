@@ -9,7 +9,7 @@ ours. A node's layer is one text: a whole number is read from and written to the
 `layer`. Accelerators of several classes are `deviceClasses` {`name`, `count`, `speed`?, `memory`? (bytes),
 `linkSpeed`?} on top, whose counts add up to `maxFPGAs`; then each class has a memory and there is no `maxSizePerFPGA`.
 A node's times on classes, in ms by name, are its `classLatency`. What the times are for is `times` {`accelerator`?,
-`precision`?, `host`?, `kind`: "measured" or "roofline"} on top, by names of `solvers.catalogue`.
+`precision`?, `host`?, `kind`: "measured", "scaled" or "roofline"} on top, by names of `solvers.catalogue`.
 
 A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
 the last one win without a word.
@@ -26,14 +26,13 @@ from typing import Any
 
 from solvers.deployment import MAX_DEVICES, Deployment, DeviceClass
 from solvers.errors import DeploymentError, GraphError, PlacementError, SplitError
-from solvers.graph import MAX_BYTES, MAX_FLOPS, MAX_ID, MAX_TIME_MS, DnnGraph, Edge, Node, TimesOrigin
+from solvers.graph import MAX_BYTES, MAX_FLOPS, MAX_ID, MAX_TIME_MS, DnnGraph, Edge, Node, TimesKind, TimesOrigin
 from solvers.split import Split
 
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 64 * 2**20
 """Larger files are refused before they are parsed; 20,000 nodes take about 6 MB."""
 TIMES_NAMES = ("accelerator", "precision", "host")
-TIMES_KINDS = ("measured", "roofline")
 COST_TOLERANCE_MS = 1e-6
 """How far the costs on the edges out of one node may lie apart."""
 
@@ -87,17 +86,17 @@ def _times_origin(document: dict[str, Any]) -> TimesOrigin | None:
         return None
     if not isinstance(raw, dict):
         raise GraphError(f"The file's 'times' is {_short(raw)}; give an object that names an accelerator.")
-    kind = raw.get("kind", "measured")
-    if kind not in TIMES_KINDS:
-        raise GraphError(f"times: 'kind' is {_short(kind)}; give one of {', '.join(TIMES_KINDS)}.")
+    kind = raw.get("kind", TimesKind.MEASURED)
+    if kind not in tuple(TimesKind):
+        raise GraphError(f"times: 'kind' is {_short(kind)}; give one of {', '.join(TimesKind)}.")
     accelerator, precision, host = ((_text(raw, name, "times") or "")[:80] for name in TIMES_NAMES)
-    return TimesOrigin(accelerator, precision, host, kind == "measured")
+    return TimesOrigin(accelerator, precision, host, TimesKind(kind))
 
 
 def _times_document(times: TimesOrigin) -> dict[str, Any]:
     names = zip(TIMES_NAMES, (times.accelerator, times.precision, times.host), strict=True)
     known = {name: value for name, value in names if value}
-    return {**known, "kind": "measured" if times.is_measured else "roofline"}
+    return {**known, "kind": str(times.kind)}
 
 
 def _device_classes(document: dict[str, Any]) -> tuple[DeviceClass, ...]:

@@ -10,6 +10,13 @@ from typing import TypeVar
 
 from solvers.errors import PlacementError
 
+GB = 1e9
+"""Bytes in one GB of a data sheet."""
+GB_PER_S = 1e6
+"""Bytes per ms in one GB/s."""
+TFLOP_PER_S = 1e9
+"""Flops per ms in one TFLOP/s."""
+
 
 class CatalogueError(PlacementError):
     """A file of devices that cannot be used, or a device that is in no catalogue."""
@@ -74,6 +81,14 @@ class Processor:
         names = ", ".join(self.precisions)
         raise CatalogueError(f"{self.name} has no published peak in {precision}; it has one in {names}.")
 
+    @property
+    def usual_precision(self) -> Precision:
+        """The precision that networks are run in on it: bf16, or else fp16, or else the widest it has."""
+        for precision in (Precision.BF16, Precision.FP16):
+            if precision in self.precisions:
+                return precision
+        return self.precisions[0]
+
     def ridge_flops_per_byte(self, precision: Precision) -> float:
         """Return the intensity from which on arithmetic is the limit and no longer memory, both at their peaks."""
         return self.peak_flops_per_ms(precision) / self.bandwidth_bytes_per_ms
@@ -85,23 +100,10 @@ class Accelerator(Processor):
 
     links: tuple[str, ...] = ()
 
-    @property
-    def usual_precision(self) -> Precision:
-        """The precision that networks are run in on it: bf16, or else fp16, or else the widest it has."""
-        for precision in (Precision.BF16, Precision.FP16):
-            if precision in self.precisions:
-                return precision
-        return self.precisions[0]
-
 
 @dataclass(frozen=True, slots=True)
 class HostCpu(Processor):
     """One socket of a host. Its memory is information only: CPUs have no memory limit in the model."""
-
-    @property
-    def usual_precision(self) -> Precision:
-        """The widest it has, which is fp32."""
-        return self.precisions[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Link:
         return self.raw_bytes_per_ms if self.usable_bytes_per_ms is None else self.usable_bytes_per_ms
 
 
-Entry = TypeVar("Entry", Accelerator, HostCpu, Link)
+Entry = TypeVar("Entry", bound="Accelerator | HostCpu | Link")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,11 @@ class Catalogue:
     def link(self, name: str) -> Link:
         """The same for a link."""
         return _named(self.links, name, "link")
+
+    def entry(self, name: str) -> Accelerator | HostCpu | Link:
+        """Return whatever has this name."""
+        entries: tuple[Accelerator | HostCpu | Link, ...] = (*self.accelerators, *self.hosts, *self.links)
+        return _named(entries, name, "device")
 
 
 def _named(entries: tuple[Entry, ...], name: str, what: str) -> Entry:

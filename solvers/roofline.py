@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from solvers.graph import DnnGraph, TimesOrigin
+from solvers.graph import DnnGraph, TimesKind, TimesOrigin
 from solvers.hardware import Catalogue, CatalogueError, Precision, Processor, short_name
 from solvers.quantities import counted, listed, percent
 
@@ -105,6 +105,14 @@ class Retiming:
     basis: Mapping[int, Basis]
     factor: tuple[float, float] | None
 
+    @property
+    def kind(self) -> TimesKind:
+        """What the times are as a whole: scaled where any was."""
+        kinds = set(self.basis.values())
+        if kinds <= {Basis.KNOWN}:
+            return TimesKind.MEASURED
+        return TimesKind.ROOFLINE if kinds == {Basis.ROOFLINE} else TimesKind.SCALED
+
     def sentence(self) -> str:
         """Say in one sentence where the times are from, with the factors and the efficiencies."""
         num = {basis: list(self.basis.values()).count(basis) for basis in Basis}
@@ -187,7 +195,7 @@ def _times(
     origin: Setup | None,
     roofline_only: bool,
 ) -> Retiming:
-    is_computed = roofline_only or (graph.times is not None and not graph.times.is_measured)
+    is_computed = roofline_only or (graph.times is not None and graph.times.kind is TimesKind.ROOFLINE)
     moved = moved_bytes(graph)
     ms: dict[int, float] = {}
     basis: dict[int, Basis] = {}

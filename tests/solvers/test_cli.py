@@ -828,3 +828,102 @@ def test_model_options_that_make_no_sense_are_refused(
     placement: Run, graph_file: Path, options: tuple[str, ...], words: str
 ) -> None:
     assert_refused(placement("solve", graph_file, *options), words)
+
+
+# Real devices.
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    path = tmp_path / "llama.json"
+    path.write_bytes(sample_text("llama3_8b_layer_inference"))
+    return path
+
+
+def test_a_graph_is_solved_on_a_device_of_the_catalogue(placement: Run, llama: Path) -> None:
+    on_t4 = placement("solve", llama, "--accelerators", 8)
+    on_h100 = placement("solve", llama, "--accelerators", 8, "--device", "h100-sxm", "--link", "nvlink4")
+    assert (on_t4.code, on_h100.code) == (0, 0)
+    assert on_h100.json["devices"][0]["capacity_bytes"] == 80e9
+    # Faster by no less than the bandwidths and no more than the peaks and what links add.
+    assert 3350 / 320 < on_t4.json["value_ms"] / on_h100.json["value_ms"] < 1.1 * 989.4 / 65
+    assert on_h100.err.splitlines() == [
+        "placement: Times on H100-SXM (fp16): roofline at 50 % of the peak and 75 % of the bandwidth.",
+        "placement: Transfers over NVLink 4 (H100, H200) at 450 GB/s, its raw speed.",
+    ]
+    assert "placement: Times" not in on_t4.err
+
+
+def test_options_beat_what_a_device_brings(placement: Run, llama: Path, tmp_path: Path) -> None:
+    split = tmp_path / "split.json"
+    asked = ("--device", "A100-80", "--memory", 20, "--accelerators", 2, "--precision", "tf32")
+    solved = placement("solve", llama, *asked, "--output", split)
+    assert solved.json["devices"][0]["capacity_bytes"] == 20 * GIB
+    again = placement("evaluate", llama, split, *asked)
+    assert again.json["max_load_ms"] == pytest.approx(solved.json["value_ms"])
+    assert "(tf32)" in again.err
+
+
+def test_a_file_of_ones_own_devices(placement: Run, llama: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.json"
+    mine.write_text('{"accelerators": [{"name": "T4", "memoryGB": 99}]}', encoding="utf-8")
+    solved = placement("solve", llama, "--device", "T4", "--catalogue", mine)
+    assert solved.json["devices"][0]["capacity_bytes"] == 99e9
+    assert "given by the user" in placement("devices", "T4", "--catalogue", mine).out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--device", "X9"], 'There is no accelerator "X9" in the catalogue; it has V100-16'),
+        (["--device", "T4", "--precision", "bf16"], "T4 has no published peak in bf16"),
+        (["--device", "T4", "--precision", "fp12"], '"fp12" is no precision'),
+        (["--device", "T4", "--link", "rope"], 'There is no link "rope"'),
+        (["--device", "T4", "--link", "nvlink3", "--bandwidth", "3"], "--link and --bandwidth both set"),
+        (["--link", "nvlink3"], "--link says nothing without --device"),
+        (["--host", "Xeon-6148", "--link", "nvlink3"], "--link says nothing without --device"),
+        (["--efficiency", "0.4"], "--efficiency says nothing without --device or --host"),
+        (["--roofline"], "--roofline says nothing without"),
+        (["--device", "T4", "--efficiency", "1.5"], "give a share above 0 and up to 1"),
+        (["--device", "T4", "--measured-on", "X9"], 'There is no accelerator "X9"'),
+        (["--device", "T4", "--measured-on", "T4@bf16"], "T4 has no published peak in bf16"),
+        (["--host", "T4"], 'There is no host CPU "T4"'),
+        (["--device", "T4", "--catalogue", "/none.json"], "cannot be read: No such file"),
+    ],
+)
+def test_what_a_device_cannot_be_is_said_in_one_sentence(
+    placement: Run, llama: Path, options: list[str], message: str
+) -> None:
+    answer = placement("solve", llama, *options)
+    assert (answer.code, answer.out) == (2, "")
+    assert message in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_times_of_an_unknown_device_are_scaled_once_it_is_named(placement: Run, tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    write_graph(path, chain((4, 2), transfer_ms=0.1), Deployment(2))
+    refused = placement("solve", path, "--device", "A100-80")
+    assert refused.code == 2
+    assert "does not say which device its times were measured on" in refused.err
+    solved = placement("solve", path, "--device", "A100-80", "--measured-on", "T4@fp16")
+    assert solved.json["devices"][0]["compute_ms"] in (pytest.approx(4 * 65 / 312), pytest.approx(2 * 65 / 312))
+
+
+def test_the_catalogue_is_listed_with_figures_and_sources(placement: Run) -> None:
+    listed = placement("devices").out
+    for text in ("H100-SXM", "Xeon-6148", "nvlink4", "989.4", "-", "flops/byte"):
+        assert text in listed
+    assert max(map(len, listed.splitlines())) <= 120
+    one = placement("devices", "pcie4-x16")
+    assert "24.8 GB/s" in one.out
+    assert "https://forums.developer.nvidia.com" in one.out
+    document = placement("devices", "--json").json
+    assert {figure["verified"] for kind in document.values() for entry in kind for figure in entry["figures"]} <= {
+        "yes",
+        "second-hand",
+        "from memory",
+    }
+    unknown = placement("devices", "X9")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert 'There is no device "X9"' in unknown.err

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.catalogue import catalogue
-from solvers.graph import DnnGraph, Edge, Node, TimesOrigin
+from solvers.graph import DnnGraph, Edge, Node, TimesKind, TimesOrigin
 from solvers.graph_json import graph_document, parse_graph
 from solvers.hardware import CatalogueError, Precision
 from solvers.roofline import (
@@ -140,7 +140,7 @@ def test_roofline_times_on_request_leave_out_measured_ones() -> None:
 
 
 def test_computed_times_are_computed_anew_and_not_scaled() -> None:
-    computed = replace(GRAPH, times=TimesOrigin("T4", "fp16", is_measured=False))
+    computed = replace(GRAPH, times=TimesOrigin("T4", "fp16", kind=TimesKind.ROOFLINE))
     on = times_on(computed, A100, T4)
     assert on.ms[1] == pytest.approx(1e12 / (312e9 * 0.5))
     assert on.basis[1] is Basis.ROOFLINE
@@ -217,7 +217,12 @@ def test_times_go_where_they_belong_and_nothing_else_changes() -> None:
 
 def test_a_file_keeps_what_its_times_are_for() -> None:
     graph, deployment = read_sample("gnmt_layer_training")
-    for times in (graph.times, TimesOrigin("A100-80", "bf16"), TimesOrigin(host="EPYC-7763", is_measured=False), None):
+    for times in (
+        graph.times,
+        TimesOrigin("A100-80", "bf16"),
+        TimesOrigin(host="EPYC-7763", kind=TimesKind.SCALED),
+        None,
+    ):
         document = graph_document(replace(graph, times=times), deployment)
         read, _ = parse_graph(json.dumps(document))
         assert read.times == times
