@@ -290,7 +290,7 @@ def _get(key: str) -> Any:
 
 def kept() -> tuple[KeptPlan, ...]:
     """Return the plans kept for comparison, in the order they were kept."""
-    return cast("tuple[KeptPlan, ...]", _get("kept") or ())
+    return cast("tuple[KeptPlan, ...]", _get(_COMPARED) or ())
 
 
 def remember_kept(value: tuple[KeptPlan, ...]) -> None:

@@ -118,7 +118,8 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
         is_coming = run is not None or feels_live(choice.question)
         changed = differences((plan.question, plan.graph), (choice.question, choice.graph))
         st.warning(
-            f"The plan below is stale. Since then: {plain(', '.join(changed))}."
+            f"The plan below is stale: it and what is proven of it are for earlier inputs. "
+            f"Since then: {plain(', '.join(changed))}."
             f"{'' if is_coming else ' Press Solve for a new one.'}",
             icon=":material/history:",
         )
