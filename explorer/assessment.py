@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from explorer.wording import milliseconds, share
-from solvers.costs import Objective, objective_value, split_costs
+from solvers.costs import Objective, objective_value
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.quantities import binary_size
@@ -26,18 +26,6 @@ FAMILY_NOUNS = {Family.CHAIN: "chain", Family.CONVEX: "convex split", Family.FRE
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceChange:
-    """One device before and after: loads in ms, bytes held, and by how many bytes it is too small, 0 if it is not."""
-
-    device: int
-    name: str
-    before_ms: float
-    after_ms: float
-    memory_bytes: float
-    short_bytes: float
-
-
-@dataclass(frozen=True, slots=True)
 class Assessment:
     """A plan against the one it was made from: values in ms of the objective, None where that is not defined.
 
@@ -47,7 +35,6 @@ class Assessment:
 
     value_ms: float | None
     before_ms: float | None
-    devices: tuple[DeviceChange, ...]
     problems: tuple[str, ...]
     family: Family
     family_note: str
@@ -75,25 +62,10 @@ def assess(
     asked: Family = Family.CHAIN,
 ) -> Assessment:
     """Return what is to be said of a complete split on these devices, `before` being the one it was made from."""
-    costs = split_costs(graph, deployment, split)
-    old = costs if before is None else split_costs(graph, deployment, before)
-    memory = device_memory_bytes(graph, deployment, split)
     family = family_of(graph, split)
-    devices = tuple(
-        DeviceChange(
-            d,
-            deployment.device_name(d),
-            old.devices[d].load_ms,
-            costs.devices[d].load_ms,
-            memory[d],
-            _short_bytes(deployment, d, memory[d]),
-        )
-        for d in range(deployment.num_devices)
-    )
     return Assessment(
         objective_value(graph, deployment, split, objective),
         None if before is None else objective_value(graph, deployment, before, objective),
-        devices,
         tuple(problems(graph, deployment, split)),
         family,
         family_note(graph, deployment, split, family, asked),
@@ -106,8 +78,9 @@ def problems(graph: DnnGraph, deployment: Deployment, split: Split) -> Iterable[
     memory = device_memory_bytes(graph, deployment, split)
     for violation in violations:
         d = violation.device
-        if violation.rule == "memory" and d is not None:
-            yield f"{deployment.device_name(d)} short by {binary_size(_short_bytes(deployment, d, memory[d]))}"
+        capacity = None if d is None else deployment.capacity_bytes(d)
+        if violation.rule == "memory" and d is not None and capacity is not None:
+            yield f"{deployment.device_name(d)} short by {binary_size(memory[d] - capacity)}"
     yield from _unsupported(graph, deployment, violations, split)
     yield from _broken_classes(graph, deployment, split)
     for violation in violations:
@@ -168,13 +141,6 @@ def lower_bound_ms(family: Family, results: Iterable[SolveResult]) -> float | No
         if result.lower_bound_ms is not None and NARROWNESS[family] <= NARROWNESS[result.family]
     ]
     return max(known, default=None)
-
-
-def _short_bytes(deployment: Deployment, device: int, used_bytes: float) -> float:
-    capacity = deployment.capacity_bytes(device)
-    if capacity is None or used_bytes <= deployment.memory_limit_bytes:
-        return 0.0
-    return used_bytes - capacity
 
 
 def _unsupported(

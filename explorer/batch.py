@@ -7,7 +7,7 @@ Jobs end with their session like all others; nothing runs on when nobody polls.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from explorer.jobs import Job, JobState, Question, Snapshot, WorkerPool
+from explorer.jobs import Job, Question, Snapshot, WorkerPool
 from solvers.graph import DnnGraph
 from solvers.split import Split
 
@@ -76,8 +76,3 @@ class Batch:
         for job in self._jobs.values():
             if not spare(job.question):
                 job.cancel()
-
-    def num_cancelled(self) -> int:
-        """Number of questions without an answer of their own because the user had enough."""
-        cut_short = sum(snapshot.state is JobState.CANCELLED for snapshot in self.snapshots().values())
-        return cut_short + (len(self.asks) - len(self._jobs) if self.is_cancelled else 0)

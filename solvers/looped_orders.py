@@ -16,15 +16,13 @@ Sources: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
 Controllable Memory" (arXiv 2405.15362).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from solvers.schedule_run import Action
 from solvers.schedule_types import LoopedSplit, Pass, PipelineStage, ScheduleError, ScheduleKind
 
 Step = tuple[Pass, int, int]
 """A pass, the chunk of the device from 0 in the order of the pipeline, and a micro-batch."""
-
-_StageOf = Mapping[tuple[Pass, int], int]
 
 
 def looped_orders(

@@ -138,24 +138,6 @@ def _compute_ms(graph: DnnGraph, deployment: Deployment, device_of: Mapping[int,
     return deployment.node_ms(graph.node_by_id[v], device_of[v])
 
 
-def _order_of_both_passes(graph: DnnGraph, device_of: Mapping[int, int]) -> tuple[int, ...] | None:
-    """Return the devices so that forward data only passes on and backward data only back; None without such an order.
-
-    Among devices that may come next those with forward nodes come first, then the lower number, as in
-    `split.pipeline_order`, which looks at fewer backward edges.
-    """
-    quotient: nx.DiGraph[int] = nx.DiGraph()
-    quotient.add_nodes_from(device_of.values())
-    for edge in graph.edges:
-        u, v = device_of[edge.source], device_of[edge.target]
-        if u != v and _direction(graph, edge.source) is _direction(graph, edge.target):
-            quotient.add_edge(*((v, u) if graph.node_by_id[edge.source].is_backward else (u, v)))
-    if not nx.is_directed_acyclic_graph(quotient):
-        return None
-    has_forward = {device_of[node.id] for node in graph.nodes if not node.is_backward}
-    return tuple(nx.lexicographical_topological_sort(quotient, key=lambda d: (d not in has_forward, d)))
-
-
 def _cut(
     graph: DnnGraph,
     deployment: Deployment,

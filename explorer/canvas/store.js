@@ -74,11 +74,6 @@ export class Store {
     for (const listener of this.listeners) listener(what);
   }
 
-  /** The box that shows the selected node or group at this level; -1 when none does. */
-  selectedBox() {
-    return this.level && this.selection?.nodes ? this.level.boxOfNode[this.selection.nodes[0]] : -1;
-  }
-
   /** The selected boxes at this level. */
   selectedBoxes() {
     if (!this.level || !this.selection?.nodes) return [];

@@ -1,6 +1,6 @@
-"""A headless Chromium for tests marked `browser`.
+"""The app's solver processes, and a headless Chromium for tests marked `browser`.
 
-Without one they are skipped, saying so; with REQUIRE_BROWSER_TESTS=1, as in CI, they fail instead.
+Without a Chromium they are skipped, saying so; with REQUIRE_BROWSER_TESTS=1, as in CI, they fail instead.
 """
 
 import os
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from explorer.solver_pool import solver_pool
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -24,6 +26,15 @@ CHROMIUM_FLAGS = (
     "--disable-sync",
 )
 TIMEOUT_MS = 20_000
+
+
+@pytest.fixture(scope="module")
+def solver_processes() -> Iterator[None]:
+    """End the solver processes of the app with the tests of a module that used them."""
+    solver_pool()
+    yield
+    solver_pool().close()
+    solver_pool.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The page and its address: each gives the other, nothing goes in circles, and what cannot be used is said."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,18 +8,10 @@ from streamlit.testing.v1 import AppTest
 from explorer.edits import begin, move
 from explorer.link import pack_edits
 from explorer.session import LoadedGraph
-from explorer.solver_pool import solver_pool
 from solvers.samples import read_sample
 from tests.explorer.test_app import APP, metrics, number, solved
 
-
-@pytest.fixture(scope="module", autouse=True)
-def pool() -> Iterator[None]:
-    """End the solver processes with the tests that used them."""
-    solver_pool()
-    yield
-    solver_pool().close()
-    solver_pool.cache_clear()
+pytestmark = pytest.mark.usefixtures("solver_processes")
 
 
 def visited(**query: str) -> AppTest:

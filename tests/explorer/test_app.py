@@ -1,26 +1,18 @@
 """The page without a browser: what it asks, what it shows, and that it survives every sample and input."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.solver_pool import solver_pool
 from solvers.samples import sample_names
 from tests.explorer.test_canvas_view import unpack
 
 APP = str(Path(__file__).parents[2] / "explorer" / "app.py")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def pool() -> Iterator[None]:
-    """End the solver processes with the tests that used them."""
-    solver_pool()
-    yield
-    solver_pool().close()
-    solver_pool.cache_clear()
+pytestmark = pytest.mark.usefixtures("solver_processes")
 
 
 def opened(sample: str) -> AppTest:

@@ -20,16 +20,11 @@ def heavy_chain() -> DnnGraph:
     return DnnGraph(tuple(replace(node, memory_bytes=GIB) for node in graph.nodes), graph.edges)
 
 
-def test_loads_before_and_after_and_missing_memory() -> None:
+def test_the_value_before_and_after_and_missing_memory() -> None:
     graph, deployment = heavy_chain(), Deployment(2, 0, 2.25 * GIB)
     before = Split((frozenset({1, 2}), frozenset({3})))
     after = Split((frozenset(), frozenset({1, 2, 3})))
     assessed = assess(graph, deployment, after, before=before)
-    assert [(d.name, d.before_ms, d.after_ms) for d in assessed.devices] == [
-        ("Accelerator 1", 3.5, 0.0),
-        ("Accelerator 2", 3.5, 6.0),
-    ]
-    assert [d.short_bytes for d in assessed.devices] == [0.0, 0.75 * GIB]
     assert assessed.problems == ("Accelerator 2 short by 768 MiB",)
     assert not assessed.is_valid
     assert assessed.change == "3.5 ms → 6 ms"

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,6 @@ from explorer.load_chart import NamedLoads, compared_loads
 from explorer.method_table import table_rows
 from explorer.session import KeptPlan, LoadedGraph, Plan
 from explorer.solve_worker import result_document, result_from_document
-from explorer.solver_pool import solver_pool
 from solvers.comparison import compare
 from solvers.costs import split_costs
 from solvers.deployment import Communication, Deployment
@@ -26,14 +24,7 @@ from solvers.split import Family, Split
 from tests.explorer.test_explain import html
 from tests.graphs import chain, training_chain
 
-
-@pytest.fixture(scope="module", autouse=True)
-def pool() -> Iterator[None]:
-    """End the solver processes with the tests that used them."""
-    solver_pool()
-    yield
-    solver_pool().close()
-    solver_pool.cache_clear()
+pytestmark = pytest.mark.usefixtures("solver_processes")
 
 
 def plan_of(graph: DnnGraph, deployment: Deployment, split: Split | None = None, family: Family = Family.CHAIN) -> Plan:

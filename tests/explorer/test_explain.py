@@ -1,7 +1,6 @@
 """The tab Explain without a browser: sentences about the plan shown, and what would help, solved in the background."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,14 +22,7 @@ from solvers.split import Family
 from tests.explorer.test_app import opened
 from tests.graphs import chain
 
-
-@pytest.fixture(scope="module", autouse=True)
-def pool() -> Iterator[None]:
-    """End the solver processes with the tests that used them."""
-    solver_pool()
-    yield
-    solver_pool().close()
-    solver_pool.cache_clear()
+pytestmark = pytest.mark.usefixtures("solver_processes")
 
 
 def html(app: AppTest) -> str:

@@ -1,24 +1,15 @@
 """The timeline's inputs on the page: every schedule can be chosen, and what it needs is asked for and said."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.schedule_options import NAMES
-from explorer.solver_pool import solver_pool
 from solvers.schedule_types import INFERENCE_KINDS, LOOPED_KINDS, TRAINING_KINDS, ScheduleKind
 from tests.explorer.test_app import metrics, number, opened, solved
 
-
-@pytest.fixture(scope="module", autouse=True)
-def pool() -> Iterator[None]:
-    """End the solver processes with the tests that used them."""
-    solver_pool()
-    yield
-    solver_pool().close()
-    solver_pool.cache_clear()
+pytestmark = pytest.mark.usefixtures("solver_processes")
 
 
 def schedule_box(app: AppTest) -> Any:

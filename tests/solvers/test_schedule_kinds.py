@@ -15,7 +15,7 @@ from solvers.costs import single_sample_latency, split_costs, task_graph
 from solvers.deployment import Communication, Deployment, InFlight, TrainingMemory
 from solvers.graph import DnnGraph
 from solvers.looped_split import looped_split
-from solvers.schedule import Pass, Schedule, ScheduleError, ScheduleKind, Slot, SlotKind, simulate
+from solvers.schedule import Pass, Schedule, ScheduleError, ScheduleKind, SlotKind, simulate
 from solvers.schedule_types import INFERENCE_KINDS, LOOPED_KINDS, TRAINING_KINDS, LoopedSplit
 from solvers.split import Split
 from tests.graphs import (
@@ -30,6 +30,7 @@ from tests.graphs import (
     training_chain,
     with_backward,
 )
+from tests.solvers.test_schedule import slots_of, spans
 
 Case = tuple[DnnGraph, Deployment, Split | LoopedSplit, ScheduleKind, int]
 WORK = {Pass.FORWARD: False, Pass.BACKWARD: True, Pass.INPUT_GRADIENT: True}
@@ -75,20 +76,6 @@ def known_bytes(graph: DnnGraph) -> DnnGraph:
 def run(case: Case) -> Schedule:
     graph, deployment, split, kind, count = case
     return simulate(graph, deployment, split, kind, count)
-
-
-def slots_of(schedule: Schedule, device: int) -> list[Slot]:
-    return [slot for slot in schedule.slots if slot.device == device]
-
-
-def spans(schedule: Schedule) -> dict[tuple[int, int], tuple[float, float]]:
-    """Return when each (stage, micro-batch) starts and ends, transfers included."""
-    found: dict[tuple[int, int], tuple[float, float]] = {}
-    for slot in schedule.slots:
-        key = slot.stage, slot.micro_batch
-        start, end = found.get(key, (slot.start_ms, slot.end_ms))
-        found[key] = min(start, slot.start_ms), max(end, slot.end_ms)
-    return found
 
 
 @given(any_cases())
