@@ -12,7 +12,7 @@ st.html(
     """<style>
     .stAppHeader { min-height: 0; height: 2.5rem; }
     .stMainBlockContainer { padding: 2.75rem 2rem 3rem; }
-    .stMainBlockContainer h3 { padding: 0 0 0.8rem; font-size: 1.5rem; }
+    .stMainBlockContainer h3 { padding: 0 0 0.3rem; font-size: 1.5rem; }
     .stMainBlockContainer h3 span span { font-weight: 400; }
     [data-testid="stSidebarUserContent"] .stVerticalBlock { gap: 0.55rem; }
     [data-testid="stSidebarUserContent"] h4 { padding: 0.3rem 0 0.8rem; font-size: 1rem; }

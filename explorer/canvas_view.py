@@ -50,10 +50,11 @@ makes it}, {"device": d}, {"device": d, "stage": s}, {"device": d, "stage": s, "
 class PictureOptions:
     """How a picture is shown among others.
 
-    `height` is in pixels for graph and timeline together; by default the graph takes 420 and the timeline what its
-    lanes need. Pictures with the same `sync_group` follow each other's pointer, selection, level and view. `compact`
-    leaves out the tables and lowers the graph. `time_max_ms` is where the time axis ends at the earliest, so that
-    several timelines have one scale. `look` is what the picture is to show when it comes from an address.
+    `height` is in pixels for graph and timeline together; by default the graph takes a share of the window and the
+    timeline what its lanes need. Pictures with the same `sync_group` follow each other's pointer, selection, level and
+    view. `compact` leaves out the tables and lowers the graph. `time_max_ms` is where the time axis ends at the
+    earliest, so that several timelines have one scale. `look` is what the picture is to show when it comes from an
+    address.
     """
 
     height: int | None = None

@@ -4,7 +4,7 @@ import streamlit as st
 
 from explorer.palette import ThemeName
 from explorer.session import Plan
-from explorer.wording import VALUE_LABELS, how_found, milliseconds, proof
+from explorer.wording import VALUE_LABELS, how_found, milliseconds, proof, share
 from solvers.costs import Objective, SplitCosts
 from solvers.load_parts import load_parts
 
@@ -13,8 +13,15 @@ def headline(plan: Plan, costs: SplitCosts) -> None:
     """Show the numbers of a plan in one row: value, throughput, bound, bottleneck, speed-up."""
     result = plan.result
     value = result.value_ms
-    columns = st.columns([1.1, 1.1, 1.25, 1.25, 1.1])
-    columns[0].metric(VALUE_LABELS[result.objective], milliseconds(value))
+    columns = st.columns([1.3, 1.0, 1.15, 1.3, 1.15])
+    columns[0].metric(
+        VALUE_LABELS[result.objective],
+        milliseconds(value),
+        how_found(result),
+        delta_color="off",
+        delta_arrow="off",
+        help=f"Below it method, splits allowed and time of the solve: {how_found(result)}.",
+    )
     # A split found for low latency has a throughput too: that of the same split run as a pipeline.
     pace_ms = costs.gpipe_ms if result.objective is Objective.GPIPE else costs.max_load_ms
     columns[1].metric(
@@ -33,7 +40,7 @@ def headline(plan: Plan, costs: SplitCosts) -> None:
     columns[3].metric(
         "Bottleneck",
         plan.deployment.device_name(costs.bottleneck),
-        f"{milliseconds(busiest.load_ms)}, {transfers / busiest.load_ms:.0%} transfers" if busiest.load_ms else None,
+        f"{milliseconds(busiest.load_ms)}, {share(transfers / busiest.load_ms)} transfers" if busiest.load_ms else None,
         delta_color="off",
         delta_arrow="off",
         help="The device with the largest load: compute plus transfers per sample.",

@@ -13,7 +13,7 @@ import {
 import { PixelRows } from "./pixel_rows.js";
 
 const MIN_LANE = 13;
-const MAX_LANE = 28;
+const MAX_LANE = 24;
 const MAX_GANTT_HEIGHT = 900;
 /** Below this width there is room for the labels of devices, not for their names, and for one column at the end. */
 const NARROW = 640;

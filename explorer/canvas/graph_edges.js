@@ -185,8 +185,8 @@ export class EdgePainter extends ZoomableGraph {
       const off = height / 2 + 6;
       // Lines back have theirs below, so that a pair of lines has one on either side.
       const first = x1 < x0 ? off : -off;
-      const beside = isFlat ? [[0, first], [0, -first], [0, -gap], [0, gap]] : [[halfWidth + 6, 0], [-halfWidth - 6, 0]];
-      const offsets = isShort ? [...beside, [0, 0]] : [[0, 0], ...beside];
+      const beside = isFlat ? [[0, first], [0, -first]] : [[halfWidth + 6, 0], [-halfWidth - 6, 0]];
+      const offsets = isShort ? [...beside, ...(isFlat ? [[0, -gap], [0, gap]] : []), [0, 0]] : [[0, 0], ...beside];
       for (const share of length > 80 ? [0.5, 0.3, 0.7] : [0.5]) {
         for (const [dx, dy] of offsets) spots.push([x0 + share * (x1 - x0) + dx, y0 + share * (y1 - y0) + dy]);
       }

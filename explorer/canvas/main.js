@@ -28,7 +28,9 @@ import { Tables } from "./tables.js";
 import { Patterns, readTheme } from "./theme.js";
 import { TimelinePart } from "./timeline.js";
 
-const GRAPH_HEIGHT = 420;
+/** The graph takes this share of the window, within these pixels: below it the lanes of the timeline must be seen too. */
+const GRAPH_SHARE = 0.38;
+const USUAL_HEIGHTS = [260, 420];
 const LEAST_GRAPH_HEIGHT = 240;
 const COMPACT_GRAPH_HEIGHT = 300;
 const NARROW_PIXELS = 640;
@@ -79,6 +81,8 @@ export class PlacedPipeline {
     for (const [canvas, picture] of [[this.graphCanvas, this.graph], [bars, this.gantt], [memory, this.gantt]]) {
       for (const type of ["pointerenter", "focus"]) canvas.addEventListener(type, () => { this.active = picture; });
     }
+    this.onWindowResize = () => this.resized();
+    window.addEventListener("resize", this.onWindowResize);
     this.onPageKey = (event) => pressOnPage(this, event);
     document.addEventListener("keydown", this.onPageKey);
     Object.defineProperty(this.root, "__placement", { get: () => this.probe() });
@@ -168,16 +172,23 @@ export class PlacedPipeline {
 
   /** On a narrow screen details stand below the graph, elsewhere beside what they describe. */
   resized() {
-    this.root.classList.toggle("narrow", this.root.clientWidth < NARROW_PIXELS);
+    const width = this.root.clientWidth;
+    const isNarrow = width < NARROW_PIXELS;
+    this.root.classList.toggle("narrow", isNarrow);
+    // A phone's window grows and shrinks with its bars while the page is scrolled: the picture must not jump with it.
+    if (!isNarrow || width !== this.measuredWidth) this.windowHeight = window.innerHeight;
+    this.measuredWidth = width;
     this.setGraphHeight();
     this.placeDetails();
   }
 
-  /** A small graph takes a lower area, so that the picture has no large empty half; the rest get all there is. */
+  /** The height of the graph's area. A small graph takes a lower one, so that the picture has no large empty half. */
   setGraphHeight() {
     const { ganttPixels, store: { data } } = this;
     if (!data?.graph) return;
-    const usual = data.compact ? COMPACT_GRAPH_HEIGHT : GRAPH_HEIGHT;
+    const [low, high] = USUAL_HEIGHTS;
+    const share = Math.min(high, Math.max(low, GRAPH_SHARE * (this.windowHeight ?? window.innerHeight)));
+    const usual = data.compact ? COMPACT_GRAPH_HEIGHT : share;
     const most = data.height ? Math.max(200, data.height - ganttPixels - 78) : usual;
     const width = this.root.clientWidth || 1000;
     const wanted = data.graph.levels.map((level) => level.height * Math.min(MAX_FIT_SCALE, width / level.width) + 40);
@@ -491,6 +502,7 @@ export class PlacedPipeline {
     this.editBar.destroy();
     if (this.store.data) this.save();
     document.removeEventListener("keydown", this.onPageKey);
+    window.removeEventListener("resize", this.onWindowResize);
     this.observer.disconnect();
     this.sync.destroy();
     this.graph.surface.destroy();

@@ -24,7 +24,7 @@ from explorer.session import Plan
 from explorer.share import show_share
 from explorer.shown import shown_plan
 from explorer.what_helps import show_what_makes_possible
-from explorer.wording import differences, how_found, plain
+from explorer.wording import differences, plain
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -96,9 +96,8 @@ def _title(choice: Choice, plan: Plan | None) -> None:
     if layers:
         parts.append(f"{layers:,} layers")
     parts.append("training" if graph.is_training else "inference")
-    found = f" · plan by {how_found(plan.result)}" if plan is not None else ""
     with st.container(horizontal=True, vertical_alignment="center", wrap=False):
-        st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}{found}]]", width="stretch")
+        st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}]]", width="stretch")
         if plan is not None:
             show_keep(plan)
 
