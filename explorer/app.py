@@ -14,9 +14,13 @@ st.html(
     .stMainBlockContainer { padding: 2.75rem 2rem 3rem; }
     .stMainBlockContainer h3 { padding: 0 0 0.3rem; font-size: 1.5rem; }
     .stMainBlockContainer h3 span span { font-weight: 400; }
+    [data-testid="stSidebarUserContent"] { margin: 0 -0.65rem; }
     [data-testid="stSidebarUserContent"] .stVerticalBlock { gap: 0.55rem; }
     [data-testid="stSidebarUserContent"] h4 { padding: 0.3rem 0 0.8rem; font-size: 1rem; }
     .stMainBlockContainer .stVerticalBlock { gap: 0.6rem; }
+    /* Beside the buttons there is no room for the number; the arrow keys do the same. */
+    [data-testid="stSidebar"] :is([data-testid="stNumberInputStepDown"], [data-testid="stNumberInputStepUp"]) {
+      display: none; }
     [data-testid="stSidebarHeader"] { height: 2rem; margin-bottom: 0; }
     .st-key-keep { flex: none; }
     .st-key-keep button { min-height: 1.9rem; padding: 0 0.6rem; white-space: nowrap; }
@@ -25,6 +29,13 @@ st.html(
     [data-testid="stMetricLabel"] { min-height: 1.2rem; }
     [data-testid="stMetricValue"] { font-size: 1.35rem; padding: 0; line-height: 1.3; }
     [data-testid="stMetricDelta"] { font-size: 0.75rem; }
+    @media (max-width: 640px) {
+      .stMainBlockContainer { padding: 2.75rem 1rem 3rem; }
+      .stMainBlockContainer h3 span span { display: block; line-height: 1.3; }
+      .stMainBlockContainer h3 { padding-bottom: 1rem; }
+      .st-key-title { flex-direction: column; align-items: stretch; }
+      .st-key-headline [data-testid="stColumn"] { min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }
+    }
     </style>"""
 )
 begin_visit()

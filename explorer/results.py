@@ -13,7 +13,7 @@ def headline(plan: Plan, costs: SplitCosts) -> None:
     """Show the numbers of a plan in one row: value, throughput, bound, bottleneck, speed-up."""
     result = plan.result
     value = result.value_ms
-    columns = st.columns([1.3, 1.0, 1.15, 1.3, 1.15])
+    columns = st.container(key="headline").columns([1.3, 1.0, 1.15, 1.3, 1.15])
     columns[0].metric(
         VALUE_LABELS[result.objective],
         milliseconds(value),

@@ -59,7 +59,7 @@ export class GraphControls {
       const bar = make("div", { className: "ramp" });
       bar.style.background = `linear-gradient(to right, ${scale.ramp.map((step) => step.fill).join(", ")})`;
       const ticks = make("div", { className: "ticks" }, scale.ticks().map(({ position, text }, k) => {
-        const tick = make("span", { text: (scale.isCut && k === 0 ? "≤ " : "") + text, className: position < 0.05 ? "first" : position > 0.95 ? "last" : "" });
+        const tick = make("span", { text: (scale.isCut && k === 0 && !text.startsWith("<") ? "≤ " : "") + text, className: position < 0.05 ? "first" : position > 0.95 ? "last" : "" });
         tick.style.left = `${100 * position}%`;
         return tick;
       }));

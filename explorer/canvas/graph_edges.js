@@ -2,13 +2,12 @@
    what they cost beside them where there is room. */
 
 import { formatBytes, formatMs } from "./format.js";
-import { ZoomableGraph } from "./graph_view.js";
+import { MAX_FIT_SCALE, ZoomableGraph } from "./graph_view.js";
 
 /** How strongly things out of focus are drawn. */
 export const FADE = 0.22;
 const STROKE_BATCH = 150;
 const FEW_CUTS = 10;
-const CLOSE_SCALE = 1;
 const LINE_STEP = 12;
 
 export class EdgePainter extends ZoomableGraph {
@@ -109,8 +108,8 @@ export class EdgePainter extends ZoomableGraph {
     const isFew = level.cut.length <= FEW_CUTS;
     if (this.morph) return;
     if (!isAsked && scale < (isFew ? 0.3 : 0.5)) return;
-    // Far away, costs that do not matter would only cover the picture; a question or a closer look brings them out.
-    const least = isAsked || isFew || scale >= CLOSE_SCALE ? 0 : 0.02 * level.maxCutMs;
+    // Costs that do not matter would only cover the picture; a question or a closer look brings them out.
+    const least = isAsked || this.isCoarse() || scale > MAX_FIT_SCALE ? 0 : 0.02 * level.maxCutMs;
     ctx.font = `600 10.5px ${store.theme.font}`;
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";

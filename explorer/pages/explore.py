@@ -96,7 +96,7 @@ def _title(choice: Choice, plan: Plan | None) -> None:
     if layers:
         parts.append(f"{layers:,} layers")
     parts.append("training" if graph.is_training else "inference")
-    with st.container(horizontal=True, vertical_alignment="center", wrap=False):
+    with st.container(key="title", horizontal=True, vertical_alignment="center", wrap=False):
         st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}]]", width="stretch")
         if plan is not None:
             show_keep(plan)
