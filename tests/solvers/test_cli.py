@@ -718,7 +718,7 @@ def test_ctrl_c_of_a_running_program_prints_the_best_plan(tmp_path: Path) -> Non
     path = tmp_path / "large.json"
     write_graph(path, random_dag(1, num_nodes=60, edge_probability=0.1), Deployment(6))
     with subprocess.Popen(  # noqa: S603
-        [*COMMAND, "solve", str(path), "--family", "free", "--progress"],
+        [*COMMAND, "solve", str(path), "--family", "free", "--progress", "--time-limit", "15"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -29,7 +29,7 @@ def raised(graph: DnnGraph, deployment: Deployment, value_ms: float) -> float:
     bounds = FreeBounds(contraction, deployment, work_bound(contraction, deployment))
     bounds.raise_by_cuts(value_ms, lambda: True)
     bounds.raise_by_work(value_ms, lambda: True)
-    bounds.raise_by_prices(lambda: value_ms, 0.0, lambda: True, lambda: 1.0)
+    bounds.raise_by_prices(lambda: value_ms, 0.0, lambda: True, lambda: 0.2)
     return bounds.lower_bound_ms
 
 
