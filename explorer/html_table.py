@@ -10,7 +10,7 @@ from solvers.explanation_text import Paragraph
 STYLE = f"""<style>
 .insight {{ border-collapse: collapse; width: 100%; font-size: 0.85rem; font-variant-numeric: tabular-nums; }}
 .insight caption {{ position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }}
-.insight th, .insight td {{ padding: 0.3rem 0.6rem 0.3rem 0; text-align: left; vertical-align: baseline; border: 0;
+.insight th, .insight td {{ padding: 0.18rem 0.6rem 0.18rem 0; text-align: left; vertical-align: baseline; border: 0;
   border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); }}
 .insight thead th {{ font-weight: 400; font-size: 0.8rem; opacity: 0.75; }}
 .insight th[scope=row] {{ font-weight: 400; white-space: nowrap; }}

@@ -2,7 +2,8 @@
 
 The strip is a fragment that looks at the job a few times a second. When the job has a better plan than the page shows,
 it has the page drawn anew, so that headline, picture and tables follow; the picture keeps its view. It stays after the
-end of the solve, at the same height and with the same chart, until the next one: the end of a proof moves nothing.
+end of a solve that was asked for, at the same height and with the same chart, until the next one: the end of a proof
+moves nothing. A solve that began by itself leaves only its plan.
 """
 
 import time
@@ -78,7 +79,7 @@ def _running() -> None:
     snapshot = run.job.snapshot()
     if snapshot.state.is_over or _is_worth_drawing(snapshot):
         st.rerun()
-    session.remember_shown_run(run)
+    session.remember_shown_run(None if run.is_live else run)
     _strip(snapshot, run)
 
 

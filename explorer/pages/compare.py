@@ -59,7 +59,8 @@ def _say_how(kept: tuple[KeptPlan, ...]) -> None:
 
 def _names_and_reference(kept: tuple[KeptPlan, ...]) -> KeptPlan:
     """Draw a box per plan to rename or drop it; return the one that the others are compared with."""
-    for column, one in zip(st.columns(max(len(kept), 3), vertical_alignment="bottom"), kept, strict=False):
+    *columns, last = st.columns([2] * max(len(kept), 2) + [1], vertical_alignment="bottom")
+    for column, one in zip(columns, kept, strict=False):
         with column.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             st.text_input(
                 f"Plan {letter(kept, one)}",
@@ -72,7 +73,7 @@ def _names_and_reference(kept: tuple[KeptPlan, ...]) -> KeptPlan:
             st.button("Drop", key=f"drop_{one.number}", on_click=drop, args=(one.number,), type="tertiary")
     if len(kept) < MIN_PLANS:
         return kept[0]
-    number = st.segmented_control(
+    number = last.segmented_control(
         "Compared with",
         [one.number for one in kept],
         default=kept[0].number,

@@ -60,3 +60,22 @@ def test_picture_of_the_replay(app: str, chromium_page: Any) -> None:
     picture.wait_for("p.replay.timeMs > 0 && p.lit().length > 0")
     picture.root.scroll_into_view_if_needed()
     take(page, "replay")
+
+
+def test_picture_of_a_comparison(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1360, "height": 1180})
+    page.set_default_timeout(SOLVE_MS)
+    open_sample(page, app, "sample=gnmt_layer_inference")
+    page.get_by_role("button", name="Keep for comparison").click()
+    page.get_by_role("button", name="Kept (1 of 4)").wait_for()
+    box = page.get_by_label("Accelerators", exact=True)
+    box.fill("4")
+    box.press("Enter")
+    keep = page.get_by_role("button", name="Keep for comparison")
+    keep.click()  # there is such a button again as soon as there is another plan
+    page.get_by_role("button", name="Kept (2 of 4)").wait_for()
+    page.get_by_role("link", name="Compare (2)").click()
+    page.get_by_role("heading", name="B against A").wait_for()
+    page.locator(".placed-pipeline canvas.gantt").nth(1).wait_for()
+    take(page, "compare")
