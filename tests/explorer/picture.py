@@ -4,9 +4,10 @@ The component's root element answers what is where through `__placement` (see `e
 """
 
 import base64
+import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,15 @@ class Picture:
             base64.b64encode(picture).decode(),
         )
         return "#" + "".join(f"{channel:02X}" for channel in rgb)
+
+
+def choose(page: Any, label: str, option: str) -> None:
+    """Pick an option whose name begins so; a list that a run of the page has closed again is opened anew."""
+    from playwright.sync_api import TimeoutError as WaitedTooLong
+
+    for _ in range(5):
+        page.get_by_role("combobox", name=label).click()
+        with suppress(WaitedTooLong):
+            page.get_by_role("option", name=re.compile(f"^{re.escape(option)}")).first.click(timeout=10_000)
+            return
+    raise AssertionError(f"{label} offers no {option}")

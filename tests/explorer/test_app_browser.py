@@ -12,6 +12,7 @@ import pytest
 
 from solvers.samples import read_sample
 from solvers.solve import solve
+from tests.explorer.picture import choose
 from tests.explorer.serving import Address, free_port, served
 
 pytestmark = pytest.mark.browser
@@ -55,11 +56,6 @@ def wait_for_picture(page: Any, expression: str) -> None:
         arg=expression,
         timeout=SOLVE_MS,
     )
-
-
-def choose(page: Any, label: str, option: str) -> None:
-    page.get_by_role("combobox", name=label).click()
-    page.get_by_role("option", name=option).first.click()
 
 
 def time_per_sample(accelerators: int) -> str:

@@ -1,6 +1,5 @@
 """Every export as a user gets it from the running app, parsed again."""
 
-import contextlib
 import csv
 import io
 import json
@@ -12,11 +11,11 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from playwright.sync_api import TimeoutError as WaitedTooLong
 
 from solvers.costs import split_costs
 from solvers.graph_json import parse_graph, parse_split
 from solvers.samples import read_sample
+from tests.explorer.picture import choose
 from tests.explorer.serving import Address, free_port, served
 
 pytestmark = pytest.mark.browser
@@ -47,17 +46,6 @@ def download(page: Any, label: str) -> tuple[str, bytes]:
     with page.expect_download() as waiting:
         page.get_by_role("button", name=label, exact=True).click()
     return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
-
-
-def choose(page: Any, label: str, option: str) -> None:
-    """Pick an option; a list that a redraw of the page has closed again is opened anew."""
-    wanted = page.get_by_role("option", name=option, exact=True)
-    for _ in range(5):
-        page.get_by_role("combobox", name=label).click()
-        with contextlib.suppress(WaitedTooLong):
-            wanted.click(timeout=10_000)
-            return
-    raise AssertionError(f"{label} offers no {option}")
 
 
 def archive(content: bytes) -> dict[str, str]:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.explorer.picture import choose
 from tests.explorer.serving import Address, free_port, served
-from tests.explorer.test_app_browser import choose, metric, picture, set_number, tiny_graph, upload, wait_for_picture
+from tests.explorer.test_app_browser import metric, picture, set_number, tiny_graph, upload, wait_for_picture
 
 pytestmark = pytest.mark.browser
 
