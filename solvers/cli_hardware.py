@@ -3,12 +3,15 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from solvers.catalogue import catalogue, read_catalogue
 from solvers.cli_output import print_json, print_text
 from solvers.deployment import Deployment
+from solvers.device_list import Listed, device_classes, is_of_catalogue, parse_devices
+from solvers.device_list import groups as groups_of
 from solvers.equipment import Equipment, Group, equip
 from solvers.errors import DeploymentError
 from solvers.graph import DnnGraph, TimesOrigin
@@ -27,6 +30,12 @@ def add_hardware_options(group: Any, share: Any) -> None:
         metavar="NAME",
         help="accelerators of the catalogue, such as H100-SXM: times by the roofline or scaled, and memory; "
         "`placement devices` lists them",
+    )
+    group.add_argument(
+        "--devices",
+        metavar="LIST",
+        help="accelerators of several kinds, such as 2xA100-80:link=nvlink3+4xT4:link=pcie3-x16; or relative to the "
+        "file's times, such as 2xbig:memory=80GiB+4xsmall:speed=0.25,memory=16GiB,link=0.5",
     )
     group.add_argument("--link", metavar="NAME", help="with --device: a link of the catalogue, such as nvlink4")
     group.add_argument("--host", metavar="NAME", help="CPUs of the catalogue, such as EPYC-9654")
@@ -60,26 +69,26 @@ def with_hardware(
 ) -> tuple[DnnGraph, Deployment, tuple[str, ...]]:
     """Return graph and deployment on the devices that are asked for, and what is to be said of their figures."""
     devices = catalogue() if options.catalogue is None else read_catalogue(options.catalogue)
-    if options.device is None and options.host is None:
-        given = [name for name in NEED_A_DEVICE if getattr(options, name) not in (None, False)]
-        if given:
-            option = "--" + given[0].replace("_", "-")
-            raise DeploymentError(f"{option} says nothing without --device or --host; give both, or neither.")
+    listed = () if options.devices is None else parse_devices(options.devices)
+    _check_combination(options, listed)
+    if listed and not is_of_catalogue(listed, devices):
+        _check_needs_a_device(options, "a device of the catalogue")
+        classes = device_classes(listed)
+        total = sum(device_class.count for device_class in classes)
+        placed = replace(deployment, num_accelerators=total, memory_bytes=None, classes=classes)
+        return graph, placed, ()
+    if options.device is None and options.host is None and not listed:
+        _check_needs_a_device(options, "--device, --devices or --host")
         return graph, deployment, ()
-    if options.link is not None:
-        if options.device is None:
-            raise DeploymentError("--link says nothing without --device; give both, or --bandwidth alone.")
-        if options.bandwidth is not None:
-            raise DeploymentError("--link and --bandwidth both set the speed of the links; give one of them.")
+    times = None if options.measured_on is None else _origin(options.measured_on, devices)
     groups: tuple[Group, ...] = ()
+    precision = None if options.precision is None else precision_named(options.precision)
     if options.device is not None:
-        groups = (
-            Group(
-                devices.accelerator(options.device),
-                link=None if options.link is None else devices.link(options.link),
-                precision=None if options.precision is None else precision_named(options.precision),
-            ),
-        )
+        link = None if options.link is None else devices.link(options.link)
+        groups = (Group(devices.accelerator(options.device), link=link, precision=precision),)
+    elif listed:
+        groups = groups_of(listed, devices, times or graph.times)
+        groups = tuple(g if g.precision is not None else replace(g, precision=precision) for g in groups)
     asked = Equipment(
         groups,
         None if options.host is None else devices.host(options.host),
@@ -87,11 +96,33 @@ def with_hardware(
             USUAL.compute if options.efficiency is None else options.efficiency,
             USUAL.memory if options.memory_efficiency is None else options.memory_efficiency,
         ),
-        None if options.measured_on is None else _origin(options.measured_on, devices),
+        times,
         options.roofline,
     )
     equipped = equip(graph, deployment, asked, devices)
     return equipped.graph, equipped.deployment, equipped.sentences
+
+
+def _check_combination(options: argparse.Namespace, listed: tuple[Listed, ...]) -> None:
+    """Refuse options that say the same thing twice, or something of nothing."""
+    if options.link is not None:
+        if options.device is None:
+            raise DeploymentError("--link says nothing without --device; give both, or a link for each of --devices.")
+        if options.bandwidth is not None:
+            raise DeploymentError("--link and --bandwidth both set the speed of the links; give one of them.")
+    if listed:
+        for option in ("device", "accelerators", "memory"):
+            if getattr(options, option) is not None:
+                raise DeploymentError(
+                    f"--devices has kinds, counts and memory of all accelerators; leave --{option} out."
+                )
+
+
+def _check_needs_a_device(options: argparse.Namespace, device: str) -> None:
+    given = [name for name in NEED_A_DEVICE if getattr(options, name) not in (None, False)]
+    if given:
+        option = "--" + given[0].replace("_", "-")
+        raise DeploymentError(f"{option} says nothing without {device}; give both, or neither.")
 
 
 def say(sentences: tuple[str, ...]) -> None:

@@ -854,6 +854,26 @@ def test_a_graph_is_solved_on_a_device_of_the_catalogue(placement: Run, llama: P
     assert "placement: Times" not in on_t4.err
 
 
+def test_a_cluster_is_evaluated_with_the_times_of_each_kind(placement: Run, llama: Path, tmp_path: Path) -> None:
+    split = tmp_path / "split.json"
+    assert placement("solve", llama, "--accelerators", 2, "--memory", 90, "--output", split).code == 0
+    cluster = "1xA100-80:link=nvlink3+1xT4:link=pcie3-x16"
+    on = placement("evaluate", llama, split, "--devices", cluster).json["devices"]
+    relative = placement("evaluate", llama, split, "--devices", "1xA100-80:speed=4+1xT4:speed=1,memory=16GB").json
+    assert [device["name"] for device in on] == ["A100-80 1", "T4 1", "CPU 1"]
+    assert [device["capacity_bytes"] for device in on] == [80e9, 16e9, None]
+    assert [device["capacity_bytes"] for device in relative["devices"]] == [None, 16e9, None]
+    times = [device["compute_ms"] for device in on[:2]]
+    alone = [
+        placement("evaluate", llama, split, "--device", name).json["devices"][d]["compute_ms"]
+        for d, name in enumerate(("A100-80", "T4"))
+    ]
+    assert times == pytest.approx(alone)
+    assert relative["devices"][0]["compute_ms"] * 4 == pytest.approx(
+        placement("evaluate", llama, split).json["devices"][0]["compute_ms"]
+    )
+
+
 def test_options_beat_what_a_device_brings(placement: Run, llama: Path, tmp_path: Path) -> None:
     split = tmp_path / "split.json"
     asked = ("--device", "A100-80", "--memory", 20, "--accelerators", 2, "--precision", "tf32")
@@ -882,7 +902,13 @@ def test_a_file_of_ones_own_devices(placement: Run, llama: Path, tmp_path: Path)
         (["--device", "T4", "--link", "nvlink3", "--bandwidth", "3"], "--link and --bandwidth both set"),
         (["--link", "nvlink3"], "--link says nothing without --device"),
         (["--host", "Xeon-6148", "--link", "nvlink3"], "--link says nothing without --device"),
-        (["--efficiency", "0.4"], "--efficiency says nothing without --device or --host"),
+        (["--devices", "2xT4+"], '"" is no kind of devices'),
+        (["--devices", "2xT4", "--device", "T4"], "leave --device out"),
+        (["--devices", "2xT4", "--accelerators", "3"], "leave --accelerators out"),
+        (["--devices", "2xT4", "--memory", "3"], "leave --memory out"),
+        (["--devices", "2xfoo", "--roofline"], "--roofline says nothing without a device of the catalogue"),
+        (["--devices", "2xT4", "--precision", "bf16"], "T4 has no published peak in bf16"),
+        (["--efficiency", "0.4"], "--efficiency says nothing without --device, --devices or --host"),
         (["--roofline"], "--roofline says nothing without"),
         (["--device", "T4", "--efficiency", "1.5"], "give a share above 0 and up to 1"),
         (["--device", "T4", "--measured-on", "X9"], 'There is no accelerator "X9"'),

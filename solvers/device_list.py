@@ -1,0 +1,190 @@
+"""A cluster in one line: so many accelerators of each kind, as `--devices` and the app's addresses have it.
+
+    2xA100-80:link=nvlink3+4xT4:link=pcie3-x16
+    2xA100:memory=80GiB+4xT4:speed=0.25,memory=16GiB,link=0.5
+
+`+` parts the kinds, each `COUNTxNAME` and, after a colon, settings `key=value`. Names of the catalogue bring their own
+figures, which settings may change:
+
+    link        a link of the catalogue, or a speed such as 25GB/s
+    precision   bf16, fp16 ...: that of the matrix products
+    memory      80GB or 80GiB
+    bandwidth   2039GB/s, to its own memory
+    peak        312TFLOP/s, dense, in its precision
+
+Where no kind is of the catalogue, or all have a `speed`, they are classes relative to the times of the graph's file:
+
+    speed       its times are divided by it (1 unless said)
+    link        its transfer times are divided by it, a number (1 unless said)
+    memory      as above; no limit unless said
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from solvers.deployment import MAX_CLASSES, MAX_DEVICES, DeviceClass
+from solvers.equipment import Group, precision_of
+from solvers.errors import DeploymentError
+from solvers.graph import TimesOrigin
+from solvers.hardware import GB, GB_PER_S, TFLOP_PER_S, Accelerator, Catalogue, CatalogueError, Link, short_name
+from solvers.roofline import precision_named
+
+SETTINGS = ("speed", "link", "precision", "memory", "bandwidth", "peak")
+UNITS = {"GB": GB, "GiB": 2.0**30, "GB/s": GB_PER_S, "TFLOP/s": TFLOP_PER_S}
+MAX_LENGTH = 2000
+ENTRY = re.compile(r"(\d{1,6})\s*[x×]\s*([A-Za-z][A-Za-z0-9._-]{0,39})\s*(?::(.*))?", re.DOTALL)
+NUMBER = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z/]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One kind of a list: how many, of what name, with which settings by their keys, as they are written."""
+
+    count: int
+    name: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        settings = ",".join(f"{key}={value}" for key, value in self.settings)
+        return f"{self.count}x{self.name}{':' if settings else ''}{settings}"
+
+
+def parse_devices(text: str) -> tuple[Listed, ...]:
+    """Return the kinds of a list; DeploymentError, in one sentence, for a text that is none.
+
+    >>> [str(kind) for kind in parse_devices("2xA100-80 + 4 x T4: link=pcie3-x16")]
+    ['2xA100-80', '4xT4:link=pcie3-x16']
+    """
+    if len(text) > MAX_LENGTH:
+        raise DeploymentError(f"The list of devices has {len(text)} characters; up to {MAX_LENGTH} are read.")
+    kinds = tuple(_entry(part) for part in text.split("+"))
+    if len(kinds) > MAX_CLASSES:
+        raise DeploymentError(f"The list has {len(kinds)} kinds of devices; give up to {MAX_CLASSES}.")
+    return kinds
+
+
+def devices_text(kinds: tuple[Listed, ...]) -> str:
+    """Write a list so that `parse_devices` reads it."""
+    return "+".join(map(str, kinds))
+
+
+def _entry(part: str) -> Listed:
+    match = ENTRY.fullmatch(part.strip())
+    if match is None:
+        raise DeploymentError(f"{short_name(part.strip())} is no kind of devices; write COUNTxNAME, such as 2xA100-80.")
+    count, name, rest = int(match[1]), match[2], match[3]
+    if count > MAX_DEVICES:
+        raise DeploymentError(f"{count} devices {name}: give a number from 0 to {MAX_DEVICES}.")
+    settings: dict[str, str] = {}
+    for setting in [] if rest is None else rest.split(","):
+        key, equals, value = (word.strip() for word in setting.partition("="))
+        if key not in SETTINGS or not equals or not value:
+            raise DeploymentError(
+                f"{name}: {short_name(setting.strip())} is no setting; write key=value, where the key is one of "
+                f"{', '.join(SETTINGS)}."
+            )
+        if key in settings:
+            raise DeploymentError(f"{name}: {key} is given twice; keep one.")
+        settings[key] = value
+    return Listed(count, name, tuple(settings.items()))
+
+
+def is_of_catalogue(kinds: tuple[Listed, ...], devices: Catalogue) -> bool:
+    """Whether the kinds are accelerators of the catalogue, not classes relative to the file's times.
+
+    Raises DeploymentError where some are one and some the other: nothing says how the two compare.
+    """
+    plain = [kind.name for kind in kinds if "speed" in dict(kind.settings) or not _has(devices, kind.name)]
+    if plain and len(plain) < len(kinds):
+        other = next(kind.name for kind in kinds if kind.name not in plain)
+        raise DeploymentError(
+            f"{other} is of the catalogue and {plain[0]} is relative to the file's times; give {plain[0]} by a name of "
+            f"the catalogue without a speed, or {other} a speed too."
+        )
+    return not plain
+
+
+def _has(devices: Catalogue, name: str) -> bool:
+    return any(accelerator.name.lower() == name.lower() for accelerator in devices.accelerators)
+
+
+def device_classes(kinds: tuple[Listed, ...]) -> tuple[DeviceClass, ...]:
+    """Return the kinds as classes relative to the times of a file; DeploymentError for settings these cannot have.
+
+    >>> device_classes(parse_devices("4xT4:speed=0.25,memory=16GB,link=0.5"))
+    (DeviceClass(name='T4', count=4, speed=0.25, memory_bytes=16000000000.0, link_speed=0.5),)
+    """
+    classes = []
+    for kind in kinds:
+        settings = dict(kind.settings)
+        if unknown := [key for key in settings if key in ("precision", "bandwidth", "peak")]:
+            raise DeploymentError(f"{kind.name} is of no catalogue, so its {unknown[0]} says nothing; give its speed.")
+        memory = settings.get("memory")
+        classes.append(
+            DeviceClass(
+                kind.name,
+                kind.count,
+                _number(kind, "speed", settings.get("speed", "1")),
+                None if memory is None else _number(kind, "memory", memory, "GB", "GiB"),
+                _number(kind, "link", settings.get("link", "1")),
+            )
+        )
+    return tuple(classes)
+
+
+def groups(kinds: tuple[Listed, ...], devices: Catalogue, times: TimesOrigin | None = None) -> tuple[Group, ...]:
+    """Return the kinds as groups of accelerators of the catalogue, their figures changed where settings say so.
+
+    `times` is what the graph's times are for: it decides the precision whose peak is changed where none is given.
+    Raises CatalogueError or DeploymentError, in one sentence, for what the catalogue does not have.
+    """
+    return tuple(_group(kind, devices, times) for kind in kinds)
+
+
+def _group(kind: Listed, devices: Catalogue, times: TimesOrigin | None) -> Group:
+    settings = dict(kind.settings)
+    accelerator = devices.accelerator(kind.name)
+    if "speed" in settings:
+        raise DeploymentError(f"{kind.name} has its times from the catalogue; leave its speed out.")
+    link = None if "link" not in settings else _link(kind, settings["link"], devices)
+    precision = None if "precision" not in settings else precision_named(settings["precision"])
+    group = Group(accelerator, kind.count, link, precision)
+    used = precision_of(group, times)
+    accelerator.peak_flops_per_ms(used)  # there is one, or it is said that there is none
+    return replace(group, accelerator=_changed(kind, accelerator, used, settings))
+
+
+def _changed(kind: Listed, accelerator: Accelerator, precision: str, settings: Mapping[str, str]) -> Accelerator:
+    if "memory" in settings:
+        memory = _number(kind, "memory", settings["memory"], "GB", "GiB")
+        accelerator = replace(accelerator, memory_bytes=memory)
+    if "bandwidth" in settings:
+        bandwidth = _number(kind, "bandwidth", settings["bandwidth"], "GB/s")
+        accelerator = replace(accelerator, bandwidth_bytes_per_ms=bandwidth)
+    if "peak" in settings:
+        peak = _number(kind, "peak", settings["peak"], "TFLOP/s")
+        peaks = tuple((p, peak if p == precision else own) for p, own in accelerator.peaks)
+        accelerator = replace(accelerator, peaks=peaks)
+    return accelerator
+
+
+def _link(kind: Listed, text: str, devices: Catalogue) -> Link:
+    if not text[0].isdigit():
+        return devices.link(text)
+    speed = _number(kind, "link", text, "GB/s")
+    return Link(text, f"a link of {kind.name}", 0, speed, speed, "", ())
+
+
+def _number(kind: Listed, key: str, text: str, *units: str) -> float:
+    """Read a positive number in one of these units, or without any where none is given."""
+    match = NUMBER.fullmatch(text)
+    wanted = f"a number with its unit, {' or '.join(units)}" if units else "a number, such as 0.5"
+    if match is None or match[2] not in (units or ("",)):
+        if key == "link":
+            wanted = "a link of the catalogue or a speed such as 25GB/s" if units else "a number, such as 0.5"
+        raise CatalogueError(f"{kind.name}: {key} is {short_name(text)}; give {wanted}.")
+    value = float(match[1]) * UNITS.get(match[2], 1.0)
+    if not 0 < value < 1e18:
+        raise CatalogueError(f"{kind.name}: {key} is {short_name(text)}, which is out of range; give {wanted}.")
+    return value
