@@ -119,6 +119,8 @@ def main(repeats: int) -> None:
             measure_new_plan(chromium, app, "layered", repeats, path)
         measure_recolouring(chromium, f"{harness}/?graph=layers&nodes=2000&stages=8", repeats)
         measure_frames(chromium, f"{harness}/?graph=layers&nodes=2000&stages=8", "2,000 nodes", "canvas.graph")
+        in_lanes = f"{harness}/?graph=layers&nodes=2000&stages=8"
+        measure_frames(chromium, in_lanes, "2,000 nodes in lanes", "canvas.graph", lanes=True)
         measure_frames(
             chromium, f"{harness}/?graph=layers&nodes=200&stages=8&micro_batches=900", "20,000 bars", "canvas.gantt"
         )
@@ -219,12 +221,14 @@ def measure_recolouring(chromium: Any, address: str, repeats: int) -> None:
         report("recolouring, 2,000 nodes, view kept", times, RECOLOUR_TARGET_MS)
 
 
-def measure_frames(chromium: Any, address: str, what: str, canvas: str) -> None:
-    """Time between frames while panning and zooming."""
+def measure_frames(chromium: Any, address: str, what: str, canvas: str, lanes: bool = False) -> None:
+    """Time between frames while panning and zooming, the graph in the order of the network or in lanes of devices."""
     with opened(chromium, address) as page:
         if canvas == "canvas.graph":
             page.locator(".levels").first.get_by_role("button", name="Nodes").click()
             page.evaluate("window.frameThat(p => p.level === 'operators')")
+            if lanes:
+                page.get_by_role("button", name="Lanes").first.click()
         else:
             what = f"{page.evaluate('window.picture().bars'):,} bars"
         page.locator(canvas).first.scroll_into_view_if_needed()
