@@ -36,7 +36,8 @@ MODULES = (
     "graph_canvas",
     "bar_index", "pixel_rows", "gantt_bars", "gantt_marks", "gantt_canvas", "memory_curves", "memory_strip", "panel",
     "gantt_range", "replay_state", "replay", "replay_graph", "timeline",
-    "virtual_table", "tables", "details", "keys", "stepping", "sync", "edit_bar", "main", "standalone",
+    "virtual_table", "tables", "details", "keys", "stepping", "sync", "edit_bar", "selection", "probe",
+    "main", "standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""
 

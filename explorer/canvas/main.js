@@ -3,23 +3,19 @@
    Streamlit calls the default export at mount and again whenever the data or the theme change; the picture
    built at mount is kept on the parent element and updated in place. Selections go to Python only from clicks.
 
-   For tests, the root element (class "placed-pipeline") carries a read-only `__placement`:
-     nodes, bars     how many there are            level, view, ganttView   what is shown, and where
-     focus           what stands out (store.js)    barFacts(i), tensorFacts(t)   what is known of one
-     selection       what Python was told          screenPositionOf(id)     page coordinates of a node's box
-     graphLook       colours, order, minimap       search(text)             ids of the nodes that are found, or the error
-     boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
+   For tests, the root element carries a read-only `__placement` (probe.js). */
 
 import { Details } from "./details.js";
 import { make } from "./dom.js";
 import { EditBar } from "./edit_bar.js";
-import { TOP } from "./gantt_marks.js";
 import { GraphPicture } from "./graph_canvas.js";
 import { MAX_FIT_SCALE } from "./graph_view.js";
 import { KeySheet, pressInside, pressOnPage } from "./keys.js";
 import { Legend, Toolbar, Tooltip, describeThing } from "./panel.js";
 import { unpack } from "./payload.js";
+import { probe } from "./probe.js";
 import { parseSearch, searchable } from "./search.js";
+import { selectionForPython } from "./selection.js";
 import { neighbourOf } from "./stepping.js";
 import { Store, thingOfBox } from "./store.js";
 import { Surface } from "./surface.js";
@@ -85,7 +81,7 @@ export class PlacedPipeline {
     window.addEventListener("resize", this.onWindowResize);
     this.onPageKey = (event) => pressOnPage(this, event);
     document.addEventListener("keydown", this.onPageKey);
-    Object.defineProperty(this.root, "__placement", { get: () => this.probe() });
+    Object.defineProperty(this.root, "__placement", { get: () => probe(this) });
   }
 
   /** What the pictures and panels may ask for; `thing` is one of those listed in store.js. */
@@ -455,47 +451,6 @@ export class PlacedPipeline {
     this.gantt.fit();
   }
 
-  // Tests
-
-  probe() {
-    const onPage = (canvas, [x, y]) => {
-      const box = canvas.getBoundingClientRect();
-      return { x: box.left + x, y: box.top + y };
-    };
-    const { store } = this;
-    const indexOf = (id) => store.data.graph.nodes.id.indexOf(id);
-    return Object.freeze({
-      nodes: store.data?.graph?.nodes.id.length ?? 0,
-      bars: store.data?.gantt ? this.gantt.bars.lane.length : 0,
-      level: store.level?.name ?? null,
-      graphLook: this.graph.probe(),
-      view: this.graph.view && { ...this.graph.view },
-      ganttView: this.gantt.view && { ...this.gantt.view },
-      selection: store.selection && { ...store.selection },
-      focus: store.focus(),
-      digest: store.data?.digest ?? null,
-      ...this.timeline.probe(),
-      search: (text) => {
-        const { test, error } = parseSearch(text);
-        return error ?? searchable(store.data).filter((node) => test?.(node)).map((node) => node.id);
-      },
-      barFacts: (i) => Object.fromEntries(Object.entries(store.links.bars).map(([name, values]) => [name, values[i]])),
-      tensorFacts: (t) => ({ ...store.links.tensors[t], source: store.data.graph.nodes.id[store.links.tensors[t].source] }),
-      screenPositionOf: (id) => {
-        const box = store.level.boxOfNode[indexOf(id)];
-        return onPage(this.graphCanvas, this.graph.centreOf(box));
-      },
-      deviceOf: (id) => store.data.graph.nodes.device[indexOf(id)],
-      pinned: (store.data?.edits?.pinned ?? []).map((i) => store.data.graph.nodes.id[i]),
-      boxColourOf: (id) => this.graph.fills()[store.level.boxOfNode[indexOf(id)]],
-      barPosition: (i) => {
-        const { bars, laneHeight } = this.gantt;
-        const x = this.gantt.toX((bars.start[i] + bars.end[i]) / 2);
-        return onPage(this.timeline.canvas, [x, TOP + (bars.lane[i] + 0.5) * laneHeight - this.gantt.view.offset]);
-      },
-    });
-  }
-
   destroy() {
     clearTimeout(this.saving);
     clearTimeout(this.telling);
@@ -509,28 +464,6 @@ export class PlacedPipeline {
     this.timeline.destroy();
     this.root.remove();
   }
-}
-
-/** What Python hears of a selection. With the graph it was made in: it must not be taken for one in another. */
-function selectionForPython(store, thing) {
-  if (!thing) return null;
-  const { data, links, level } = store;
-  const ids = (nodes) => nodes.map((i) => data.graph.nodes.id[i]);
-  const value = {
-    node: () => ({ node: ids(thing.nodes)[0] }),
-    nodes: () => ({ nodes: ids(thing.nodes) }),
-    group: () => ({ group: level.boxes.title[thing.box], nodes: ids(thing.nodes) }),
-    device: () => ({ device: thing.device }),
-    stage: () => ({ device: links.stages[thing.stage].device, stage: thing.stage }),
-    tensor: () => ({ tensor: ids([links.tensors[thing.tensor].source])[0] }),
-    bar: () => {
-      const { stage, microBatch, lane } = links.bars;
-      return { device: links.deviceOfLane[lane[thing.bar]], stage: stage[thing.bar], micro_batch: microBatch[thing.bar] };
-    },
-    microBatch: () => ({ micro_batch: thing.microBatch }),
-    range: () => ({ from_ms: thing.fromMs, to_ms: thing.toMs }),
-  }[thing.kind]();
-  return { ...value, graph: data.graph?.digest ?? null };
 }
 
 export default function mount(component) {

@@ -1,6 +1,6 @@
 """The linked picture on a page of its own, served for browser tests, and a handle on it.
 
-The component's root element answers what is where through `__placement` (see `explorer/canvas/main.js`).
+The component's root element answers what is where through `__placement` (see `explorer/canvas/probe.js`).
 """
 
 import base64
