@@ -96,13 +96,16 @@ def edit_assumptions(
             )
         if objective is not Objective.THROUGHPUT or counts_in_flight or deployment.num_accelerators < 2:
             return Assumptions(communication, 1, counts_in_flight)
-        bound("replicas", f"replicas_{digest}", 1, range(1, deployment.num_accelerators + 1))
+        replicas_key = f"replicas_{digest}"
+        bound("replicas", replicas_key, 1, range(1, deployment.num_accelerators + 1))
+        if st.session_state.get(replicas_key, 1) > deployment.num_accelerators:
+            st.session_state[replicas_key] = deployment.num_accelerators  # the box would go back to 1 without a word
         max_replicas = st.number_input(
             "Replicas of a stage, up to",
             1,
             deployment.num_accelerators,
             1,
-            key=f"replicas_{digest}",
+            key=replicas_key,
             persist_state="session",
             help="A stage on r accelerators takes turns at the samples: 1/r of its time each, and in training the "
             "all-reduce of its gradients besides. It takes up r of the accelerators.",

@@ -170,6 +170,15 @@ def test_replicas_share_the_samples() -> None:
     assert any("replica" in info.value for info in app.info)  # why there is no timeline
 
 
+def test_replicas_follow_the_accelerators_down() -> None:
+    app = opened("teaching_convex_beats_chain")
+    for accelerators, replicas, expected in ((4, 4, 4), (3, None, 3), (4, None, 3)):
+        number(app, "Accelerators").set_value(accelerators).run()
+        if replicas is not None:
+            number(app, "Replicas of a stage, up to").set_value(replicas).run()
+        assert number(app, "Replicas of a stage, up to").value == expected
+
+
 def test_memory_of_the_micro_batches_in_flight_changes_the_plan_or_says_why_there_is_none() -> None:
     app = opened("gpt2_xl_layer_training")
     before = float(metrics(app)["Time per sample"].removesuffix(" ms"))
