@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil
 
-from explorer.layout import MARGIN, PANEL_ASPECT, PANEL_WIDTH, Layout
+from explorer.layout import PANEL_ASPECT, PANEL_WIDTH
+from explorer.layout_lines import MARGIN, Layout
 
 GAP = 96.0
 """Between neighbours: room for what stands on the lines."""

@@ -18,7 +18,9 @@ from explorer.folding import (
     fold_repeats,
     single_nodes,
 )
-from explorer.layout import BOX_HEIGHT, BOX_WIDTH, Layout, Structure, layered_layout
+from explorer.layout import layered_layout
+from explorer.layout_lines import Layout
+from explorer.layout_rows import BOX_HEIGHT, BOX_WIDTH, Structure
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.schedule_types import ScheduleError, ScheduleKind

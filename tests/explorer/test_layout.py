@@ -5,7 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from explorer.layout import BOX_HEIGHT, BOX_WIDTH, Layout, Structure, layered_layout
+from explorer.layout import layered_layout
+from explorer.layout_lines import Layout
+from explorer.layout_rows import BOX_HEIGHT, BOX_WIDTH, Structure
 
 
 def chain(n: int) -> Structure:
