@@ -1,23 +1,8 @@
 """The least change that makes a split valid again: few nodes are moved, and then the largest load is kept small.
 
-With x[b, d] = 1 if block b is on device d and n[b, d] the number of nodes of b that are elsewhere than on d now,
-
-    minimise sum n[b, d] x[b, d]   subject to   every block on one device, pinned blocks on theirs,
-                                                no block where it cannot run, the blocks on an accelerator fit,
-                                                the family's own rule.
-
-Blocks keep together what must be together (`solvers.contraction`), so a broken colocation class is mended by all
-members going to one device. Convex splits have the rows of `solvers.throughput_ip`.
-
-For chains let a[b, j] = 1 if block b is in one of the first j stages: a[b, j] <= a[b, j+1], and a[u, j] >= a[v, j] for
-an edge u -> v. With the order of the devices given, x[b, d] = a[b, j+1] - a[b, j] for the j-th device d, which is
-nearly a minimum cut and quickly solved. On small graphs the order is sought too: y[d, j] = 1 if device d is stage j,
-
-    x[b, d] + y[d, j] - 1 <= a[b, j+1] - a[b, j].
-
-On large ones orders are tried, first that of the nodes' places in the graph, then its neighbours, as long as time
-allows. What is proven is then the fewest moves with the devices in that order, unless the program without the family's
-rule needs as many.
+`solvers.repair_program` has the program. For a chain on a large graph it takes the devices in a given order: orders are
+tried, first that of the nodes' places in the graph, then its neighbours, as long as time allows. What is proven is then
+the fewest moves with the devices in that order, unless the program without the family's rule needs as many.
 
 A last program allows that many moves and minimises the largest load. Devices keep their names throughout, so there is
 no symmetry to break.
@@ -28,24 +13,18 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-import pulp
-
 from solvers.accelerator_kinds import with_identical_accelerators
 from solvers.bounds import why_infeasible
-from solvers.contraction import Contraction, contract
+from solvers.contraction import contract
 from solvers.costs import split_costs
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
-from solvers.load_rows import Columns, Expression, add_max_load_objective
+from solvers.load_rows import Columns, add_max_load_objective
 from solvers.memory import is_scheduled
-from solvers.milp import MilpRefusedError, Solution, run_highs
+from solvers.milp import MilpRefusedError, run_highs
 from solvers.pins import NO_PINS, Pins
+from solvers.repair_program import Order, RepairProgram, RepairTask
 from solvers.split import Family, Split, check_split
-from solvers.throughput_ip import ThroughputModel, add_convexity, add_memory
-
-MAX_ROWS_WITH_ORDER = 1_500
-"""Up to here the order of a chain's devices is sought by the program itself."""
 
 MAX_ROWS = 150_000
 """A larger program takes too long to be built while somebody waits."""
@@ -105,50 +84,10 @@ def repair(
     reason = pins.why_impossible(graph, deployment, contraction) or why_infeasible(graph, contraction, deployment)
     if reason is not None:
         return _none(f"No repair exists. {reason}", is_impossible=True)
-    task = _Task(graph, deployment, contraction, family, pins.blocks(contraction), split.device_of())
+    task = RepairTask(graph, deployment, contraction, family, pins.blocks(contraction), split.device_of())
     if task.num_rows > MAX_ROWS:
         return _none("The graph is too large for a repair; re-solve the rest instead.")
     return _solved(task, split, time_limit_s)
-
-
-@dataclass(frozen=True)
-class _Task:
-    graph: DnnGraph
-    deployment: Deployment
-    contraction: Contraction
-    family: Family
-    fixed: dict[int, int]
-    device_of: dict[int, int]
-
-    @property
-    def num_rows(self) -> int:
-        """About how many rows the last program has."""
-        n, devices = self.contraction.num_blocks, self.deployment.num_devices
-        ends = sum(len(h.blocks) for h in self.contraction.hyperedges)
-        rows = n + 2 * ends * self.deployment.num_accelerators
-        if self.family is Family.CHAIN:
-            rows += devices * (n + len(self.contraction.edges))
-        if self.family is Family.CONVEX:
-            rows += 3 * devices * len(self.graph.edges)
-        return rows
-
-    @property
-    def seeks_order(self) -> bool:
-        """Whether the program of a chain seeks the order of the devices itself."""
-        devices = self.deployment.num_devices
-        return self.contraction.num_blocks * devices**2 <= MAX_ROWS_WITH_ORDER
-
-    def moves(self, b: int, d: int) -> int:
-        """How many nodes of a block are elsewhere than on device d."""
-        return sum(self.device_of[v] != d for v in self.contraction.members[b])
-
-    def num_moved(self, split: Split) -> int:
-        """How many nodes a split has elsewhere."""
-        return sum(d != self.device_of[v] for v, d in split.device_of().items())
-
-
-Order = tuple[int, ...]
-"""The devices of a chain in the order of its stages."""
 
 
 @dataclass
@@ -163,7 +102,7 @@ class _Found:
     is_impossible: bool = False
 
 
-def _solved(task: _Task, split: Split, time_limit_s: float) -> Repair:
+def _solved(task: RepairTask, split: Split, time_limit_s: float) -> Repair:
     ends_s = time.monotonic() + time_limit_s
     search_ends_s = time.monotonic() + FIRST_SHARE * time_limit_s
     try:
@@ -182,7 +121,7 @@ def _solved(task: _Task, split: Split, time_limit_s: float) -> Repair:
     return Repair(best, moved, found.is_least, False, _what_moved(task, new_device, moved, found))
 
 
-def _fewest_moves(task: _Task, ends_s: float) -> _Found:
+def _fewest_moves(task: RepairTask, ends_s: float) -> _Found:
     if task.family is not Family.CHAIN or task.seeks_order:
         found = _Found()
         _improve(task, found, None, ends_s, task.family)
@@ -206,9 +145,9 @@ def _fewest_moves(task: _Task, ends_s: float) -> _Found:
     return found
 
 
-def _improve(task: _Task, found: _Found, order: Order | None, ends_s: float, family: Family) -> None:
+def _improve(task: RepairTask, found: _Found, order: Order | None, ends_s: float, family: Family) -> None:
     """Look for fewer moves than those found, with the devices in an order if there is one."""
-    program = _Program(task, order, family)
+    program = RepairProgram(task, order, family)
     program.problem += program.num_moves
     if found.split is not None:
         program.problem += program.num_moves <= found.count - 1, "fewer"
@@ -224,7 +163,7 @@ def _improve(task: _Task, found: _Found, order: Order | None, ends_s: float, fam
     found.is_least, found.is_least_in_order = is_least and order is None, is_least
 
 
-def _orders(task: _Task) -> Iterator[Order]:
+def _orders(task: RepairTask) -> Iterator[Order]:
     """Yield orders of the devices, the most promising first: idle devices take any place, neighbours are exchanged."""
     position = {v: i for i, v in enumerate(task.graph.topological_order)}
     places: dict[int, list[int]] = {}
@@ -258,12 +197,12 @@ def _exchanged(order: list[int], i: int, j: int) -> list[int]:
     return changed
 
 
-def _with_less_load(task: _Task, known: Split, found: _Found, ends_s: float) -> Split:
+def _with_less_load(task: RepairTask, known: Split, found: _Found, ends_s: float) -> Split:
     """Return the best split of at most as many moves that is found in time, at least the known one."""
     before_ms = split_costs(task.graph, task.deployment, known).max_load_ms
     if ends_s <= time.monotonic() or before_ms <= 0:
         return known
-    program = _Program(task, found.order, task.family)
+    program = RepairProgram(task, found.order, task.family)
     model = program.model
     columns = Columns(
         program.problem, task.contraction, model.accelerator, model.cpu, task.deployment.communication, before_ms
@@ -284,139 +223,18 @@ def _with_less_load(task: _Task, known: Split, found: _Found, ends_s: float) -> 
     return better if is_valid and task.num_moved(better) <= found.count and better_ms < before_ms else known
 
 
-class _Program:
-    """The program without an objective, `num_moves`, and how to read it; for a chain in an order of devices or none."""
-
-    def __init__(self, task: _Task, order: Order | None, family: Family) -> None:
-        self._task, self._order = task, order
-        self.problem = pulp.LpProblem("repair", pulp.LpMinimize)
-        self.model = ThroughputModel(self.problem, 1.0, family, task.contraction, task.deployment)
-        self._prefix: list[list[pulp.LpVariable]] = []
-        columns = self._assigned() if order is None else self._in_order(order)
-        self._columns = columns
-        k = task.deployment.num_accelerators
-        self.model.accelerator, self.model.cpu = columns[:k], columns[k:]
-        add_memory(self.model)
-        if family is Family.CONVEX:
-            add_convexity(self.model, task.graph)
-        if family is Family.CHAIN and order is None:
-            self._seek_order()
-        counts = [(task.moves(b, d), x[b]) for d, x in enumerate(columns) for b in range(task.contraction.num_blocks)]
-        self.num_moves = pulp.lpSum(count * x for count, x in counts if count)
-
-    def read_split(self, value: Solution) -> Split:
-        """Return the split described by the values of the variables."""
-        device_of_block: dict[int, int] = {}
-        for b in range(self._task.contraction.num_blocks):
-            if self._order is None and b in self._task.fixed:
-                device_of_block[b] = self._task.fixed[b]  # HiGHS knows no variable that is in no row
-            elif self._order is None:
-                device_of_block[b] = next(
-                    d for d, x in enumerate(self._columns) if isinstance(x[b], pulp.LpVariable) and value(x[b]) > 0.5
-                )
-            else:
-                device_of_block[b] = self._order[sum(value(a) < 0.5 for a in self._prefix[b])]
-        device_of = self._task.contraction.device_of(device_of_block)
-        return Split.from_device_of(device_of, self._task.deployment)
-
-    def start_values(self, split: Split) -> dict[pulp.LpVariable, float]:
-        """Return the values of the assignment variables that describe a split."""
-        device_of = split.device_of()
-        device = [device_of[ids[0]] for ids in self._task.contraction.members]
-        if self._order is not None:
-            stage = {d: j for j, d in enumerate(self._order)}
-            return {
-                a: float(stage[device[b]] < j) for b, row in enumerate(self._prefix) for j, a in enumerate(row, start=1)
-            }
-        return {
-            x: float(device[b] == d)
-            for d, column in enumerate(self._columns)
-            for b, x in enumerate(column)
-            if isinstance(x, pulp.LpVariable)
-        }
-
-    def _assigned(self) -> list[list[Expression]]:
-        """One variable per block and device."""
-        task, problem = self._task, self.problem
-        cpu_only = np.isinf(task.contraction.accelerator_ms)
-        columns: list[list[Expression]] = []
-        for d in range(task.deployment.num_devices):
-            column: list[Expression] = []
-            for b in range(task.contraction.num_blocks):
-                home = task.fixed.get(b)
-                if home == d:
-                    column.append(problem.add_variable(f"x_{b}_{d}", 1, 1))
-                elif home is not None or (cpu_only[b] and not task.deployment.is_cpu(d)):
-                    column.append(0)
-                else:
-                    column.append(problem.add_variable(f"x_{b}_{d}", 0, 1, cat=pulp.LpBinary))
-            columns.append(column)
-        for b in range(task.contraction.num_blocks):
-            if b not in task.fixed:
-                problem += pulp.lpSum(x[b] for x in columns) == 1, f"somewhere_{b}"
-        return columns
-
-    def _in_order(self, order: Order) -> list[list[Expression]]:
-        """One variable per block and border between stages."""
-        task, problem = self._task, self.problem
-        cpu_only = np.isinf(task.contraction.accelerator_ms)
-        last = len(order)
-        a: list[list[Expression]] = []
-        for b in range(task.contraction.num_blocks):
-            if b in task.fixed:
-                stage = order.index(task.fixed[b])
-                inner = [problem.add_variable(f"a_{b}_{j}", int(stage < j), int(stage < j)) for j in range(1, last)]
-            else:
-                inner = [problem.add_variable(f"a_{b}_{j}", 0, 1, cat=pulp.LpBinary) for j in range(1, last)]
-            self._prefix.append(inner)
-            a.append([0, *inner, 1])
-            for j in range(1, last - 1):
-                problem += a[b][j] <= a[b][j + 1], f"prefix_{b}_{j}"
-        for u, v in task.contraction.edges:
-            for j in range(1, last):
-                problem += a[u][j] >= a[v][j], f"order_{u}_{v}_{j}"
-        columns: list[list[Expression]] = [[] for _ in order]
-        for j, d in enumerate(order):
-            columns[d] = [row[j + 1] - row[j] for row in a]
-            if not task.deployment.is_cpu(d):
-                for b in np.flatnonzero(cpu_only).tolist():
-                    problem += columns[d][b] == 0, f"cpu_only_{b}_{j}"
-        return columns
-
-    def _seek_order(self) -> None:
-        """Every device is one stage of a row, and data flows forwards along it."""
-        problem, contraction, columns = self.problem, self._task.contraction, self._columns
-        count = len(columns)
-        y = [[problem.add_variable(f"y_{d}_{j}", 0, 1, cat=pulp.LpBinary) for j in range(count)] for d in range(count)]
-        for i in range(count):
-            problem += pulp.lpSum(y[i]) == 1, f"one_stage_{i}"
-            problem += pulp.lpSum(row[i] for row in y) == 1, f"one_device_{i}"
-        a: list[list[Expression]] = []
-        for b in range(contraction.num_blocks):
-            a.append([0, *(problem.add_variable(f"a_{b}_{j}", 0, 1, cat=pulp.LpBinary) for j in range(1, count)), 1])
-            for j in range(1, count - 1):
-                problem += a[b][j] <= a[b][j + 1], f"prefix_{b}_{j}"
-            for d, x in enumerate(columns):
-                if isinstance(x[b], pulp.LpVariable):
-                    for j in range(count):
-                        problem += x[b] + y[d][j] - 1 <= a[b][j + 1] - a[b][j], f"stage_{b}_{d}_{j}"
-        for u, v in contraction.edges:
-            for j in range(1, count):
-                problem += a[u][j] >= a[v][j], f"order_{u}_{v}_{j}"
-
-
 def _none(message: str, *, is_impossible: bool = False) -> Repair:
     return Repair(None, (), False, is_impossible, message)
 
 
-def _why_impossible(task: _Task) -> str:
+def _why_impossible(task: RepairTask) -> str:
     pinned = " with the pins as they are" if task.fixed else ""
     wider = "" if task.family is Family.FREE else f", or allow more than {task.family} splits"
     unpin = "unpin some nodes, " if task.fixed else ""
     return f"No repair exists: no {task.family} split is valid{pinned}; {unpin}add memory or devices{wider}."
 
 
-def _what_moved(task: _Task, new_device: dict[int, int], moved: Collection[int], found: _Found) -> str:
+def _what_moved(task: RepairTask, new_device: dict[int, int], moved: Collection[int], found: _Found) -> str:
     """Say which nodes went where, most first, and whether fewer would have done."""
     name = task.deployment.device_name
     ways = Counter((task.device_of[v], new_device[v]) for v in moved)
