@@ -7,6 +7,7 @@ in two equal ones is the same problem.
 
 from dataclasses import dataclass, replace
 
+from solvers.contraction import Contraction, FloatArray
 from solvers.deployment import Deployment, DeviceClass
 from solvers.graph import DnnGraph, Node
 
@@ -15,11 +16,12 @@ from solvers.graph import DnnGraph, Node
 class AcceleratorKind:
     """Accelerators that are alike: their device numbers, and a class that stands for all of theirs.
 
-    `device_class` is None where the deployment has no classes.
+    `device_class`, and `class_index`, its place among the classes, are None where the deployment has no classes.
     """
 
     devices: tuple[int, ...]
     device_class: DeviceClass | None
+    class_index: int | None
     memory_bytes: float | None
     memory_limit_bytes: float
     link_speed: float
@@ -27,6 +29,10 @@ class AcceleratorKind:
     def node_ms(self, node: Node) -> float:
         """Time of a node on one of these accelerators in ms."""
         return node.accelerator_ms if self.device_class is None else self.device_class.node_ms(node)
+
+    def block_ms(self, contraction: Contraction) -> FloatArray:
+        """Time of each block on one of these accelerators in ms, infinite for one that only CPUs run, shape (n,)."""
+        return contraction.accelerator_ms if self.class_index is None else contraction.class_ms[self.class_index]
 
 
 def accelerator_kinds(graph: DnnGraph, deployment: Deployment) -> tuple[AcceleratorKind, ...]:
@@ -42,11 +48,11 @@ def accelerator_kinds(graph: DnnGraph, deployment: Deployment) -> tuple[Accelera
         return ()
     if not deployment.classes:
         everyone = tuple(range(deployment.num_accelerators))
-        return (AcceleratorKind(everyone, None, deployment.memory_bytes, deployment.memory_limit_bytes, 1.0),)
+        return (AcceleratorKind(everyone, None, None, deployment.memory_bytes, deployment.memory_limit_bytes, 1.0),)
     apart = deployment.replication is not None and deployment.replication.max_replicas > 1
     found: list[tuple[object, AcceleratorKind]] = []
     first = 0
-    for device_class in deployment.classes:
+    for index, device_class in enumerate(deployment.classes):
         devices = tuple(range(first, first + device_class.count))
         first += device_class.count
         if not devices:
@@ -61,7 +67,9 @@ def accelerator_kinds(graph: DnnGraph, deployment: Deployment) -> tuple[Accelera
             found[i] = (nature, replace(found[i][1], devices=found[i][1].devices + devices))
         else:
             limit = device_class.memory_limit_bytes
-            kind = AcceleratorKind(devices, device_class, device_class.memory_bytes, limit, device_class.link_speed)
+            kind = AcceleratorKind(
+                devices, device_class, index, device_class.memory_bytes, limit, device_class.link_speed
+            )
             found.append((nature, kind))
     return tuple(kind for _, kind in found)
 

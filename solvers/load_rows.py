@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pulp
 
-from solvers.contraction import Contraction
+from solvers.contraction import Contraction, FloatArray
 from solvers.deployment import Communication
 from solvers.graph import DnnGraph
 from solvers.passes import pass_ms, pass_tensors
@@ -108,14 +108,15 @@ def add_gpipe_objective(columns: Columns, graph: DnnGraph, lower_bound_ms: float
     longest = [problem.add_variable(f"T_{name}", 0) for name in ("forward", "backward")]
     problem += longest[0] + longest[1]
     problem += longest[0] + longest[1] >= lower_bound_ms / scale, "lower_bound"
-    times = {kind: np.minimum(most_ms, pass_ms(graph, contraction, on_accelerator=kind)) for kind in (True, False)}
+    on_accelerator = np.minimum(most_ms, pass_ms(graph, contraction, lambda node: node.accelerator_ms))
+    on_cpu = np.minimum(most_ms, pass_ms(graph, contraction))
 
-    def compute(x: list[Expression], on_accelerator: bool, is_backward: bool) -> list[Expression]:
-        return _compute(times[on_accelerator][:, int(is_backward)], x, scale)
+    def compute(x: list[Expression], times: FloatArray, is_backward: bool) -> list[Expression]:
+        return _compute(times[:, int(is_backward)], x, scale)
 
     tensors = pass_tensors(graph, contraction)
     for d, x in enumerate(columns.accelerator):
-        passes = [_Terms(compute(x, True, is_backward)) for is_backward in (False, True)]
+        passes = [_Terms(compute(x, on_accelerator, is_backward)) for is_backward in (False, True)]
         for e, (tensor, weight_ms) in enumerate(tensors.items()):
             writer, is_backward = tensor.writer, tensor.is_backward
             forward, backward = tensor.forward_readers, tensor.backward_readers
@@ -139,7 +140,7 @@ def add_gpipe_objective(columns: Columns, graph: DnnGraph, lower_bound_ms: float
             _require_time(problem, total, terms.rows(communication), f"{direction}_accelerator_{d}")
     for d, x in enumerate(columns.cpu):
         for is_backward, total, direction in zip((False, True), longest, ("forward", "backward"), strict=True):
-            problem += total >= pulp.lpSum(compute(x, False, is_backward)), f"{direction}_cpu_{d}"
+            problem += total >= pulp.lpSum(compute(x, on_cpu, is_backward)), f"{direction}_cpu_{d}"
 
 
 def _compute(time_ms: Any, x: list[Expression], scale: float) -> list[Expression]:

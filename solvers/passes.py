@@ -5,12 +5,13 @@ writer of every tensor and its readers of each pass; hyperedges, where these are
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from solvers.contraction import Contraction, FloatArray
-from solvers.graph import DnnGraph
+from solvers.graph import DnnGraph, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +47,18 @@ def pass_tensors(graph: DnnGraph, contraction: Contraction) -> dict[PassTensor, 
     return dict(weights)
 
 
-def pass_ms(graph: DnnGraph, contraction: Contraction, *, on_accelerator: bool) -> FloatArray:
+def pass_ms(
+    graph: DnnGraph, contraction: Contraction, accelerator_ms: Callable[[Node], float] | None = None
+) -> FloatArray:
     """Return the time of each block in the forward and in the backward pass in ms, shape (n, 2).
 
-    On an accelerator both are infinite for a block with a node that runs on CPUs only.
+    `accelerator_ms` tells a node's time on an accelerator; without it the times are those on a CPU. On an accelerator
+    both are infinite for a block with a node that runs on CPUs only.
     """
     times = np.zeros((contraction.num_blocks, 2))
     for b, members in enumerate(contraction.members):
         for node in (graph.node_by_id[v] for v in members):
-            times[b, int(node.is_backward)] += node.accelerator_ms if on_accelerator else node.cpu_ms
-    if on_accelerator:
+            times[b, int(node.is_backward)] += node.cpu_ms if accelerator_ms is None else accelerator_ms(node)
+    if accelerator_ms is not None:
         times[np.isinf(contraction.accelerator_ms)] = np.inf
     return times

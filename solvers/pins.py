@@ -4,19 +4,20 @@ With pins a solver looks for the best split among those that honour them, so eve
 Nodes that are kept together, and nodes pinned to one device, become one block (`solvers.contraction`). What is left:
 
 * A device holds at most one of the pinned blocks, since these are pinned to different devices.
-* Accelerators are identical but for their pins, and so are CPUs. A chain of stages is therefore sought without names
-  for its devices: pinned blocks on stages of their kind, no two on one stage. Afterwards the stage with a pinned block
-  gets its device, and the others those that are left (`labelled`). No order among devices is lost by that, since
-  data flow alone orders stages. The one exception is a training schedule's memory, where the numbers of accelerators
-  decide between stages that wait for nothing of each other: there a plan may be refused by the evaluator, and a bound
-  still holds.
+* Accelerators of a kind are identical but for their pins, and so are CPUs. A chain of stages is therefore sought
+  without names for its devices: pinned blocks on stages of their kind, no two on one stage. Afterwards the stage with
+  a pinned block gets its device, and the others those that are left (`labelled`). No order among devices is lost by
+  that, since data flow alone orders stages. The one exception is a training schedule's memory, where the numbers of
+  accelerators decide between stages that wait for nothing of each other: there a plan may be refused by the evaluator,
+  and a bound still holds.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.accelerator_kinds import AcceleratorKind
 from solvers.contraction import Contraction
 from solvers.deployment import Deployment
 from solvers.errors import PlacementError
@@ -153,13 +154,14 @@ class Pins:
                 label = _sentence(graph.node_by_id[v].label)
                 return f"{label} runs on CPUs only and is pinned to {name}{cause}; unpin it."
             needed = float(contraction.memory_bytes[b])
-            if deployment.memory_bytes is not None and needed > deployment.memory_limit_bytes:
+            capacity = deployment.capacity_bytes(d)
+            if capacity is not None and needed > deployment.memory_limit_of(d):
                 more = len(members) - len(pinned)
                 ties = f" with {more} more that must be with them" if more else ""
                 return (
                     f"{name} cannot hold what is pinned to it: {_nodes(graph, pinned)}{ties} need "
-                    f"{binary_size(needed)}, its capacity is {binary_size(deployment.memory_bytes)}, it is short by "
-                    f"{binary_size(needed - deployment.memory_bytes)}; unpin some."
+                    f"{binary_size(needed)}, its capacity is {binary_size(capacity)}, it is short by "
+                    f"{binary_size(needed - capacity)}; unpin some."
                 )
         return None
 
@@ -179,24 +181,30 @@ class Pins:
             "them or allow free splits."
         )
 
-    def labelled(self, split: Split, deployment: Deployment) -> Split:
+    def labelled(self, split: Split, deployment: Deployment, kinds: Sequence[AcceleratorKind] = ()) -> Split:
         """Return the split with its devices exchanged among their kind, so that pinned nodes are where they should be.
 
-        Where no exchange does that, as many pins are honoured as come first.
+        Accelerators are all of one kind unless `kinds` tells several. Where no exchange does that, as many pins are
+        honoured as come first.
         """
         device_of = self.device_of
         on_deployment = split.on(deployment)
         if not device_of or on_deployment.replicas or on_deployment.subgraphs:
             return split
         devices = on_deployment.devices
+        number = {d: g for g, kind in enumerate(kinds) for d in kind.devices}
+
+        def kind_of(d: int) -> int:
+            return -1 if deployment.is_cpu(d) else number.get(d, 0)
+
         target: dict[int, int] = {}
         for d, members in enumerate(devices):
             wanted = min((device_of[v] for v in members if v in device_of), default=None)
-            is_fit = wanted is not None and deployment.is_cpu(wanted) == deployment.is_cpu(d)
+            is_fit = wanted is not None and kind_of(wanted) == kind_of(d)
             if wanted is not None and is_fit and wanted not in target.values():
                 target[d] = wanted
-        for is_cpu in (False, True):
-            kind = [d for d in range(deployment.num_devices) if deployment.is_cpu(d) == is_cpu]
+        for g in sorted({kind_of(d) for d in range(deployment.num_devices)}):
+            kind = [d for d in range(deployment.num_devices) if kind_of(d) == g]
             taken = set(target.values())
             left = iter([d for d in kind if d not in taken])
             # Devices with nodes first: idle ones take what is left.

@@ -153,11 +153,8 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
             )
         if method in ("auto", "ip"):
             return solve_latency
-    if deployment.classes and method != "expert":
-        raise MethodError(
-            f"Method {method} does not tell device classes apart yet; give one class, or judge a split of yours by "
-            "expert."
-        )
+    if deployment.classes:
+        _require_classes_known(objective, method, family)
     if method in BASELINES:
         return METHODS[method]  # judged as what it is, whatever it knows of the devices
     if deployment.training_memory is not None and family is not Family.CHAIN:
@@ -171,6 +168,8 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
         if deployment.training_memory is not None:
             raise MethodError("No method replicates stages under a schedule's memory; leave one of the two out.")
         return solve_by_dp
+    if deployment.classes:
+        return solve_by_dp
     if method == "auto":
         return solve_by_dp_then_ip if family is Family.CHAIN else solve_by_ip
     if method == "dp" and objective is Objective.LATENCY:
@@ -178,6 +177,23 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
     if method == "dp" and family is not Family.CHAIN:
         raise MethodError(f"Method dp finds chain splits, not {family} ones; choose ip or auto.")
     return METHODS[method]
+
+
+def _require_classes_known(objective: Objective, method: str, family: Family) -> None:
+    """Raise MethodError for what does not tell accelerators of several classes apart."""
+    if method == "expert":
+        return  # the evaluator tells them
+    if objective is Objective.LATENCY:
+        raise MethodError(
+            "The latency of one sample is solved for accelerators of one class; give one, or choose throughput."
+        )
+    if method in BASELINES:
+        raise MethodError(f"Method {method} knows accelerators of one class only; give one, or choose auto.")
+    if method == "ip" or family is not Family.CHAIN:
+        raise MethodError(
+            "Only method dp tells accelerators of several classes apart, in chain splits; choose these, or give one "
+            "class."
+        )
 
 
 def _require_gpipe(graph: DnnGraph) -> None:

@@ -201,7 +201,7 @@ def run_model(
 
 def no_split_fits(problem: Problem) -> str:
     """Say what a search that found no split has proven."""
-    memory = problem.deployment.memory_bytes
+    memory = problem.deployment.memory_bytes  # None with classes, each of which has its own
     if problem.pins:
         wider = "" if problem.family is Family.FREE else f", or allow more than {problem.family} splits"
         return f"No split that honours the pins keeps every device within its limits; unpin some nodes{wider}."

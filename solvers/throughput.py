@@ -127,7 +127,7 @@ def _chain_search(
 ) -> tuple[Any, Callable[[Any], Any], Callable[[Any], Split]]:
     """Return the search for the plain model or for its variants, what reads its plan, and makes that a split."""
     deployment, pins = problem.deployment, problem.pins
-    pinned = {b: deployment.is_cpu(d) for b, d in pins.blocks(contraction).items()}
+    fixed = pins.blocks(contraction)
     if _is_plain(problem):
         from solvers.throughput_dp import ChainSearch  # numba loads here, when it is needed
 
@@ -135,20 +135,25 @@ def _chain_search(
             split = Split.from_device_of(contraction.device_of(device_of_block), deployment)
             return pins.labelled(split, deployment) if pins else split
 
+        pinned = {b: deployment.is_cpu(d) for b, d in fixed.items()}
         return ChainSearch(contraction, deployment, pinned=pinned), lambda search: search.device_of_block, split_of
     from solvers.variant_dp import VariantSearch
 
-    general = VariantSearch(problem.graph, contraction, deployment, problem.objective, pinned=pinned)
+    general = VariantSearch(problem.graph, contraction, deployment, problem.objective, pinned=fixed)
     if not pins:
         return general, lambda search: search.stages, general.split_of
-    return general, lambda search: search.stages, lambda stages: pins.labelled(general.split_of(stages), deployment)
+
+    def labelled(stages: Any) -> Split:
+        return pins.labelled(general.split_of(stages), deployment, general.kinds)
+
+    return general, lambda search: search.stages, labelled
 
 
 def _is_plain(problem: Problem) -> bool:
-    """Whether max-load is asked for in the plain model, without any of its variants."""
+    """Whether max-load is asked for on identical accelerators in the plain model, without any of its variants."""
     deployment = problem.deployment
     is_variant = deployment.communication is not Communication.SUM
-    is_variant = is_variant or bool(deployment.replication or deployment.training_memory)
+    is_variant = is_variant or bool(deployment.replication or deployment.training_memory or deployment.classes)
     return problem.objective is Objective.THROUGHPUT and not is_variant
 
 

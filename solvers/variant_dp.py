@@ -47,10 +47,12 @@ from solvers.variant_kernel import VariantProblem, expand_variant
 from solvers.variant_problem import (
     PlannedStage,
     most_replicas,
+    num_states,
     pass_bounds,
     stage_costs,
     stage_loads,
     threshold_that_allows_all,
+    useful_counts,
     variant_problem,
 )
 
@@ -86,49 +88,49 @@ class VariantSearch:
         deployment: Deployment,
         objective: Objective,
         max_bytes: int = MAX_TABLE_BYTES,
-        pinned: Mapping[int, bool] | None = None,
+        pinned: Mapping[int, int] | None = None,
     ) -> None:
         """Prepare the search; nothing is computed yet. For GPipe the contraction must keep passes apart.
 
-        `pinned` says of blocks no two of which may share a stage whether they are for a CPU, or for an accelerator.
+        `pinned` says of blocks no two of which may share a stage for which device they are.
         """
         n = contraction.num_blocks
-        self._contraction, self._original = contraction, deployment
-        # More devices than blocks can use are of no use, and every one of them costs states.
+        self._contraction, self._deployment = contraction, deployment
         replicas = most_replicas(deployment)
-        deployment = replace(
-            deployment,
-            num_accelerators=min(n * replicas, deployment.num_accelerators),
-            num_cpus=min(n, deployment.num_cpus),
-        )
         if not is_scheduled(graph, deployment):
             deployment = replace(deployment, training_memory=None)
         assert replicas == 1 or deployment.training_memory is None, "replicas are no stages"
         self._backwards = deployment.training_memory is not None
         costs = stage_costs(graph, contraction, deployment, objective)
-        apart: Mapping[int, bool] = pinned or {}
+        self.kinds = costs.kinds
+        apart: Mapping[int, int] = pinned or {}
+        self._num_states = num_states(*useful_counts(contraction, deployment, costs.kinds))
+        self.phase = "lower bound"
+        self.value_ms = np.inf
+        self.stages: tuple[PlannedStage, ...] | None = None
+        self._stopped = threading.Event()
+        self._table: IdealTable | None = None
+        self._max_rows = max_bytes // bytes_per_row(n, self._num_states)
+        if self._max_rows < 1:
+            self.lower_bound_ms = work_bound(contraction, deployment)
+            return
         self._ceiling = threshold_that_allows_all(
             variant_problem(costs, contraction, deployment, contraction.edges, self._backwards)
         )
         if pinned:
-            for b, on_cpu in pinned.items():
-                if on_cpu:
-                    costs.accelerator_ms[b] = np.inf
-                else:
+            for b, d in pinned.items():
+                for g, kind in enumerate(costs.kinds):
+                    if d not in kind.devices:
+                        costs.accelerator_ms[g, b] = np.inf
+                if not deployment.is_cpu(d):
                     costs.cpu_ms[b] = KIND_FACTOR * self._ceiling
-            contraction = with_kinds(contraction, pinned, KIND_FACTOR * self._ceiling)
+            is_for_cpu = {b: deployment.is_cpu(d) for b, d in pinned.items()}
+            contraction = with_kinds(contraction, is_for_cpu, KIND_FACTOR * self._ceiling)
         self._problem = variant_problem(costs, contraction, deployment, contraction.edges, self._backwards, apart)
         line = tuple((b, b + 1) for b in range(n - 1))
         self._line_problem = variant_problem(costs, contraction, deployment, line, self._backwards, apart)
-        self._num_states = (deployment.num_accelerators + 1) * (deployment.num_cpus + 1)
-        self._max_rows = max(1, max_bytes // bytes_per_row(n, self._num_states))
-        self._table: IdealTable | None = None
-        self._stopped = threading.Event()
-        self.phase = "lower bound"
         self._pass_bounds = pass_bounds(contraction, deployment, costs) if objective is Objective.GPIPE else (0.0, 0.0)
         self.lower_bound_ms = max(work_bound(contraction, deployment), sum(self._pass_bounds))
-        self.value_ms = np.inf
-        self.stages: tuple[PlannedStage, ...] | None = None
 
     def stop(self) -> None:
         """Make a running search return within milliseconds with what it has; safe from any thread."""
@@ -137,22 +139,27 @@ class VariantSearch:
             self._table.stop[0] = 1
 
     def split_of(self, stages: tuple[PlannedStage, ...]) -> Split:
-        """Return a plan as a split, its accelerators and its CPUs numbered along the chain."""
-        members: dict[bool, list[frozenset[int]]] = {True: [], False: []}
-        replicas: list[int] = []
+        """Return a plan as a split, its accelerators of each kind and its CPUs numbered along the chain."""
+        left = [list(kind.devices) for kind in self.kinds]
+        cpus: list[frozenset[int]] = []
+        entry: dict[int, tuple[frozenset[int], int]] = {}
         for stage in stages:
             ids = frozenset(v for b in stage.blocks for v in self._contraction.members[b])
-            members[stage.replicas == 0].append(ids)
             if stage.replicas:
-                replicas.append(stage.replicas)
-        return Split(tuple(members[False]), tuple(members[True]), tuple(replicas)).on(self._original)
+                entry[left[stage.kind][0]] = (ids, stage.replicas)
+                del left[stage.kind][: stage.replicas]  # replicas have numbers in a row
+            else:
+                cpus.append(ids)
+        idle = {d: (frozenset[int](), 1) for devices in left for d in devices}
+        entries = [members for _, members in sorted({**idle, **entry}.items())]
+        return Split(tuple(ids for ids, _ in entries), tuple(cpus), tuple(r for _, r in entries)).on(self._deployment)
 
     def run(self) -> None:
         """Search until the optimum is proven, the ideals are too many, or `stop` is called."""
         self.phase = "linearised DP"
-        ceiling = self._ceiling
-        if np.isinf(self.lower_bound_ms):
+        if np.isinf(self.lower_bound_ms) or self._max_rows < 1:
             return
+        ceiling = self._ceiling
         for threshold in (*(factor * self.lower_bound_ms for factor in LINE_THRESHOLDS), ceiling):
             if self.stages is None and 0 < threshold <= ceiling:
                 self._sweep(self._line_problem, threshold, RUNS_ON_THE_LINE)
@@ -179,7 +186,7 @@ class VariantSearch:
 
         The best plan is taken over if it is better than the one known. None when the sweep did not end.
         """
-        if problem.accelerator_ms.shape[1] == 1:
+        if problem.cpu_ms.shape[1] == 1:
             outcome, table = self._expand(problem, np.array([target]))
             if outcome != FINISHED:
                 return None
@@ -238,10 +245,12 @@ class VariantSearch:
 def _trace(problem: VariantProblem, table: IdealTable, row: int, state: int) -> list[PlannedStage]:
     """Follow the origins of a complete chain and return its stages, those of the smallest ideals first."""
     stages: list[PlannedStage] = []
+    codes = (len(problem.available) - 1) * problem.max_replicas + 1
     while row != 0:
-        previous, replicas = divmod(int(table.origin[row, state]), problem.max_replicas + 1)
+        previous, code = divmod(int(table.origin[row, state]), codes)
+        kind, replicas = divmod(code - 1, problem.max_replicas) if code else (-1, -1)
         bits = (table.blocks[row] & ~table.blocks[previous]).view(np.uint8)
         blocks = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
-        stages.append(PlannedStage(tuple(blocks.tolist()), replicas))
-        row, state = previous, state - (replicas * (problem.num_cpus + 1) if replicas else 1)
+        stages.append(PlannedStage(tuple(blocks.tolist()), replicas + 1, max(kind, 0)))
+        row, state = previous, state - int(problem.stride[kind]) * (replicas + 1 if code else 1)
     return stages[::-1]

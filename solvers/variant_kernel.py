@@ -1,12 +1,14 @@
 r"""Compiled core of the chain solver for the GPipe time and the variants of the model: shortest paths over ideals.
 
-A chain is a path of nested ideals {} = I_0 < I_1 < ... < all blocks; the stage I_{i+1} \ I_i runs on r accelerators or
-on a CPU. With value(I, j, c) the smallest possible maximum over the stages of I on j accelerators and c CPUs,
+A chain is a path of nested ideals {} = I_0 < I_1 < ... < all blocks; the stage I_{i+1} \ I_i runs on r accelerators of
+one kind or on a CPU. A state s says how many devices of each kind, and how many CPUs, are in use. With value(I, s) the
+smallest possible maximum over the stages of I on these devices, and e_g one device of kind g,
 
-    value(I, j, c) = min over ideals I' < I of  max(value(I', j-r, c), load of I \ I' on r accelerators),
-                                                max(value(I', j, c-1), load of I \ I' on a CPU)
+    value(I, s) = min over ideals I' < I of  max(value(I', s - r e_g), load of I \ I' on r accelerators of kind g),
+                                             max(value(I', s - e_cpu), load of I \ I' on a CPU)
 
-(Tarnawski et al., NeurIPS 2020, section 4.) The recurrence is pushed forwards from the smallest ideals to the largest:
+(Tarnawski et al., NeurIPS 2020, section 4, with one kind.) Kinds follow each other along the chain in any order.
+The recurrence is pushed forwards from the smallest ideals to the largest:
 
 * Stages that start at I' are grown block by block over a tree in which every stage occurs once: a candidate block is
   either taken, which makes further blocks candidates, or left out for good. Candidate lists share their tails.
@@ -15,7 +17,8 @@ on a CPU. With value(I, j, c) the smallest possible maximum over the stages of I
   on them. So only pairs of ideals within the limits are ever looked at, and an ideal exists only once a chain within
   them ends there.
 
-Time O(pairs of ideals one stage apart within the limits x (k+1)(l+1) x replicas), memory O(ideals x (k+1)(l+1)).
+Time O(pairs of ideals one stage apart within the limits x states x replicas x kinds), memory O(ideals x states), where
+(k_1 + 1) ... (k_G + 1) (l + 1) states are all mixes of k_g devices of kind g and l CPUs.
 
 `solvers.chain_kernel` answers for the plain model faster: there one stage is better than another whatever comes next,
 if it costs less even where tensors differ. Here loads are no single sum, memory depends on the state and a better
@@ -26,11 +29,13 @@ forward time may come with a worse backward time. What a stage costs:
   FW_i + BW_i <= max FW + max BW). The table holds the least possible maximum of the last pass: of the load, or of BW
   among the chains with FW <= F. `solvers.variant_dp` chooses the limits.
 * Communication. load = compute + in + out, max(compute, in + out) or compute + max(in, out) in each pass.
+* Kinds. On a device of kind g a stage takes the sum of its blocks' times there, and transfers last `link_factor` times
+  as long; each kind has a memory limit.
 * Replicas. A stage on r accelerators takes (load + (r - 1) s) / r, with s the sum over its blocks of twice their weight
-  bytes / bandwidth, and leads from state (j, c) to (j + r, c). For fixed load and s that is monotone in r, so one
+  bytes / bandwidth, and leads from state t to t + r e_g. For fixed load and s that is monotone in r, so one
   replica or as many as there may be are the best; both grow with the stage.
-* Memory. A stage that is entered in state (j, c) takes factor(j + c) . (bytes of three kinds of its blocks). For a
-  training schedule the graph is turned around, so that j + c counts the stages after it, and the factors rise with it.
+* Memory. A stage that is entered with i devices in use takes factor(i) . (three sorts of bytes of its blocks). For a
+  training schedule the graph is turned around, so that i counts the stages after it, and the factors rise with it.
 
 What can only grow. Let tensor e have some ends in the stage and some outside. If its writer is in the ideal before
 the stage, the stage receives e for good. If the writer is in the stage and an end is in the ideal before, it sends e
@@ -45,8 +50,13 @@ tensor is received in the backward pass until a forward reader of it is in the s
 received for good, in the forward pass.
 
 What the stages after it must do. Every tensor with ends in and outside the ideal that the stage ends in is paid by
-some later stage. If those are all on accelerators, their loads in a measure sum to at least work + crossing,
-max(work, crossing) or work + crossing / 2, which must fit into the limit times their number.
+some later stage. If those are all on accelerators of one kind, their loads in a measure sum to at least
+work + crossing, max(work, crossing) or work + crossing / 2, which must fit into the limit times their number. With
+several kinds every block has an amount of work w_b in each measure, any number that is not negative, and kind g does at
+most rate_g = max_b w_b / t_gb of it in a ms. Multiplied by the rates of their devices, these loads sum to at least
+work + mu crossing and so on, with mu the least rate_g x link factor_g of the kinds that are left, and must fit into the
+limit times the rates of the devices left. `solvers.variant_problem` chooses w_b so that rates are low: for one kind its
+time, which makes the rate 1.
 """
 
 from typing import NamedTuple
@@ -81,12 +91,15 @@ class VariantProblem(NamedTuple):
     Measures are the load alone, or forward, backward and both together.
     """
 
-    accelerator_ms: FloatArray  # (n, measures): infinite for a block that runs on CPUs only
+    accelerator_ms: FloatArray  # (kinds, n, measures): infinite for a block that does not run there
     cpu_ms: FloatArray  # (n, measures)
-    speed_ratio: FloatArray  # (measures,): best accelerator time / CPU time of any block
+    work: FloatArray  # (n, measures): in any unit; 0 for a block that only CPUs run, which keeps bounds valid
+    rate: FloatArray  # (kinds + 1, measures): most work of any block / its time there; the last row is the CPU's
     memory_bytes: FloatArray  # (n, 3)
     memory_factor: FloatArray  # (k+l+1, 3): by number of devices in use before the stage; columns never fall
-    memory_limit: float
+    memory_limit: FloatArray  # (kinds,)
+    link_factor: FloatArray  # (kinds,): by what transfer times are multiplied
+    sync_factor: FloatArray  # (kinds,): the same for the all-reduce of replicas
     is_pinned: np.ndarray  # int32 (n,): a stage holds at most one block with a 1
     sync_ms: FloatArray  # (n,): twice the weight bytes over the bandwidth
     successor_ptr: IntArray
@@ -101,8 +114,9 @@ class VariantProblem(NamedTuple):
     tensor_writer: IntArray
     descendants: np.ndarray  # uint64 (n, words): bit set of the blocks that depend on each block, itself included
     keys: np.ndarray  # uint64 (n, 2): random keys whose exclusive-or names an ideal
-    num_accelerators: int
-    num_cpus: int
+    used: IntArray  # (states, kinds + 1): devices in use in each state, CPUs last
+    stride: IntArray  # (kinds + 1,): by how much the number of a state rises with a device of each kind; 1 for CPUs
+    available: IntArray  # (kinds + 1,): devices there are
     max_replicas: int
     communication: int
 
@@ -167,15 +181,38 @@ def _exceeds(load, sync, most_replicas, limit):
     return load > limit and (most_replicas == 1 or _replicated(load, sync, most_replicas) > limit)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _may_grow(communication, compute, d, g, traffic, t, link_factor, sync, pays_sync, most_replicas, limit):
+    """Whether a stage on accelerators of kind g may be within the limits, however it grows.
+
+    Its compute is that of depth d, its transfers those of depth t.
+    """
+    passes = traffic.shape[1]
+    together = 0.0
+    for p in range(passes):
+        least = _least_combined(
+            communication,
+            compute[d, g, p],
+            link_factor * traffic[t, p, IN_FOR_GOOD],
+            link_factor * traffic[t, p, OUT_FOR_GOOD],
+            link_factor * traffic[t, p, FOR_GOOD],
+        )
+        together += least
+        if _exceeds(least, pays_sync[p] * sync, most_replicas, limit[p]):
+            return False
+    return not _exceeds(together, sync, most_replicas, limit[limit.size - 1])
+
+
 @njit(cache=True, nogil=True)
 def expand_variant(problem, table, limits, max_rows):
     """Grow stages from every ideal of `table`, smallest first, keeping chains within the `limits` of all measures.
 
-    An origin is (max_replicas + 1) x the row of I', plus the number of replicas, 0 for a stage on a CPU. May be called
-    again after FULL with a larger table: it takes up the ideal it left, whose work is idempotent.
+    An origin is (kinds x max_replicas + 1) x the row of I', plus 0 for a stage on a CPU and g max_replicas + r for one
+    on r accelerators of kind g. May be called again after FULL with a larger table: it takes up the ideal it left,
+    whose work is idempotent.
     """
     n = problem.sync_ms.size
-    measures = problem.accelerator_ms.shape[1]
+    measures = problem.cpu_ms.shape[1]
     passes = 1 if measures == 1 else 2
     goal, last = passes - 1, measures - 1
     communication = problem.communication
@@ -183,7 +220,11 @@ def expand_variant(problem, table, limits, max_rows):
     cpu_ms = problem.cpu_ms
     memory_bytes = problem.memory_bytes
     memory_factor = problem.memory_factor
+    link_factor = problem.link_factor
+    sync_factor = problem.sync_factor
     sync_ms = problem.sync_ms
+    work = problem.work
+    rate = problem.rate
     successor_ptr = problem.successor_ptr
     successor_idx = problem.successor_idx
     tensor_ptr = problem.tensor_ptr
@@ -195,8 +236,12 @@ def expand_variant(problem, table, limits, max_rows):
     descendants = problem.descendants
     keys = problem.keys
     max_replicas = problem.max_replicas
-    k, num_cpus = problem.num_accelerators, problem.num_cpus
-    width = num_cpus + 1
+    used = problem.used
+    stride = problem.stride
+    available = problem.available
+    states = used.shape[0]
+    kinds = accelerator_ms.shape[0]
+    num_cpus = available[kinds]
     words = descendants.shape[1]
     num_tensors = problem.tensor_weight.size
     limit = limits * (1.0 + RELATIVE_SLACK)
@@ -205,41 +250,50 @@ def expand_variant(problem, table, limits, max_rows):
     for i in range(3):
         memory_slack += RELATIVE_SLACK * memory_factor[:, i].max() * memory_bytes[:, i].sum()
     # A dearer tensor can never cross an accelerator's border; capped, it cannot swamp the sums either.
-    weight = np.minimum(problem.tensor_weight, 2.0 * max_replicas * limit[last])
+    least_factor = 1.0
+    for g in range(kinds):
+        least_factor = min(least_factor, link_factor[g])
+    weight = np.minimum(problem.tensor_weight, 2.0 * max_replicas * limit[last] / least_factor)
 
     # Replicas exchange gradients in the backward pass.
     pays_sync = np.ones(measures)
     if passes == 2:
         pays_sync[FORWARD] = 0.0
 
-    # A block for CPUs only counts as no accelerator work, which keeps the bounds below valid.
-    is_cpu_only = ~np.isfinite(accelerator_ms[:, last])
-    work = np.zeros((n, measures))
+    is_cpu_only = np.ones(n, np.bool_)
     cpu_only = np.zeros((n, measures))
     for v in range(n):
-        for q in range(measures):
-            if is_cpu_only[v]:
-                cpu_only[v, q] = cpu_ms[v, q]
-            else:
-                work[v, q] = accelerator_ms[v, q]
+        for g in range(kinds):
+            if np.isfinite(accelerator_ms[g, v, last]):
+                is_cpu_only[v] = False
+        if is_cpu_only[v]:
+            cpu_only[v, :] = cpu_ms[v, :]
     work_last = work[:, last].copy()
     depending_work = np.zeros(n)
     for v in range(n):
         for u in range(n):
             if holds(descendants, v, u):
                 depending_work[v] += work_last[u]
-    # room: accelerator work that the devices left over after each state can do within the limits
-    room = np.empty(((k + 1) * width, measures))
-    for j in range(k + 1):
-        for c in range(width):
+    # room: work that the devices left over after each state can do within the limits
+    room = np.zeros((states, measures))
+    least_transfer = np.full((states, measures), np.inf)  # work that a ms of transfers displaces there, at least
+    in_use = np.zeros(states, np.int64)
+    num_left = np.zeros(states, np.int64)
+    rest_memory = np.zeros(states)  # what the accelerators left over hold
+    for s in range(states):
+        for g in range(kinds + 1):
+            left = available[g] - used[s, g]
+            in_use[s] += used[s, g]
+            num_left[s] += left
+            if left == 0:
+                continue
             for q in range(measures):
-                room[j * width + c, q] = (k - j) * limit[q]
-                if c < num_cpus:
-                    # A CPU that does some work in no time can do any amount of it.
-                    boundless = np.isinf(problem.speed_ratio[q])
-                    room[j * width + c, q] += (
-                        np.inf if boundless else (num_cpus - c) * problem.speed_ratio[q] * limit[q]
-                    )
+                # A CPU that does some work in no time can do any amount of it.
+                room[s, q] += np.inf if np.isinf(rate[g, q]) else left * rate[g, q] * limit[q]
+            if g < kinds:
+                rest_memory[s] += left * memory_limit[g]
+                for q in range(measures):
+                    least_transfer[s, q] = min(least_transfer[s, q], rate[g, q] * link_factor[g])
 
     missing = np.empty(n, np.int32)
     before = np.empty(num_tensors, np.int32)  # ends of each tensor in the ideal that the stage starts from
@@ -251,13 +305,13 @@ def expand_variant(problem, table, limits, max_rows):
     frame_cell = np.empty(n + 1, np.int32)  # next candidate at each depth
     frame_cells = np.empty(n + 1, np.int32)  # cells in use before this depth
     frame_node = np.empty(n + 1, np.int32)
-    on_accelerator = np.zeros((n + 1, measures))
+    on_accelerator = np.zeros((n + 1, kinds, measures))
     on_a_cpu = np.zeros((n + 1, measures))
     num_bytes = np.zeros((n + 1, 3))
     sync = np.zeros(n + 1)
     num_pinned = np.zeros(n + 1, np.int32)
     traffic = np.zeros((n + 1, passes, NUM_SUMS))
-    load = np.zeros(measures)
+    load = np.zeros((kinds, measures))
     crossing = np.zeros((n + 1, measures))  # tensors with ends in and outside the ideal that the stage ends in
     rest_work = np.zeros((n + 1, measures))
     rest_cpu_only = np.zeros((n + 1, measures))
@@ -266,6 +320,12 @@ def expand_variant(problem, table, limits, max_rows):
     key = np.zeros((n + 1, 2), np.uint64)
     dead = np.zeros((n + 1, words), np.uint64)
     dead_work = np.zeros(n + 1)
+    possible = np.zeros(kinds, np.bool_)
+    on_kind = np.zeros(kinds, np.bool_)
+    most_replicas = np.zeros(kinds, np.int64)
+    fewest_before = np.zeros(kinds, np.int64)
+    move_from = np.zeros(states * (kinds + 1), np.int64)  # what a stage may add to a state: the state, and the kind
+    move_kind = np.zeros(states * (kinds + 1), np.int64)
     steps = 0
 
     for size in range(table.counters[2], n):
@@ -277,22 +337,32 @@ def expand_variant(problem, table, limits, max_rows):
             cpu_possible = False
             only_one_left = True
             room_after = -1.0
-            most_replicas = 0
-            fewest_before = k + num_cpus
-            for j in range(k + 1):
-                for c in range(width):
-                    if table.value[row, j * width + c] > limit[goal]:
-                        continue
-                    if j < k:
+            for g in range(kinds):
+                possible[g] = False
+                most_replicas[g] = 0
+                fewest_before[g] = memory_factor.shape[0] - 1
+            num_moves = 0
+            for s in range(states):
+                if table.value[row, s] > limit[goal]:
+                    continue
+                for g in range(kinds + 1):
+                    if used[s, g] < available[g]:
+                        move_from[num_moves] = s
+                        move_kind[num_moves] = g
+                        num_moves += 1
+                for g in range(kinds):
+                    left = available[g] - used[s, g]
+                    if left > 0:
                         acc_possible = True
-                        room_after = max(room_after, room[(j + 1) * width + c, last])
-                        most_replicas = max(most_replicas, min(max_replicas, k - j))
-                        fewest_before = min(fewest_before, j + c)
-                    if c < num_cpus:
-                        cpu_possible = True
-                        room_after = max(room_after, room[j * width + c + 1, last])
-                    if (k - j) + (num_cpus - c) > 1:
-                        only_one_left = False
+                        possible[g] = True
+                        room_after = max(room_after, room[s + stride[g], last])
+                        most_replicas[g] = max(most_replicas[g], min(max_replicas, left))
+                        fewest_before[g] = min(fewest_before[g], in_use[s])
+                if used[s, kinds] < num_cpus:
+                    cpu_possible = True
+                    room_after = max(room_after, room[s + 1, last])
+                if num_left[s] > 1:
+                    only_one_left = False
             if not acc_possible and not cpu_possible:
                 row = table.next_of_size[row]
                 continue
@@ -341,8 +411,6 @@ def expand_variant(problem, table, limits, max_rows):
             dead[0, :] = 0
             dead_work[0] = 0.0
             tolerance = RELATIVE_SLACK * rest_work[0, last]
-            least_memory_factor = memory_factor[fewest_before, 1]
-            least_in_flight = memory_factor[fewest_before, 2]
             while True:
                 steps += 1
                 if steps & 4095 == 0 and table.stop[0]:
@@ -377,30 +445,29 @@ def expand_variant(problem, table, limits, max_rows):
                 num_pinned[d] = num_pinned[depth] + problem.is_pinned[v]
                 for i in range(3):
                     num_bytes[d, i] = num_bytes[depth, i] + memory_bytes[v, i]
-                on_acc = (
-                    acc_possible
-                    and num_bytes[d, 0] + least_memory_factor * num_bytes[d, 1] + least_in_flight * num_bytes[d, 2]
-                    <= memory_limit
-                )
                 on_cpu = cpu_possible and num_pinned[d] <= 1
-                on_acc = on_acc and num_pinned[d] <= 1
                 for q in range(measures):
-                    on_accelerator[d, q] = on_accelerator[depth, q] + accelerator_ms[v, q]
                     on_a_cpu[d, q] = on_a_cpu[depth, q] + cpu_ms[v, q]
                     on_cpu = on_cpu and on_a_cpu[d, q] <= limit[q]
                     crossing[d, q] = crossing[depth, q]
-                together = 0.0
-                for p in range(passes):
-                    least = _least_combined(
-                        communication,
-                        on_accelerator[d, p],
-                        traffic[depth, p, IN_FOR_GOOD],
-                        traffic[depth, p, OUT_FOR_GOOD],
-                        traffic[depth, p, FOR_GOOD],
+                on_acc = False
+                for g in range(kinds):
+                    for q in range(measures):
+                        on_accelerator[d, g, q] = on_accelerator[depth, g, q] + accelerator_ms[g, v, q]
+                    on_kind[g] = (
+                        possible[g]
+                        and num_pinned[d] <= 1
+                        and num_bytes[d, 0]
+                        + memory_factor[fewest_before[g], 1] * num_bytes[d, 1]
+                        + memory_factor[fewest_before[g], 2] * num_bytes[d, 2]
+                        <= memory_limit[g]
                     )
-                    together += least
-                    on_acc = on_acc and not _exceeds(least, pays_sync[p] * sync[d], most_replicas, limit[p])
-                on_acc = on_acc and not _exceeds(together, sync[d], most_replicas, limit[last])
+                    if on_kind[g]:
+                        on_kind[g] = _may_grow(
+                            communication, on_accelerator, d, g, traffic, depth, link_factor[g],
+                            sync_factor[g] * sync[d], pays_sync, most_replicas[g], limit,
+                        )  # fmt: skip
+                    on_acc = on_acc or on_kind[g]
                 if on_acc or on_cpu:
                     for p in range(passes):
                         for i in range(NUM_SUMS):
@@ -431,18 +498,14 @@ def expand_variant(problem, table, limits, max_rows):
                             crossing[d, last] += change
                             if passes == 2 and tensor_pass[e] != MIXED:
                                 crossing[d, tensor_pass[e]] += change
-                    together = 0.0
-                    for p in range(passes):
-                        least = _least_combined(
-                            communication,
-                            on_accelerator[d, p],
-                            traffic[d, p, IN_FOR_GOOD],
-                            traffic[d, p, OUT_FOR_GOOD],
-                            traffic[d, p, FOR_GOOD],
-                        )
-                        together += least
-                        on_acc = on_acc and not _exceeds(least, pays_sync[p] * sync[d], most_replicas, limit[p])
-                    on_acc = on_acc and not _exceeds(together, sync[d], most_replicas, limit[last])
+                    on_acc = False
+                    for g in range(kinds):
+                        if on_kind[g]:
+                            on_kind[g] = _may_grow(
+                                communication, on_accelerator, d, g, traffic, d, link_factor[g],
+                                sync_factor[g] * sync[d], pays_sync, most_replicas[g], limit,
+                            )  # fmt: skip
+                            on_acc = on_acc or on_kind[g]
                     if not (on_acc or on_cpu):
                         for i in range(tensor_ptr[v], tensor_ptr[v + 1]):
                             taken[tensor_idx[i]] -= 1
@@ -485,87 +548,96 @@ def expand_variant(problem, table, limits, max_rows):
                 complete = size + d == n
 
                 # May a stage end here?
-                if on_acc:
+                on_acc = False
+                for g in range(kinds):
+                    if not on_kind[g]:
+                        continue
                     together = 0.0
                     for p in range(passes):
-                        load[p] = _combined(communication, on_accelerator[d, p], traffic[d, p, IN], traffic[d, p, OUT])
-                        together += load[p]
-                    load[last] = together
+                        load[g, p] = _combined(
+                            communication,
+                            on_accelerator[d, g, p],
+                            link_factor[g] * traffic[d, p, IN],
+                            link_factor[g] * traffic[d, p, OUT],
+                        )
+                        together += load[g, p]
+                    load[g, last] = together
+                    shared = sync_factor[g] * sync[d]
                     for q in range(measures):
-                        on_acc = on_acc and not _exceeds(load[q], pays_sync[q] * sync[d], most_replicas, limit[q])
+                        on_kind[g] = on_kind[g] and not _exceeds(
+                            load[g, q], pays_sync[q] * shared, most_replicas[g], limit[q]
+                        )
+                    on_acc = on_acc or on_kind[g]
                 if not (on_acc or on_cpu) or (rest_work[d, last] > room_after + tolerance and not complete):
                     continue
                 target = np.int32(NO_STATE)
-                for j in range(k + 1):
-                    for c in range(width):
-                        so_far = table.value[row, j * width + c]
-                        if so_far > limit[goal]:
+                for move in range(num_moves):
+                    t, g = move_from[move], move_kind[move]
+                    so_far = table.value[row, t]
+                    most = 1
+                    if g == kinds:
+                        if not on_cpu:
                             continue
-                        replicas_here = 0
-                        used = (
+                    else:
+                        if not on_kind[g]:
+                            continue
+                        taken_bytes = (
                             num_bytes[d, 0]
-                            + memory_factor[j + c, 1] * num_bytes[d, 1]
-                            + memory_factor[j + c, 2] * num_bytes[d, 2]
+                            + memory_factor[in_use[t], 1] * num_bytes[d, 1]
+                            + memory_factor[in_use[t], 2] * num_bytes[d, 2]
                         )
-                        if on_acc and used <= memory_limit:
-                            replicas_here = min(max_replicas, k - j)
-                        for replicas in range(replicas_here + 1):
-                            if replicas == 0:
-                                if not on_cpu or c == num_cpus:
-                                    continue
-                                s = j * width + c + 1
-                                value = max(so_far, on_a_cpu[d, goal])
-                                first = on_a_cpu[d, 0]
-                            else:
-                                s = (j + replicas) * width + c
-                                value = max(so_far, _replicated(load[goal], sync[d], replicas))
-                                first = _replicated(load[0], pays_sync[0] * sync[d], replicas)
-                            if value > limit[goal] or (
-                                passes == 2 and (first > limit[0] or first + value > limit[last])
-                            ):
-                                continue
-                            if not complete:
-                                accs_left = k - j - replicas
-                                cpus_left = num_cpus - c - (replicas == 0)
-                                fits = accs_left + cpus_left > 0
+                        if taken_bytes > memory_limit[g]:
+                            continue
+                        most = min(max_replicas, available[g] - used[t, g])
+                    for replicas in range(1, most + 1):
+                        s = t + replicas * stride[g]
+                        if g == kinds:
+                            code = 0
+                            value = max(so_far, on_a_cpu[d, goal])
+                            first = on_a_cpu[d, 0]
+                        else:
+                            code = g * max_replicas + replicas
+                            shared = sync_factor[g] * sync[d]
+                            value = max(so_far, _replicated(load[g, goal], shared, replicas))
+                            first = _replicated(load[g, 0], pays_sync[0] * shared, replicas)
+                        if value > limit[goal] or (passes == 2 and (first > limit[0] or first + value > limit[last])):
+                            continue
+                        if not complete:
+                            cpus_left = num_cpus - used[s, kinds]
+                            fits = num_left[s] > 0
+                            if cpus_left == 0:
+                                rest = (
+                                    rest_bytes[d, 0]
+                                    + memory_factor[in_use[s], 1] * rest_bytes[d, 1]
+                                    + memory_factor[in_use[s], 2] * rest_bytes[d, 2]
+                                )
+                                fits = fits and num_cpu_only[d] == 0 and rest <= rest_memory[s] + memory_slack
+                            for q in range(measures):
+                                needed = rest_work[d, q]
                                 if cpus_left == 0:
-                                    before_rest = j + c + max(1, replicas)
-                                    rest = (
-                                        rest_bytes[d, 0]
-                                        + memory_factor[before_rest, 1] * rest_bytes[d, 1]
-                                        + memory_factor[before_rest, 2] * rest_bytes[d, 2]
-                                    )
-                                    fits = (
-                                        fits
-                                        and num_cpu_only[d] == 0
-                                        and rest <= accs_left * memory_limit + memory_slack
-                                    )
-                                for q in range(measures):
-                                    needed = rest_work[d, q]
-                                    if cpus_left == 0:
-                                        needed = _least_of_rest(communication, needed, crossing[d, q])
-                                    elif (
-                                        rest_cpu_only[d, q] - RELATIVE_SLACK * rest_cpu_only[0, q]
-                                        > cpus_left * limit[q]
-                                    ):
-                                        fits = False
-                                    if needed > room[s, q] + RELATIVE_SLACK * (needed + rest_work[0, q]):
-                                        fits = False
-                                if not fits:
-                                    continue
-                            if target == NO_STATE:
-                                target = row_of(table, key[d, 0], key[d, 1], size + d, max_rows)
-                                if target < 0:
-                                    return FULL if target == -1 else TOO_MANY
-                                if table.value[target].min() == np.inf:
-                                    for w in range(words):
-                                        table.blocks[target, w] = table.blocks[row, w]
-                                    for i in range(1, d + 1):
-                                        u = frame_node[i]
-                                        table.blocks[target, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
-                            if value < table.value[target, s]:
-                                table.value[target, s] = value
-                                table.origin[target, s] = row * (max_replicas + 1) + replicas
+                                    if fits:
+                                        needed = _least_of_rest(
+                                            communication, needed, least_transfer[s, q] * crossing[d, q]
+                                        )
+                                elif rest_cpu_only[d, q] - RELATIVE_SLACK * rest_cpu_only[0, q] > cpus_left * limit[q]:
+                                    fits = False
+                                if needed > room[s, q] + RELATIVE_SLACK * (needed + rest_work[0, q]):
+                                    fits = False
+                            if not fits:
+                                continue
+                        if target == NO_STATE:
+                            target = row_of(table, key[d, 0], key[d, 1], size + d, max_rows)
+                            if target < 0:
+                                return FULL if target == -1 else TOO_MANY
+                            if table.value[target].min() == np.inf:
+                                for w in range(words):
+                                    table.blocks[target, w] = table.blocks[row, w]
+                                for i in range(1, d + 1):
+                                    u = frame_node[i]
+                                    table.blocks[target, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
+                        if value < table.value[target, s]:
+                            table.value[target, s] = value
+                            table.origin[target, s] = row * (kinds * max_replicas + 1) + code
             row = table.next_of_size[row]
         table.counters[1] = 0
     return FINISHED

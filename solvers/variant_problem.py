@@ -4,11 +4,13 @@ Measures and the formulas of loads, memory and replicas are described there. A p
 numbered from the last to the first and its edges reversed, so that its chains are those of the graph from the end.
 """
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from solvers.accelerator_kinds import AcceleratorKind, accelerator_kinds
 from solvers.bounds import work_bound
 from solvers.contraction import Contraction, FloatArray, compressed_rows
 from solvers.costs import Objective
@@ -34,26 +36,36 @@ _NUMBER_OF = {Communication.SUM: SUM, Communication.OVERLAPPED: OVERLAPPED, Comm
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """The blocks of one stage and the accelerators that run them; `replicas` is 0 for a CPU."""
+    """The blocks of one stage and the accelerators that run them; `replicas` is 0 for a CPU.
+
+    `kind` is the accelerators' kind, numbered as in `StageCosts`.
+    """
 
     blocks: tuple[int, ...]
     replicas: int
+    kind: int = 0
 
 
 @dataclass(frozen=True)
 class StageCosts:
-    """What blocks cost in each measure, and the tensors between them; see `VariantProblem`."""
+    """What blocks cost in each measure, and the tensors between them; see `VariantProblem`.
 
+    `kinds` are those of the accelerators; `accelerator_ms` has a row for each.
+    """
+
+    kinds: tuple[AcceleratorKind, ...]
     accelerator_ms: FloatArray
     cpu_ms: FloatArray
     tensors: list[tuple[PassTensor, float]]
     memory_bytes: FloatArray
     memory_factor: FloatArray
     sync_ms: FloatArray
+    sync_factor: FloatArray
 
 
 def stage_costs(graph: DnnGraph, contraction: Contraction, deployment: Deployment, objective: Objective) -> StageCosts:
     """Return what the blocks of a contraction cost for an objective; for GPipe it must keep passes apart."""
+    kinds = accelerator_kinds(graph, deployment)
     num_bytes = np.zeros((contraction.num_blocks, 3))
     factor = np.zeros((deployment.num_devices + 1, 3))
     factor[:, 0] = 1.0
@@ -67,11 +79,16 @@ def stage_costs(graph: DnnGraph, contraction: Contraction, deployment: Deploymen
         for stages_after in range(len(factor)):
             factor[stages_after, 1] = schedule.weight_versions(stages_after) - 1
             factor[stages_after, 2] = schedule.in_flight(stages_after)
-    memory = (num_bytes, factor, _sync_ms(graph, contraction, deployment))
+    sync_ms = _sync_ms(graph, contraction, deployment)
+    first = [sync_bandwidth(graph, deployment, kind.devices[0]) if sync_ms.any() else 1.0 for kind in kinds]
+    memory = (num_bytes, factor, sync_ms, np.array([first[0] / bandwidth for bandwidth in first]))
     if objective is Objective.GPIPE:
-        on_accelerator, on_cpu = (pass_ms(graph, contraction, on_accelerator=kind) for kind in (True, False))
+        apart = [pass_ms(graph, contraction, kind.node_ms) for kind in kinds]
+        times = [np.column_stack([ms, kind.block_ms(contraction)]) for ms, kind in zip(apart, kinds, strict=True)]
+        on_cpu = pass_ms(graph, contraction)
         return StageCosts(
-            np.column_stack([on_accelerator, contraction.accelerator_ms]),
+            kinds,
+            np.array(times).reshape(len(kinds), contraction.num_blocks, 3),
             np.column_stack([on_cpu, contraction.cpu_ms]),
             list(pass_tensors(graph, contraction).items()),
             *memory,
@@ -82,7 +99,13 @@ def stage_costs(graph: DnnGraph, contraction: Contraction, deployment: Deploymen
         writer = hyperedge.blocks[0] if hyperedge.writer is None else hyperedge.writer
         readers = tuple(b for b in hyperedge.blocks if b != writer)
         tensors.append((PassTensor(writer, False, readers, ()), hyperedge.weight_ms))
-    return StageCosts(contraction.accelerator_ms[:, None], contraction.cpu_ms[:, None], tensors, *memory)
+    return StageCosts(
+        kinds,
+        np.array([kind.block_ms(contraction) for kind in kinds]).reshape(len(kinds), contraction.num_blocks, 1),
+        contraction.cpu_ms[:, None].copy(),
+        tensors,
+        *memory,
+    )
 
 
 def _sync_ms(graph: DnnGraph, contraction: Contraction, deployment: Deployment) -> FloatArray:
@@ -96,13 +119,20 @@ def _sync_ms(graph: DnnGraph, contraction: Contraction, deployment: Deployment) 
 
 def pass_bounds(contraction: Contraction, deployment: Deployment, costs: StageCosts) -> tuple[float, float]:
     """Return lower bounds on the forward and on the backward time of every split."""
-    forward, backward = (
-        work_bound(
-            replace(contraction, accelerator_ms=costs.accelerator_ms[:, p], cpu_ms=costs.cpu_ms[:, p]), deployment
+    kind_of_class = {deployment.class_of(d): g for g, kind in enumerate(costs.kinds) for d in kind.devices}
+
+    def bound(p: int) -> float:
+        class_ms = [
+            costs.accelerator_ms[kind_of_class[c], :, p] if c.count else np.zeros(contraction.num_blocks)
+            for c in deployment.classes
+        ]
+        fastest = costs.accelerator_ms[:, :, p].min(axis=0) if costs.kinds else contraction.accelerator_ms
+        return work_bound(
+            replace(contraction, accelerator_ms=fastest, cpu_ms=costs.cpu_ms[:, p], class_ms=np.array(class_ms)),
+            deployment,
         )
-        for p in (FORWARD, BACKWARD)
-    )
-    return forward, backward
+
+    return bound(FORWARD), bound(BACKWARD)
 
 
 def variant_problem(
@@ -118,6 +148,7 @@ def variant_problem(
     No two `pinned` blocks share a stage.
     """
     n = contraction.num_blocks
+    counts, num_cpus = useful_counts(contraction, deployment, costs.kinds)
     is_pinned = np.zeros(n, np.int32)
     is_pinned[list(pinned)] = 1
     number = np.arange(n)[::-1] if backwards else np.arange(n)
@@ -143,19 +174,20 @@ def variant_problem(
             descendants[b] |= descendants[successor]
     successor_ptr, successor_idx = compressed_rows(successors)
     tensor_ptr, tensor_idx = compressed_rows(tensors_of)
-    speed_ratio = np.zeros(costs.cpu_ms.shape[1])
-    for q in range(speed_ratio.size):
-        runs = np.isfinite(costs.accelerator_ms[:, q]) & (costs.accelerator_ms[:, q] > 0)
-        with np.errstate(divide="ignore", over="ignore"):
-            speed_ratio[q] = (costs.accelerator_ms[runs, q] / costs.cpu_ms[runs, q]).max(initial=0.0)
-    memory = deployment.memory_bytes
+    work, rate = _work(costs)
+    count = np.array([*counts, num_cpus], np.int32)
+    stride = np.append(np.cumprod((count[:0:-1] + 1).astype(np.int64))[::-1], 1).astype(np.int32)
+    used = (np.arange(num_states(counts, num_cpus))[:, None] // stride % (count + 1)).astype(np.int32)
     return VariantProblem(
-        accelerator_ms=np.ascontiguousarray(costs.accelerator_ms[number]),
+        accelerator_ms=np.ascontiguousarray(costs.accelerator_ms[:, number]),
         cpu_ms=np.ascontiguousarray(costs.cpu_ms[number]),
-        speed_ratio=speed_ratio,
+        work=np.ascontiguousarray(work[number]),
+        rate=rate,
         memory_bytes=np.ascontiguousarray(costs.memory_bytes[number]),
         memory_factor=costs.memory_factor,
-        memory_limit=np.inf if memory is None else memory,
+        memory_limit=np.array([np.inf if kind.memory_bytes is None else kind.memory_bytes for kind in costs.kinds]),
+        link_factor=np.array([1.0 / kind.link_speed for kind in costs.kinds]),
+        sync_factor=costs.sync_factor,
         is_pinned=is_pinned[number],
         sync_ms=costs.sync_ms[number],
         successor_ptr=successor_ptr,
@@ -170,11 +202,50 @@ def variant_problem(
         tensor_writer=np.array([number[tensor.writer] for tensor, _ in costs.tensors], np.int32),
         descendants=descendants,
         keys=np.random.default_rng(0).integers(0, 2**64, (n, 2), np.uint64, endpoint=False),
-        num_accelerators=deployment.num_accelerators,
-        num_cpus=deployment.num_cpus,
+        used=used,
+        stride=stride,
+        available=count,
         max_replicas=most_replicas(deployment),
         communication=_NUMBER_OF[deployment.communication],
     )
+
+
+def useful_counts(
+    contraction: Contraction, deployment: Deployment, kinds: Sequence[AcceleratorKind]
+) -> tuple[list[int], int]:
+    """Return how many accelerators of each kind, and how many CPUs, any chain of the blocks can use."""
+    n = contraction.num_blocks
+    most = n * most_replicas(deployment)
+    return [min(most, len(kind.devices)) for kind in kinds], min(n, deployment.num_cpus)
+
+
+def num_states(counts: Sequence[int], num_cpus: int) -> int:
+    """Return how many mixes of so many devices of each kind there are."""
+    return math.prod(count + 1 for count in (*counts, num_cpus))
+
+
+def _work(costs: StageCosts) -> tuple[FloatArray, FloatArray]:
+    """Return the work of each block and the rate of each kind in each measure, CPUs last; see the kernel.
+
+    Work is the least of a block's times on the kinds, each in units of the kind's time for all blocks: where kinds
+    differ by their speed alone these are equal. For one kind it is the block's time, and 0 for one that only CPUs run.
+    """
+    kinds, n, measures = costs.accelerator_ms.shape
+    work, rate = np.zeros((n, measures)), np.ones((kinds + 1, measures))
+    for q in range(measures):
+        times = costs.accelerator_ms[:, :, q]
+        runs = np.isfinite(times).all(axis=0)
+        total = times[:, runs].sum(axis=1)
+        price = np.where((total > 0) & (total[:1] > 0), total[:1] / np.where(total > 0, total, 1.0), 1.0)
+        finite = np.isfinite(times).any(axis=0)
+        if kinds:
+            work[finite, q] = (price[:, None] * times[:, finite]).min(axis=0)
+        for g, ms in enumerate((*times, costs.cpu_ms[:, q])):
+            counts = np.isfinite(ms) & (work[:, q] > 0)
+            with np.errstate(divide="ignore", over="ignore"):
+                ratio = (work[counts, q] / ms[counts]).max(initial=0.0)
+            rate[g, q] = ratio if g == kinds or kinds > 1 else 1.0
+    return work, rate
 
 
 def most_replicas(deployment: Deployment) -> int:
@@ -192,16 +263,18 @@ def _pass_of(tensor: PassTensor) -> int:
 
 def threshold_that_allows_all(problem: VariantProblem) -> float:
     """Return a value in ms that no split needs to exceed."""
-    finite = problem.accelerator_ms[np.isfinite(problem.accelerator_ms[:, -1]), -1]
-    on_one_accelerator = float(finite.sum() + problem.tensor_weight.sum())
+    on_one_accelerator = 0.0
+    for times, factor in zip(problem.accelerator_ms[:, :, -1], problem.link_factor, strict=True):
+        finite = times[np.isfinite(times)]
+        on_one_accelerator = max(on_one_accelerator, float(finite.sum() + factor * problem.tensor_weight.sum()))
     # For GPipe the maxima of the passes may be on two devices.
-    both = 1.0 if problem.accelerator_ms.shape[1] == 1 else 2.0
+    both = 1.0 if problem.cpu_ms.shape[1] == 1 else 2.0
     return both * max(on_one_accelerator, float(problem.cpu_ms[:, -1].sum()), 1e-9)
 
 
 def stage_loads(problem: VariantProblem, stages: list[PlannedStage]) -> FloatArray:
     """Return the time of each stage per sample and pass in ms, shape (stages, passes)."""
-    passes = 1 if problem.accelerator_ms.shape[1] == 1 else 2
+    passes = 1 if problem.cpu_ms.shape[1] == 1 else 2
     stage_of = np.zeros(problem.sync_ms.size, np.int32)
     for i, stage in enumerate(stages):
         stage_of[list(stage.blocks)] = i
@@ -227,14 +300,16 @@ def stage_loads(problem: VariantProblem, stages: list[PlannedStage]) -> FloatArr
         if not stage.replicas:
             loads[i] = problem.cpu_ms[blocks, :passes].sum(axis=0)
             continue
-        compute = problem.accelerator_ms[blocks, :passes].sum(axis=0)
+        compute = problem.accelerator_ms[stage.kind, blocks, :passes].sum(axis=0)
+        incoming, outgoing = (problem.link_factor[stage.kind] * transfers[i] for transfers in (received, sent))
         if problem.communication == SUM:
-            loads[i] = compute + received[i] + sent[i]
+            loads[i] = compute + incoming + outgoing
         elif problem.communication == OVERLAPPED:
-            loads[i] = np.maximum(compute, received[i] + sent[i])
+            loads[i] = np.maximum(compute, incoming + outgoing)
         else:
-            loads[i] = compute + np.maximum(received[i], sent[i])
+            loads[i] = compute + np.maximum(incoming, outgoing)
         # Replicas exchange gradients in the backward pass.
-        loads[i, -1] += (stage.replicas - 1) * float(problem.sync_ms[blocks].sum())
+        sync_ms = float(problem.sync_factor[stage.kind] * problem.sync_ms[blocks].sum())
+        loads[i, -1] += (stage.replicas - 1) * sync_ms
         loads[i] /= stage.replicas
     return loads

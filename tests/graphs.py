@@ -308,6 +308,19 @@ def random_classes(seed: int, num_cpus: int = 0, *, limited: bool = True) -> Dep
     return Deployment.of_classes(classes, num_cpus)
 
 
+@st.composite
+def class_deployments(draw: st.DrawFn) -> Deployment:
+    """One or two accelerators each of two classes, with or without memory limits, and up to one CPU."""
+
+    def device_class(name: str, count: int) -> DeviceClass:
+        speed, link_speed = (draw(st.sampled_from((0.5, 1.0, 2.0))) for _ in range(2))
+        return DeviceClass(name, count, speed, draw(st.sampled_from((None, 3.0, 6.0, 9.0))), link_speed)
+
+    count = draw(st.integers(1, 2))
+    classes = (device_class("A", count), device_class("B", 3 - count))
+    return Deployment.of_classes(classes, draw(st.integers(0, 1)))
+
+
 def with_class_times(graph: DnnGraph, seed: int, name: str = "B") -> DnnGraph:
     """Return the graph with a time on a class for about half of its nodes, from 0 to 6 ms."""
     rng = random.Random(seed + 3_000_000)  # noqa: S311

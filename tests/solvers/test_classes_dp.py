@@ -1,0 +1,173 @@
+"""The DP over accelerators of several classes: brute force agrees, and the laws of classes hold."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solvers.costs import Objective
+from solvers.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
+from solvers.graph import DnnGraph
+from solvers.pins import pins_of
+from solvers.result import SolveResult, SolveStatus
+from solvers.solve import solve
+from solvers.split import Family
+from tests.agreement import assert_optimal
+from tests.graphs import chain, class_deployments, random_dag, random_training_graph, small_graphs, with_class_times
+from tests.reference import best_value
+from tests.solvers.test_pins import check_agreement
+
+Drawn = tuple[DnnGraph, Deployment]
+
+
+@st.composite
+def mixed(draw: st.DrawFn, *, max_nodes: int = 4, backward: bool | None = None) -> Drawn:
+    """A small graph, some of its nodes with times on class B, and accelerators of two classes."""
+    graph, _ = draw(small_graphs(max_nodes=max_nodes, backward=backward))
+    if draw(st.booleans()):
+        graph = with_class_times(graph, draw(st.integers(0, 1000)))
+    return graph, draw(class_deployments())
+
+
+def optimum(instance: Drawn, objective: Objective = Objective.THROUGHPUT) -> SolveResult:
+    return solve(*instance, objective=objective, method="dp")
+
+
+def assert_same(first: SolveResult, second: SolveResult) -> None:
+    assert first.status is second.status
+    if first.value_ms is not None:
+        assert second.value_ms == pytest.approx(first.value_ms, rel=1e-6, abs=1e-9)
+
+
+def assert_no_worse(better: SolveResult, worse: SolveResult) -> None:
+    if worse.value_ms is not None:
+        assert better.value_ms is not None
+        assert better.value_ms <= worse.value_ms * (1 + 2e-6) + 1e-9
+
+
+@given(mixed(), st.sampled_from(Communication))
+@settings(max_examples=80)
+def test_brute_force_agrees(instance: Drawn, communication: Communication) -> None:
+    instance = (instance[0], replace(instance[1], communication=communication))
+    best = best_value(*instance, Family.CHAIN, Objective.THROUGHPUT)
+    assert_optimal(optimum(instance), instance, best)
+
+
+@given(mixed(max_nodes=3, backward=True), st.sampled_from(Communication))
+@settings(max_examples=40)
+def test_brute_force_agrees_on_gpipe(instance: Drawn, communication: Communication) -> None:
+    instance = (instance[0], replace(instance[1], communication=communication))
+    best = best_value(*instance, Family.CHAIN, Objective.GPIPE)
+    assert_optimal(optimum(instance, Objective.GPIPE), instance, best)
+
+
+@given(st.integers(0, 10_000), st.sampled_from(InFlight), st.sampled_from([None, 2.0]), class_deployments())
+@settings(max_examples=40)
+def test_brute_force_agrees_under_a_schedules_memory(
+    seed: int, schedule: InFlight, state_factor: float | None, deployment: Deployment
+) -> None:
+    graph = random_training_graph(seed, 3)
+    nodes = tuple(
+        replace(node, memory_bytes=3.0, activation_bytes=float(seed // 7**i % 3), parameter_bytes=1.0)
+        for i, node in enumerate(graph.nodes)
+    )
+    memory = TrainingMemory(schedule, 3, state_factor)
+    instance = DnnGraph(nodes, graph.edges), replace(deployment, training_memory=memory)
+    assert_optimal(optimum(instance), instance, best_value(*instance, Family.CHAIN, Objective.THROUGHPUT))
+
+
+@given(mixed(max_nodes=3), st.sampled_from([0.5, 8.0]))
+@settings(max_examples=40)
+def test_brute_force_agrees_on_replicas_within_a_class(instance: Drawn, bandwidth: float) -> None:
+    graph, deployment = instance
+    instance = graph, replace(deployment, replication=Replication(2, bandwidth))
+    assert_optimal(optimum(instance), instance, best_value(*instance, Family.CHAIN, Objective.THROUGHPUT))
+
+
+@given(mixed(max_nodes=4), st.data())
+@settings(max_examples=40)
+def test_pins_name_a_device_and_so_a_class(instance: Drawn, data: st.DataObject) -> None:
+    graph, deployment = instance
+    devices = st.integers(0, deployment.num_devices - 1)
+    pins = pins_of(data.draw(st.dictionaries(st.sampled_from(sorted(graph.node_by_id)), devices, max_size=3)))
+    check_agreement(graph, deployment, pins, Family.CHAIN, "dp", Objective.THROUGHPUT)
+
+
+@given(mixed(max_nodes=7))
+@settings(max_examples=40)
+def test_a_class_in_two_equal_ones_changes_nothing(instance: Drawn) -> None:
+    graph, deployment = instance
+    first, second = deployment.classes
+    half = replace(second, count=1)
+    nodes = tuple(
+        replace(node, class_ms=(*node.class_ms, *(("twin", ms) for name, ms in node.class_ms if name == second.name)))
+        for node in graph.nodes
+    )
+    whole = replace(deployment, classes=(first, replace(second, count=2)), num_accelerators=first.count + 2)
+    halves = Deployment.of_classes((half, first, replace(half, name="twin")), deployment.num_cpus)
+    divided = solve(DnnGraph(nodes, graph.edges), halves, method="dp")
+    assert_same(optimum((graph, whole)), divided)
+
+
+@given(mixed(max_nodes=7), st.booleans())
+@settings(max_examples=40)
+def test_a_device_of_any_class_more_never_hurts(instance: Drawn, is_first: bool) -> None:
+    graph, deployment = instance
+    first, second = deployment.classes
+    classes = (replace(first, count=first.count + is_first), replace(second, count=second.count + (not is_first)))
+    assert_no_worse(optimum((graph, Deployment.of_classes(classes, deployment.num_cpus))), optimum(instance))
+
+
+@given(mixed(max_nodes=7), st.sampled_from(["speed", "link_speed", "memory_bytes"]))
+@settings(max_examples=40)
+def test_a_better_class_never_hurts(instance: Drawn, what: str) -> None:
+    graph, deployment = instance
+    first, second = deployment.classes
+    value = getattr(second, what)
+    better = replace(second, **{what: None if value is None else 2 * value})
+    nodes = tuple(replace(node, class_ms=()) for node in graph.nodes)
+    graph = DnnGraph(nodes, graph.edges)
+    assert_no_worse(
+        optimum((graph, replace(deployment, classes=(first, better)))),
+        optimum((graph, deployment)),
+    )
+
+
+@given(st.integers(0, 10_000), class_deployments(), st.sampled_from([0.25, 0.5, 2.0, 8.0]))
+@settings(max_examples=30)
+def test_all_speeds_and_links_times_s_is_all_times_over_s(seed: int, deployment: Deployment, factor: float) -> None:
+    graph = random_dag(seed, 7)
+    classes = tuple(replace(c, speed=c.speed * factor, link_speed=c.link_speed * factor) for c in deployment.classes)
+    without_cpus = replace(deployment, num_cpus=0)
+    before, after = optimum((graph, without_cpus)), optimum((graph, replace(without_cpus, classes=classes)))
+    assert before.status is after.status
+    if before.value_ms is not None and after.value_ms is not None:
+        assert after.value_ms == pytest.approx(before.value_ms / factor, rel=2e-6)
+
+
+@given(mixed(max_nodes=7))
+@settings(max_examples=30)
+def test_the_order_of_the_classes_does_not_matter(instance: Drawn) -> None:
+    graph, deployment = instance
+    turned = Deployment.of_classes(deployment.classes[::-1], deployment.num_cpus)
+    assert_same(optimum(instance), optimum((graph, turned)))
+
+
+def test_a_slow_device_takes_the_small_stage_wherever_it_is() -> None:
+    graph = chain((1.0, 6.0, 6.0, 6.0), transfer_ms=0.0)
+    classes = (DeviceClass("fast", 3, 2.0), DeviceClass("slow", 1, 1 / 3))
+    result = solve(graph, Deployment.of_classes(classes))
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.value_ms == pytest.approx(3.0)
+    assert result.split is not None
+    assert result.split.accelerators[3] == frozenset({1})
+
+
+def test_too_many_mixes_of_devices_end_without_a_plan_and_say_so() -> None:
+    graph = chain((1.0,) * 40)
+    classes = [DeviceClass(f"c{i}", 40, 1.0 + i) for i in range(8)]
+    result = solve(graph, Deployment.of_classes(classes), method="dp")
+    assert result.status is SolveStatus.UNKNOWN
+    assert result.lower_bound_ms is not None
+    assert result.message
