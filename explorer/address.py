@@ -17,6 +17,10 @@ from explorer import session
 from explorer.link import CODECS, NO_LIMIT, Link, LinkError, from_query, to_query
 
 
+MAX_PROBLEMS = 8
+"""Parts of an address that are named if they cannot be used; one of thousands would fill the page."""
+
+
 def read() -> None:
     """Look at the address; call it before the first widget of the page."""
     address = session.address()
@@ -112,7 +116,9 @@ def show_problems() -> None:
     address = session.address()
     sentences = list(address.notes)
     if address.problems:
-        sentences.append(f"Could not be used: {'; '.join(address.problems)}.")
+        known, more = address.problems[:MAX_PROBLEMS], len(address.problems) - MAX_PROBLEMS
+        rest = [f"and {more:,} more"] if more > 0 else []
+        sentences.append(f"Could not be used: {'; '.join([*known, *rest])}.")
     if sentences:
         from explorer.wording import plain
 

@@ -17,6 +17,9 @@ from solvers.schedule import Schedule, ScheduleError, ScheduleKind, simulate
 from solvers.schedule_types import LOOPED_KINDS
 from solvers.split import Split
 
+MAX_RUNS = 100_000
+"""Runs of a stage on a micro-batch in a timeline; more would hold up the server for many seconds, and the browser."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
@@ -38,7 +41,7 @@ def scheduled(plan: Plan, choice: Choice) -> Scheduled:
     )
 
 
-@st.cache_resource(max_entries=32, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})
+@st.cache_resource(max_entries=12, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})
 def schedule_of(
     graph: DnnGraph,
     deployment: Deployment,
@@ -52,9 +55,12 @@ def schedule_of(
     try:
         if kind not in LOOPED_KINDS:
             return Scheduled(
-                split, simulate(graph, deployment, split, kind, num_micro_batches, weight_gradient_share=share)
+                split,
+                simulate(
+                    graph, deployment, split, kind, num_micro_batches, weight_gradient_share=share, max_runs=MAX_RUNS
+                ),
             )
-        looped = looped_split(graph, deployment, split, options.chunks, kind, num_micro_batches)
+        looped = looped_split(graph, deployment, split, options.chunks, kind, num_micro_batches, MAX_RUNS)
     except ScheduleError as error:
         return Scheduled(split, None, str(error))
     planned_ms = split_costs(graph, deployment, split).max_load_ms
@@ -66,7 +72,9 @@ def schedule_of(
         f"{milliseconds(planned_ms)}{change}. {looped.note}"
     ).rstrip()
     try:
-        schedule = simulate(graph, deployment, looped, kind, num_micro_batches, weight_gradient_share=share)
+        schedule = simulate(
+            graph, deployment, looped, kind, num_micro_batches, weight_gradient_share=share, max_runs=MAX_RUNS
+        )
     except ScheduleError as error:
         return Scheduled(split, None, str(error))
     return Scheduled(looped.split, schedule, note=note)

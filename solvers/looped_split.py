@@ -54,11 +54,13 @@ def looped_split(
     chunks: int,
     kind: ScheduleKind = ScheduleKind.INTERLEAVED,
     num_micro_batches: int | None = None,
+    max_runs: int | None = None,
 ) -> LoopedSplit:
     """Return a complete chain split cut anew into chunks, `chunks` on each of its devices; ZB-V takes 2.
 
     Whether CPUs that nothing needs are left out is decided by a run of so many micro-batches where their number is
-    given, else by the largest load: interleaved 1F1B, for one, needs a multiple of the devices.
+    given, else by the largest load: interleaved 1F1B, for one, needs a multiple of the devices. A run longer than
+    `max_runs` (see `simulate`) is not made, and counts as one that is not allowed.
 
     Raises ScheduleError for a split that is no pipeline, that has fewer blocks than it would have chunks, or that no
     such cut can keep off devices which cannot run it, and for a number of chunks that makes no sense.
@@ -107,7 +109,8 @@ def looped_split(
         if num_micro_batches is None:
             return bool(looped.note), split_costs(graph, deployment, looped.split).max_load_ms
         try:
-            return bool(looped.note), simulate(graph, deployment, looped, kind, num_micro_batches).makespan_ms
+            run = simulate(graph, deployment, looped, kind, num_micro_batches, max_runs=max_runs)
+            return bool(looped.note), run.makespan_ms
         except ScheduleError:  # no number of micro-batches for so many devices
             return bool(looped.note), math.inf
 

@@ -82,13 +82,15 @@ def simulate(
     num_micro_batches: int,
     *,
     weight_gradient_share: float = WEIGHT_GRADIENT_SHARE,
+    max_runs: int | None = None,
 ) -> Schedule:
     """Return the schedule, in ms, of `num_micro_batches` through a complete split.
 
     Interleaved 1F1B and ZB-V take a split cut into chunks, as `solvers.looped_split` returns it;
     `weight_gradient_share` is the part of a backward stage's compute that ZB-H1 and ZB-V run as weight gradients.
     Takes O(slots) time once the stages are known. Raises ScheduleError for a number of micro-batches below 1, or one
-    that the schedule does not allow, and whatever `pipeline_stages` refuses.
+    that the schedule does not allow, for more than `max_runs` runs of a stage on a micro-batch, and whatever
+    `pipeline_stages` refuses.
 
     >>> from solvers.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
@@ -99,6 +101,13 @@ def simulate(
     if num_micro_batches < 1:
         raise ScheduleError(f"{num_micro_batches} micro-batches: give a number of at least 1.")
     stages = pipeline_stages(graph, deployment, split, kind, weight_gradient_share)
+    if max_runs is not None and len(stages) * num_micro_batches > max_runs:
+        fewer = f"up to {max_runs // len(stages):,} micro-batches or " if len(stages) <= max_runs else ""
+        raise ScheduleError(
+            f"{len(stages):,} stages with {num_micro_batches:,} micro-batches are "
+            f"{len(stages) * num_micro_batches:,} runs, and up to {max_runs:,} are simulated here; choose {fewer}a "
+            "plan with fewer stages."
+        )
     looped = split if isinstance(split, LoopedSplit) else None
     orders = orders_of(stages, kind, deployment, num_micro_batches, looped)
     blocks = run_orders(stages, orders.queues, one_at_a_time=orders.one_at_a_time)

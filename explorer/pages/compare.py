@@ -12,6 +12,7 @@ from explorer.kept_plans import MAX_NAME, drop, letter
 from explorer.load_chart import NamedLoads, compared_loads
 from explorer.method_table import show_methods
 from explorer.results import theme
+from explorer.scheduled import MAX_RUNS
 from explorer.session import KeptPlan
 from explorer.wording import plain
 from solvers.costs import split_costs
@@ -147,11 +148,11 @@ def _schedule(one: KeptPlan, kind: ScheduleKind, num_micro_batches: int) -> Sche
         return None
 
 
-@st.cache_resource(max_entries=16, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})
+@st.cache_resource(max_entries=8, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})
 def _simulated(
     graph: DnnGraph, deployment: Deployment, split: Split, kind: ScheduleKind, num_micro_batches: int
 ) -> Schedule:
-    return simulate(graph, deployment, split, kind, num_micro_batches)
+    return simulate(graph, deployment, split, kind, num_micro_batches, max_runs=MAX_RUNS)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False, hash_funcs={DnnGraph: lambda graph: graph.digest})

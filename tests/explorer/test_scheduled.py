@@ -2,6 +2,7 @@
 
 import pytest
 
+from explorer import scheduled
 from explorer.gantt_view import KIND_TITLES, gantt_info
 from explorer.schedule_options import NAMES, ScheduleOptions
 from explorer.scheduled import schedule_of
@@ -69,6 +70,20 @@ def test_what_cannot_be_shown_is_a_sentence_and_the_plan_stays() -> None:
     assert "set communication to sum" in schedule_of(graph, other, split, ScheduleKind.GPIPE, 4, USUAL).error
     line = chain((1, 1))
     assert schedule_of(line, Deployment(2), one_node_per_device(line), ScheduleKind.GPIPE, 4, USUAL).error
+
+
+def test_a_timeline_of_too_many_runs_is_refused_with_what_can_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduled, "MAX_RUNS", 100)
+    graph = training_chain([1] * 8, [2] * 8)
+    split = Split(tuple(frozenset({v, v + 1, v + 8, v + 9}) for v in (1, 3, 5, 7)))
+    for kind, most in ((ScheduleKind.GPIPE, 12), (ScheduleKind.INTERLEAVED, 6), (ScheduleKind.ZB_V, 4)):
+        fitting = most // 4 * 4  # interleaved 1F1B takes rounds of four devices
+        assert schedule_of(graph, Deployment(4), split, kind, fitting, USUAL).schedule is not None
+        error = schedule_of(graph, Deployment(4), split, kind, 5 * fitting, USUAL).error
+        assert f"up to 100 are simulated here; choose up to {most} micro-batches" in error
+    monkeypatch.setattr(scheduled, "MAX_RUNS", 7)
+    error = schedule_of(graph, Deployment(4), split, ScheduleKind.GPIPE, 1, USUAL).error
+    assert error.endswith("choose a plan with fewer stages.")
 
 
 def test_latency_is_shown_one_sample_at_a_time() -> None:
