@@ -16,9 +16,8 @@ import streamlit as st
 from explorer import session
 from explorer.link import CODECS, NO_LIMIT, Link, LinkError, from_query, to_query
 
-
 MAX_PROBLEMS = 8
-"""Parts of an address that are named if they cannot be used; one of thousands would fill the page."""
+"""Parts of an address that are named if they cannot be used; hundreds would fill the page."""
 
 
 def read() -> None:

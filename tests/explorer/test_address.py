@@ -108,10 +108,10 @@ def test_what_an_address_asks_in_vain_is_named_and_the_rest_is_used() -> None:
     assert not any("cpus" in warning.value for warning in app.warning)
 
 
-def test_of_thousands_of_unknown_parts_a_few_are_named() -> None:
-    app = visited(sample="teaching_chain", **{f"x{i}": "1" for i in range(3000)})
+def test_of_hundreds_of_unknown_parts_a_few_are_named() -> None:
+    app = visited(sample="teaching_chain", **{f"x{i}": "1" for i in range(900)})
     (warning,) = app.warning
-    assert "and 2,992 more" in warning.value
+    assert "and 892 more" in warning.value
     assert len(warning.value) < 1000
 
 
