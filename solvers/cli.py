@@ -29,6 +29,7 @@ from solvers.cli_options import (
 )
 from solvers.cli_output import BAD_INPUT, EXIT_CODES, first_interrupt, print_json, print_text, write_text
 from solvers.cli_schedule import add_simulate
+from solvers.cli_sweep import add_sweep
 from solvers.cli_tables import add_compare, add_reproduce
 from solvers.costs import Objective, single_sample_latency, split_costs
 from solvers.deployment import Deployment
@@ -120,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     add_simulate(commands)
     add_explain(commands)
     add_compare(commands)
+    add_sweep(commands)
     add_reproduce(commands)
 
     add_devices(commands)

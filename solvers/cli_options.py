@@ -80,8 +80,8 @@ def read_problem(options: argparse.Namespace) -> tuple[DnnGraph, Deployment]:
     return graph, replace(deployment, **changes)
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that `with_model` reads."""
+def add_model_options(parser: argparse.ArgumentParser, read_micro_batches: Callable[[str], Any] | None = None) -> None:
+    """Add the options that `with_model` reads; `read_micro_batches` reads other values than one number."""
     group = parser.add_argument_group("model", "how devices communicate, share a stage, and what training keeps")
     group.add_argument(
         "--communication",
@@ -105,7 +105,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar=names_of(InFlight),
         help="count the activations of all micro-batches in flight, and all versions of the weights",
     )
-    group.add_argument("--micro-batches", type=micro_batches, metavar="M", help="of that schedule")
+    group.add_argument(
+        "--micro-batches", type=read_micro_batches or micro_batches, metavar="M", help="of that schedule"
+    )
     group.add_argument(
         "--state-factor",
         type=positive,

@@ -40,8 +40,13 @@ def print_text(text: str) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file; PlacementError where that fails."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file; PlacementError where that fails."""
     try:
-        path.write_text(text, encoding="utf-8", newline="\n")
+        path.write_bytes(content)
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
         reason = error.strerror if isinstance(error, OSError) else None
         raise PlacementError(f"{json.dumps(str(path))} cannot be written: {reason or 'not a usable path'}.") from None

@@ -37,6 +37,9 @@ from solvers.solving import MethodError, Problem, Reporter, contracted
 from solvers.split import Family, Split, complete_split, family_of
 from solvers.throughput import solve_by_dp, solve_by_dp_then_ip, solve_by_ip
 
+KNOWN_BEFORE = "known before"
+"""The method of an answer that needed no search: the plan to start from meets the bound that was given."""
+
 
 def solve(
     graph: DnnGraph,
@@ -48,15 +51,17 @@ def solve(
     time_limit_s: float | None = None,
     gap: float = 0.0,
     start: Split | None = None,
+    lower_bound_ms: float | None = None,
     pins: Pins = NO_PINS,
     on_progress: OnProgress | None = None,
 ) -> SolveResult:
     """Return the best split found with its proven bound, for one objective and family of splits.
 
     `start` is a split known already: the answer is no worse, if it is valid here; method expert judges it alone, other
-    baselines take none. `pins` are honoured by the answer, and its bound is on the splits that honour them; methods
-    auto, dp and ip take pins, but not for latency or replicated stages. Stops at the relative `gap` or
-    after `time_limit_s` seconds. `on_progress` is called while the solve runs, from the calling thread; raising
+    baselines take none. `lower_bound_ms` is a bound proven already, such as the optimum of an easier question: the
+    solve ends once a plan meets it. `pins` are honoured by the answer, and its bound is on the splits that honour them;
+    methods auto, dp and ip take pins, but not for latency or replicated stages. Stops at the relative `gap` or after
+    `time_limit_s` seconds. `on_progress` is called while the solve runs, from the calling thread; raising
     SolveCancelled in it ends the solve with the best answer so far. Raises MethodError for an unknown method, or one
     that does not fit the objective, family or graph, and PinError for pins that do not fit graph or deployment. For the
     objective latency the family is always free.
@@ -81,6 +86,8 @@ def solve(
         pins.require_known(graph, deployment)
     problem = Problem(graph, deployment, objective, family, time_limit_s, gap, start, pins)
     reporter = Reporter(problem, on_progress)
+    if lower_bound_ms is not None:
+        reporter.proved(lower_bound_ms)
     contraction = contracted(
         problem,
         family,
@@ -100,12 +107,21 @@ def solve(
             and reporter.found(complete_split(graph, start).on(deployment))
         ):
             reporter.report("the plan known before", new_split=True)  # whoever watches has a plan from the beginning
+        if method not in BASELINES and reporter.within(gap):
+            return _with_note(reporter.result(KNOWN_BEFORE), note)
         result = run(problem, contraction, reporter)
     except SolveCancelled:
         result = reporter.result(method, message="Cancelled; the best plan so far is kept.")
     if method in BASELINES and result.split is not None:
         result = replace(result, family=family_of(graph, result.split))
     return _with_note(result, note)
+
+
+def require_solvable(
+    graph: DnnGraph, deployment: Deployment, objective: Objective, method: str, family: Family
+) -> None:
+    """Raise MethodError where `solve` would for this question."""
+    _choose(graph, _what_matters(graph, deployment)[0], objective, method, family)
 
 
 def _require_pinnable(deployment: Deployment, objective: Objective, method: str) -> None:

@@ -61,6 +61,7 @@ def run_dp(
     """
     reporter.report(LOADING)
     search, plan_of, split_of = _chain_search(contraction, problem)
+    search.begin_with(reporter.value_ms, reporter.lower_bound_ms, problem.gap)
     _watch(search, plan_of, split_of, problem, reporter, seconds, proves=proves)
     return bool(search.lower_bound_ms == math.inf)
 

@@ -23,7 +23,7 @@ from solvers.chain_kernel import FINISHED, STOPPED, ChainProblem
 from solvers.chain_search import ThresholdSearch, chain_problem, is_loaded
 from solvers.contraction import Contraction
 from solvers.deployment import Deployment
-from solvers.result import LOADING
+from solvers.result import LOADING, PROOF_TOLERANCE
 
 FIRST_STEP = 0.002
 """Relative step of the first threshold above the lower bound."""
@@ -36,6 +36,9 @@ SAME_VALUE = 4e-9
 
 LINE_GAP = 0.002
 """The best chain along one line is not sought more closely than this."""
+
+LINE_IS_CLOSE = 0.02
+"""The best chain along one line is not sought where a plan is known that is as close to its bound as this."""
 
 KIND_FACTOR = 4.0
 """A block pinned to an accelerator takes this many times on a CPU what no split needs to exceed."""
@@ -89,10 +92,18 @@ class ChainSearch:
             self._contraction = contraction = with_kinds(contraction, pinned, KIND_FACTOR * self._ceiling)
         self._stop = np.zeros(1, np.uint8)
         self._num_ideals = 0
+        self._gap = SAME_VALUE
         self.phase = LOADING
         self.lower_bound_ms = work_bound(contraction, self._deployment)
         self.value_ms = np.inf
         self.device_of_block: dict[int, int] | None = None
+
+    def begin_with(self, value_ms: float | None, lower_bound_ms: float | None, gap: float = 0.0) -> None:
+        """Before `run`: look only for chains better than a value known, from a bound proven elsewhere, up to a gap."""
+        self.value_ms = np.inf if value_ms is None else value_ms
+        self.lower_bound_ms = max(self.lower_bound_ms, lower_bound_ms or 0.0)
+        # Ended here and not by whoever watches, so that the answer does not depend on when that looks.
+        self._gap = max(gap, PROOF_TOLERANCE)
 
     def stop(self) -> None:
         """Make a running search return within milliseconds with what it has; safe from any thread."""
@@ -103,24 +114,26 @@ class ChainSearch:
         if self.lower_bound_ms < math.inf:
             contraction, deployment = self._contraction, self._deployment
             line = tuple((b, b + 1) for b in range(contraction.num_blocks - 1))
-            if line != contraction.edges:
+            if line != contraction.edges and self.lower_bound_ms < self.value_ms * (1 - LINE_IS_CLOSE):
                 for _ in self._searches(
                     chain_problem(contraction, deployment, line, self._pinned), "linearised DP", LINE_GAP
                 ):
                     pass  # a bound on the chains along one line says nothing of the others
             problem = chain_problem(contraction, deployment, contraction.edges, self._pinned)
-            for lower_bound_ms in self._searches(problem, "DP over ideals", SAME_VALUE):
+            for lower_bound_ms in self._searches(problem, "DP over ideals", SAME_VALUE, self._gap):
                 self.lower_bound_ms = lower_bound_ms
         return ChainAnswer(self.device_of_block, self.value_ms, self.lower_bound_ms, self._num_ideals)
 
-    def _searches(self, problem: ChainProblem, phase: str, gap: float) -> Iterator[float]:
+    def _searches(self, problem: ChainProblem, phase: str, gap: float, enough: float | None = None) -> Iterator[float]:
         """Search with one threshold after the other; yield each better lower bound on the chains of `problem`.
 
-        Unless the search was ended early the last bound is within `gap` of the value, or infinite without a chain.
+        A chain that is better by a smaller share than `gap` is not looked for. Unless the search was ended early the
+        last bound is within `enough`, by default `gap`, of the value, or infinite without a chain.
         """
+        enough = gap if enough is None else enough
         ceiling = self._ceiling
         lower, step = self.lower_bound_ms, FIRST_STEP
-        while lower < self.value_ms * (1 - gap):
+        while lower < self.value_ms * (1 - enough):
             threshold = min(max(lower, ceiling * 1e-6) * (1 + step), self.value_ms * (1 - gap), ceiling)
             is_exact = lower == 0 or threshold <= lower * (1 + EXACT_WINDOW)
             self.phase = f"{phase}, max-load up to {threshold:.4g} ms" if is_loaded() else LOADING

@@ -41,6 +41,7 @@ from solvers.ideal_table import (
     new_table,
 )
 from solvers.memory import is_scheduled
+from solvers.result import PROOF_TOLERANCE
 from solvers.split import Split
 from solvers.throughput_dp import KIND_FACTOR, with_kinds
 from solvers.variant_kernel import VariantProblem, expand_variant
@@ -109,6 +110,7 @@ class VariantSearch:
         self.value_ms = np.inf
         self.stages: tuple[PlannedStage, ...] | None = None
         self._stopped = threading.Event()
+        self._gap = 0.0
         self._table: IdealTable | None = None
         self._max_rows = max_bytes // bytes_per_row(n, self._num_states)
         if self._max_rows < 1:
@@ -131,6 +133,12 @@ class VariantSearch:
         self._line_problem = variant_problem(costs, contraction, deployment, line, self._backwards, apart)
         self._pass_bounds = pass_bounds(contraction, deployment, costs) if objective is Objective.GPIPE else (0.0, 0.0)
         self.lower_bound_ms = max(work_bound(contraction, deployment), sum(self._pass_bounds))
+
+    def begin_with(self, value_ms: float | None, lower_bound_ms: float | None, gap: float = 0.0) -> None:
+        """Before `run`: look only for plans better than a value known, from a bound proven elsewhere, up to a gap."""
+        self.value_ms = np.inf if value_ms is None else value_ms
+        self.lower_bound_ms = max(self.lower_bound_ms, lower_bound_ms or 0.0)
+        self._gap = max(gap, PROOF_TOLERANCE)
 
     def stop(self) -> None:
         """Make a running search return within milliseconds with what it has; safe from any thread."""
@@ -161,11 +169,11 @@ class VariantSearch:
             return
         ceiling = self._ceiling
         for threshold in (*(factor * self.lower_bound_ms for factor in LINE_THRESHOLDS), ceiling):
-            if self.stages is None and 0 < threshold <= ceiling:
+            if self.value_ms == np.inf and 0 < threshold <= ceiling:
                 self._sweep(self._line_problem, threshold, RUNS_ON_THE_LINE)
         step = FIRST_STEP
         threshold = max(self.lower_bound_ms, ceiling * 1e-6)
-        while self.value_ms > self.lower_bound_ms:
+        while self.lower_bound_ms < self.value_ms * (1 - self._gap):
             threshold = min(threshold * (1 + step), self.value_ms, ceiling)
             self.phase = f"DP over ideals, value up to {threshold:.4g} ms"
             began = time.monotonic()

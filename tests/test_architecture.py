@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOLVERS_MAY_USE = {"numpy", "numba", "networkx", "pulp", "highspy", "ortools", "solvers"}
+SOLVERS_MAY_USE = {"numpy", "numba", "networkx", "pulp", "highspy", "ortools", "pyarrow", "distributed", "solvers"}
 SAMPLES_MAY_USE = {"networkx", "numpy", "solvers", "sample_graphs"}
 STANDARD_LIBRARY = set(__import__("sys").stdlib_module_names)
 

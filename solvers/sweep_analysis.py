@@ -1,0 +1,125 @@
+"""What a sweep says: measures of its points, the knee of a curve, and the Pareto front of throughput against cost."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from solvers.deployment import Deployment
+from solvers.errors import PlacementError
+from solvers.result import SolveResult
+
+SECONDS_PER_HOUR = 3600
+MS_PER_SECOND = 1000
+MAX_PRICE = 1e9
+
+SENSITIVITY = 1.0
+"""S of Kneedle: how far a curve must flatten behind a knee, in mean steps; 1 is what its authors suggest."""
+
+
+class Measure(StrEnum):
+    """What of a point is looked at; of `TIME` less is better, of the others more."""
+
+    TIME = "time"
+    THROUGHPUT = "throughput"
+    PER_DEVICE = "throughput per device"
+    PER_COST = "samples per cost"
+
+    @property
+    def label(self) -> str:
+        """What an axis of the measure is labelled with."""
+        return {
+            Measure.TIME: "Time per sample (ms)",
+            Measure.THROUGHPUT: "Throughput (samples/s)",
+            Measure.PER_DEVICE: "Throughput per accelerator (samples/s)",
+            Measure.PER_COST: "Samples per unit of money",
+        }[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Money per hour of one accelerator and of one CPU, in any currency. PlacementError for what is no price."""
+
+    accelerator: float = 1.0
+    cpu: float = 0.0
+
+    def __post_init__(self) -> None:
+        for what, price in (("an accelerator", self.accelerator), ("a CPU", self.cpu)):
+            if not 0 <= price <= MAX_PRICE:
+                raise PlacementError(f"A price of {price} for {what}: give a number from 0 to {MAX_PRICE:g}.")
+
+    def per_hour(self, deployment: Deployment) -> float:
+        """Return what a deployment costs for an hour, used or idle."""
+        return deployment.num_accelerators * self.accelerator + deployment.num_cpus * self.cpu
+
+
+def throughput(result: SolveResult) -> float | None:
+    """Return samples per second; None without a plan, or for one that takes no time."""
+    return MS_PER_SECOND / result.value_ms if result.value_ms else None
+
+
+def measured(measure: Measure, deployment: Deployment, result: SolveResult, prices: Prices) -> float | None:
+    """Return the measure of a point; None where there is none: no plan, no accelerator, or nothing to pay.
+
+    >>> from solvers.solve import solve
+    >>> from solvers.graph import DnnGraph, Node
+    >>> result = solve(DnnGraph((Node(1, 2.0, 9.0), Node(2, 2.0, 9.0)), ()), Deployment(2))
+    >>> measured(Measure.PER_DEVICE, Deployment(2), result, Prices())
+    250.0
+    """
+    if measure is Measure.TIME:
+        return result.value_ms
+    rate = throughput(result)
+    if rate is None or measure is Measure.THROUGHPUT:
+        return rate
+    if measure is Measure.PER_DEVICE:
+        return rate / deployment.num_accelerators if deployment.num_accelerators else None
+    per_hour = prices.per_hour(deployment)
+    return rate * SECONDS_PER_HOUR / per_hour if per_hour else None
+
+
+def knee(xs: Sequence[float], ys: Sequence[float]) -> int | None:
+    """Return the index of the knee of a curve that rises ever more slowly; None where it has none.
+
+    The knee of Kneedle (Satopaa, Albrecht, Irwin, Raghavan, "Finding a 'Kneedle' in a Haystack", ICDCS Workshops
+    2011), offline and without smoothing, since the points are exact: both axes are scaled to 0 .. 1, and the knee is
+    the local maximum of y - x behind which y - x falls by more than S mean steps of x before it rises again; of several
+    the highest. So it hangs on the scale of x: pass logarithms for an axis that is drawn so. `xs` ascend strictly.
+
+    >>> knee([1, 2, 3, 4, 5, 6], [10, 20, 30, 31, 32, 33])
+    2
+    >>> knee([1, 2, 3], [1, 2, 3]) is None
+    True
+    """
+    if len(xs) < 3 or max(ys) <= min(ys):
+        return None
+    x_scaled = [(x - xs[0]) / (xs[-1] - xs[0]) for x in xs]
+    y_scaled = [(y - min(ys)) / (max(ys) - min(ys)) for y in ys]
+    above = [y - x for x, y in zip(x_scaled, y_scaled, strict=True)]
+    mean_step = 1 / (len(xs) - 1)
+    found: list[int] = []
+    candidate: int | None = None
+    for i in range(1, len(xs)):
+        if i < len(xs) - 1 and above[i] > above[i - 1] and above[i] >= above[i + 1]:
+            candidate = i
+        if candidate is not None and above[i] <= above[candidate] - SENSITIVITY * mean_step * (1 - 1e-9):
+            found.append(candidate)
+            candidate = None
+    return max((i for i in found if above[i] > 0), key=above.__getitem__, default=None)
+
+
+def pareto_front(costs: Sequence[float], rates: Sequence[float]) -> tuple[int, ...]:
+    """Return the indices of the points that none beats: no other costs as little and yields as much, or better.
+
+    By ascending cost; of equal points the first.
+
+    >>> pareto_front([1, 2, 2, 3], [5, 9, 8, 9])
+    (0, 1)
+    """
+    front: list[int] = []
+    best = -math.inf
+    for i in sorted(range(len(costs)), key=lambda i: (costs[i], -rates[i], i)):
+        if rates[i] > best:
+            front.append(i)
+            best = rates[i]
+    return tuple(front)

@@ -1,0 +1,148 @@
+"""A sweep as data: what is asked, its points, and which points help which.
+
+The points of an axis are halved again and again: both ends first, then the middle, then the middles of both halves.
+A point between two others has a plan from the harder one, whose value there bounds its optimum from above, and a bound
+from the easier one, whose optimum bounds it from below; where both meet there is nothing left to search. On two axes
+that goes for either axis, so that a point has up to four such *neighbours*: all are nearer to the ends in the order of
+halving on one axis and equal on the other, so that no point waits for itself in a circle. Adjacent points always are
+neighbours, one way or the other, which keeps the values monotone to the last digit.
+
+Which neighbours help a point follows from the sweep alone, never from what happened to be solved first: so results do
+not depend on executor, number of workers, order of arrival, interruptions or lost workers.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from solvers.costs import Objective
+from solvers.deployment import Deployment
+from solvers.errors import PlacementError
+from solvers.graph import DnnGraph
+from solvers.solve import require_solvable
+from solvers.split import Family
+from solvers.sweep_axes import Asked, Axis, Quantity, Value, asked_at
+
+MAX_POINTS = 10_000
+MAX_AXES = 2
+
+Index = tuple[int, ...]
+"""A point: the index of its value on each axis."""
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """What a sweep asks: a question and the one or two axes along which it is varied.
+
+    `time_limit_s` and `gap` are for each point. Raises PlacementError, or one of its kind, when a point cannot be
+    asked: all are tried when the sweep is made, none is solved.
+    """
+
+    graph: DnnGraph
+    deployment: Deployment
+    axes: tuple[Axis, ...]
+    objective: Objective = Objective.THROUGHPUT
+    family: Family = Family.CHAIN
+    method: str = "auto"
+    time_limit_s: float | None = None
+    gap: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.axes) <= MAX_AXES:
+            raise PlacementError(f"A sweep has one axis or two, not {len(self.axes)}.")
+        quantities = [axis.quantity for axis in self.axes]
+        if len(set(quantities)) < len(quantities) or {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR} <= set(quantities):
+            raise PlacementError("Both axes of the sweep vary the same quantity; choose two different ones.")
+        if self.num_points > MAX_POINTS:
+            raise PlacementError(f"The sweep has {self.num_points:,} points; give up to {MAX_POINTS:,}.")
+        # Axes change different things, so a value that works at one place of the other axis works at all.
+        for axis, values in enumerate(self.axes):
+            for i in range(len(values.values)):
+                asked = self.asked(tuple(i if a == axis else 0 for a in range(len(self.axes))))
+                require_solvable(asked.graph, asked.deployment, asked.objective, self.method, self.family)
+
+    @property
+    def num_points(self) -> int:
+        """Number of points."""
+        count = 1
+        for axis in self.axes:
+            count *= len(axis.values)
+        return count
+
+    @cached_property
+    def digest(self) -> str:
+        """A key that is equal for equal sweeps."""
+        asked = (self.deployment, self.axes, self.objective, self.family, self.method, self.time_limit_s, self.gap)
+        return hashlib.sha256(f"{self.graph.digest} {asked!r}".encode()).hexdigest()[:16]
+
+    def values(self, index: Index) -> tuple[Value, ...]:
+        """Return the value of each axis at a point."""
+        return tuple(axis.values[i] for axis, i in zip(self.axes, index, strict=True))
+
+    def asked(self, index: Index) -> Asked:
+        """Return the question at a point."""
+        asked = Asked(self.graph, self.deployment, self.objective)
+        for axis, value in zip(self.axes, self.values(index), strict=True):
+            asked = asked_at(asked, axis.quantity, value)
+        return asked
+
+    def deployment_at(self, index: Index) -> Deployment:
+        """Return the devices at a point, without working out its graph."""
+        deployment = self.deployment
+        for axis, value in zip(self.axes, self.values(index), strict=True):
+            if axis.quantity.is_of_devices:
+                deployment = asked_at(Asked(self.graph, deployment, self.objective), axis.quantity, value).deployment
+        return deployment
+
+    def points(self) -> Iterator[Index]:
+        """Yield all points so that neighbours come first: the ends, then ever finer."""
+        levels = [_halving(len(axis.values)) for axis in self.axes]
+
+        def rank(index: Index) -> tuple[int, Index]:
+            return sum(level[i].level for level, i in zip(levels, index, strict=True)), index
+
+        yield from sorted(product(*(range(len(axis.values)) for axis in self.axes)), key=rank)
+
+    def neighbours(self, index: Index) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        """Return the points that are harder, whose plans are valid here, and those that are easier."""
+        harder: list[Index] = []
+        easier: list[Index] = []
+        for a, axis in enumerate(self.axes):
+            if not axis.quantity.is_monotone:
+                continue
+            place = _halving(len(axis.values))[index[a]]
+            for other, is_larger in ((place.below, False), (place.above, True)):
+                if other is not None:
+                    side = easier if is_larger != axis.quantity.is_easier_when_less else harder
+                    side.append((*index[:a], other, *index[a + 1 :]))
+        return tuple(harder), tuple(easier)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An index in the order of halving: how late it comes, and the nearest ones below and above that come before."""
+
+    level: int
+    below: int | None
+    above: int | None
+
+
+def _halving(num: int) -> tuple[_Place, ...]:
+    """Return the place of each of `num` indices.
+
+    >>> [place.level for place in _halving(5)]
+    [0, 2, 1, 2, 0]
+    """
+    places: dict[int, _Place] = {0: _Place(0, None, None)}
+    if num > 1:
+        # The upper end is helped by the lower one, or neither would bound the other where there are only two.
+        places[num - 1] = _Place(1 if num == 2 else 0, 0 if num == 2 else None, None)
+    waiting = [(0, num - 1, 1)] if num > 2 else []
+    while waiting:
+        low, high, level = waiting.pop()
+        middle = (low + high) // 2
+        places[middle] = _Place(level, low, high)
+        waiting.extend((a, b, level + 1) for a, b in ((low, middle), (middle, high)) if b - a > 1)
+    return tuple(places[i] for i in range(num))

@@ -1,0 +1,122 @@
+"""`placement sweep`: axes, files, interrupts, and one sentence for what cannot be."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from solvers.deployment import Deployment
+from solvers.graph_json import write_graph
+from solvers.samples import sample_text
+from solvers.solve import solve
+from tests.graphs import chain
+from tests.solvers.test_cli import Run, placement
+
+__all__ = ["placement"]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    path = tmp_path / "graph.json"
+    write_graph(path, chain([1.0, 2.0, 3.0, 4.0]), Deployment(2, memory_bytes=2.0**30))
+    return path
+
+
+def test_one_axis_as_table_json_and_files(placement: Run, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sweep.csv"
+    answer = placement("sweep", graph, "--accelerators", "1:4", "--workers", 1, "--out", out, "--price", 2)
+    assert answer.code == 0
+    assert "4 of 4 points" in answer.err
+    rows = list(csv.DictReader(io.StringIO(out.read_text())))
+    expected = [solve(chain([1.0, 2.0, 3.0, 4.0]), Deployment(k)).value_ms for k in range(1, 5)]
+    assert [float(row["value_ms"]) for row in rows] == pytest.approx(expected)
+    assert [float(row["price_per_hour"]) for row in rows] == [2, 4, 6, 8]
+    assert not list(tmp_path.glob("*.jsonl"))
+    out = tmp_path / "sweep.parquet"
+    answer = placement(
+        "sweep", graph, "--accelerators", "1,4", "--bandwidth", "1x,2x", "--workers", 1, "--out", out, "--json"
+    )
+    assert answer.json["complete"] is True
+    assert pq.read_table(out).to_pylist() == answer.json["points"]  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Nothing varies"),
+        (["--accelerators", "3"], "Nothing varies"),
+        (["--accelerators", "1,2", "--cpus", "0,1", "--memory", "1,2"], "fix the others"),
+        (["--accelerators", "4:2"], "goes down"),
+        (["--accelerators", "1:2:3:4"], "is no range"),
+        (["--memory", "1:8:x1"], "does not grow"),
+        (["--memory", "1:1e9"], "larger step"),
+        (["--accelerators", "1,1"], "a value twice"),
+        (["--accelerators", "1,x"], "no whole number"),
+        (["--bandwidth", "1,2"], "multiple"),
+        (["--micro-batches", "1,2"], "without --memory-schedule"),
+        (["--objective", "throughput,gpipe"], "no backward nodes"),
+        (["--accelerators", "1,2", "--resume"], "needs --out"),
+        (["--accelerators", "1,2", "--out", "x.xls"], "must end in"),
+        (["--accelerators", "1,2", "--workers", "0"], "at least 1"),
+        (["--accelerators", "1,2", "--workers", "1", "--dask", "tcp://127.0.0.1:1"], "one of the two"),
+        (["--accelerators", "1,2", "--dask", "nonsense://x"], "no Dask scheduler"),
+    ],
+)
+def test_bad_input_is_one_sentence(placement: Run, graph: Path, arguments: list[str], words: str) -> None:
+    answer = placement("sweep", graph, *arguments)
+    assert answer.code == 2
+    assert words in answer.err
+    assert answer.err.count("\n") == 1
+    assert answer.out == ""
+
+
+def test_exit_codes_tell_that_nothing_fits(placement: Run, graph: Path) -> None:
+    answer = placement("sweep", graph, "--accelerators", "0,1", "--memory", "1e-10", "--workers", 1)
+    assert answer.code == 3
+    assert "INFEASIBLE" in answer.out
+
+
+def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(tmp_path: Path) -> None:
+    graph, out = tmp_path / "bert.json", tmp_path / "sweep.json"
+    graph.write_bytes(sample_text("bert_base_operator_inference"))
+    command: list[Any] = [sys.executable, "-m", "solvers.cli", "sweep", graph, "--accelerators", "1:6"]
+    command += ["--bandwidth", "1:4", "--workers", "1", "--out", out]
+    journal = tmp_path / "sweep.json.points.jsonl"
+    with subprocess.Popen(  # noqa: S603 -- our own program
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 3:
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert "--resume goes on" in err
+    rows = json.loads(out.read_text())
+    assert len(rows) == 24
+    done = [row for row in rows if row["status"] == "OPTIMAL"]
+    assert 2 <= len(done) < 24
+    refused = subprocess.run(  # noqa: S603
+        command, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert "add --resume" in refused.stderr
+    resumed = subprocess.run(  # noqa: S603
+        [*command, "--resume"], capture_output=True, text=True, check=False
+    )
+    assert resumed.returncode == 0
+    assert f"{len(done)} of 24 points are known" in resumed.stderr
+    assert not journal.exists()
+    rows = json.loads(out.read_text())
+    assert {row["status"] for row in rows} == {"OPTIMAL"}
+    for row in done:
+        assert row in rows

@@ -1,0 +1,353 @@
+"""Sweeps: the laws of their values, the same answers on every executor, and lost workers."""
+
+import os
+import signal
+import threading
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from solvers.costs import Objective, objective_value
+from solvers.deployment import Deployment, InFlight, TrainingMemory
+from solvers.errors import PlacementError
+from solvers.graph import DnnGraph
+from solvers.result import SolveResult, SolveStatus
+from solvers.samples import read_sample
+from solvers.solve import solve
+from solvers.split import Family, check_split
+from solvers.sweep import BY_NEIGHBOUR, MAX_TRIES, PointResult, PointTask, run_sweep, solve_point
+from solvers.sweep_axes import Axis, Quantity
+from solvers.sweep_file import SweepFile
+from solvers.sweep_plan import Index, SweepSpec
+from solvers.worker_processes import WorkerLostError, WorkerProcesses
+from tests.graphs import chain, random_dag, with_backward
+
+HARDER_FIRST = (Quantity.ACCELERATORS, Quantity.MEMORY, Quantity.BANDWIDTH_FACTOR, Quantity.CPUS)
+
+
+def threads(num: int = 2) -> Executor:
+    return ThreadPoolExecutor(num)
+
+
+def answers(spec: SweepSpec, **options: object) -> dict[Index, SolveResult]:
+    return {a.index: a.result for a in run_sweep(spec, threads, **options)}  # type: ignore[arg-type]
+
+
+def comparable(found: dict[Index, SolveResult]) -> dict[Index, SolveResult]:
+    """All of the answers but how long they took."""
+    return {index: replace(result, runtime_s=0.0) for index, result in found.items()}
+
+
+def small_spec(seed: int = 1, **options: object) -> SweepSpec:
+    axes = (Axis(Quantity.ACCELERATORS, (1, 2, 3, 4, 5)), Axis(Quantity.BANDWIDTH_FACTOR, (0.25, 0.5, 1, 2)))
+    graph = random_dag(seed, num_nodes=9)
+    return SweepSpec(graph, Deployment(2, memory_bytes=1e9), options.pop("axes", axes), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("objective", [Objective.THROUGHPUT, Objective.GPIPE, Objective.LATENCY])
+def test_every_point_is_what_solve_answers(objective: Objective) -> None:
+    graph = with_backward(random_dag(3, 6)) if objective is Objective.GPIPE else random_dag(3, 8)
+    total = sum(node.memory_bytes for node in graph.nodes)
+    axes = (Axis(Quantity.ACCELERATORS, (1, 2, 3)), Axis(Quantity.MEMORY, (total / 4, total / 2, total)))
+    spec = SweepSpec(graph, Deployment(2, num_cpus=0), axes, objective)
+    found = answers(spec)
+    assert set(found) == set(spec.points())
+    for index, result in found.items():
+        asked = spec.asked(index)
+        alone = solve(asked.graph, asked.deployment, objective=objective)
+        assert result.status is alone.status
+        assert result.value_ms == (alone.value_ms and pytest.approx(alone.value_ms, rel=1e-6))
+        if result.split is not None:
+            value = objective_value(asked.graph, asked.deployment, result.split, objective)
+            assert value == result.value_ms
+            assert not check_split(asked.graph, asked.deployment, result.split, result.family)
+
+
+@pytest.mark.parametrize("quantity", HARDER_FIRST)
+@pytest.mark.parametrize("seed", range(4))
+def test_more_of_anything_never_hurts(quantity: Quantity, seed: int) -> None:
+    graph = random_dag(seed, 8)
+    total = sum(node.memory_bytes for node in graph.nodes)
+    values = {
+        Quantity.MEMORY: tuple(total * share for share in (0.2, 0.3, 0.5, 0.7, 1)),
+        Quantity.BANDWIDTH_FACTOR: (0.1, 0.5, 1, 2, 7),
+    }.get(quantity, (1, 2, 3, 4, 6))
+    found = answers(SweepSpec(graph, Deployment(3, 1, memory_bytes=total / 2), (Axis(quantity, values),)))
+    series = [found[(i,)].value_ms for i in range(5)]
+    known = [value for value in series if value is not None]
+    assert known == sorted(known, reverse=True)
+    assert series[len(series) - len(known) :] == known, "no plan with more where there is one with less"
+
+
+def test_fewer_micro_batches_in_flight_never_hurt() -> None:
+    graph, deployment = read_sample("gpt2_xl_layer_training")
+    memory = TrainingMemory(InFlight.GPIPE, 1)
+    spec = SweepSpec(
+        graph,
+        replace(deployment, training_memory=memory),
+        (Axis(Quantity.MICRO_BATCHES, (1, 2, 4, 8, 64, 256)),),
+    )
+    found = answers(spec)
+    values = [found[(i,)].value_ms for i in range(6)]
+    known = [value for value in values if value is not None]
+    assert len(known) >= 2
+    assert known == sorted(known)
+    assert values[: len(known)] == known
+
+
+def test_what_is_harder_than_the_infeasible_is_not_solved() -> None:
+    graph = chain([1.0] * 4)  # four nodes of one byte
+    asked: list[PointTask] = []
+
+    def solve_one(task: PointTask) -> SolveResult:
+        asked.append(task)
+        return solve_point(task)
+
+    axis = Axis(Quantity.MEMORY, (0.1, 0.2, 0.3, 0.4, 2.0))
+    found = answers(SweepSpec(graph, Deployment(4), (axis,)), solve_one=solve_one)
+    assert [found[(i,)].status for i in range(5)] == [SolveStatus.INFEASIBLE] * 4 + [SolveStatus.OPTIMAL]
+    assert sum(result.method == BY_NEIGHBOUR for result in found.values()) == 1
+    assert len(asked) == 4
+
+
+def test_every_point_follows_its_neighbours_and_adjacent_ones_are_neighbours() -> None:
+    for shape in ((1,), (2,), (3,), (9,), (2, 2), (5, 3), (1, 4), (12, 12)):
+        axes = tuple(
+            Axis(quantity, tuple(range(1, n + 1)))
+            for quantity, n in zip((Quantity.ACCELERATORS, Quantity.BANDWIDTH_FACTOR), shape, strict=False)
+        )
+        spec = SweepSpec(chain([1.0, 2.0]), Deployment(1), axes)
+        points = list(spec.points())
+        assert len(set(points)) == len(points) == spec.num_points
+        place = {index: i for i, index in enumerate(points)}
+        for index in points:
+            harder, easier = spec.neighbours(index)
+            assert all(place[other] < place[index] for other in (*harder, *easier))
+            assert all(other < index for other in harder)
+            assert all(other > index for other in easier)
+            for axis in range(len(shape)):
+                beyond = tuple(i + (a == axis) for a, i in enumerate(index))
+                if beyond in place:
+                    assert beyond in easier or index in spec.neighbours(beyond)[0]
+
+
+def test_a_plan_of_a_neighbour_with_its_bound_needs_no_search() -> None:
+    """Without transfers bandwidth changes nothing: of five points only the ends are searched."""
+    spec = SweepSpec(
+        chain([1.0, 2.0, 3.0, 4.0, 5.0], 0.0), Deployment(3), (Axis(Quantity.BANDWIDTH_FACTOR, (1, 2, 3, 4, 5)),)
+    )
+    assert [answers(spec)[(i,)].method for i in (1, 2, 3)] == ["known before"] * 3
+
+
+@pytest.mark.parametrize("method", ["auto", "local_search"])
+def test_answers_do_not_depend_on_executor_or_order(method: str) -> None:
+    spec = small_spec(method=method)
+    alone = comparable(answers(spec, at_once=1))
+    assert comparable(answers(spec, at_once=50)) == alone
+
+    class LastFirst(Executor):
+        """Runs what it was handed in the opposite order, when it has five calls or is asked for an answer."""
+
+        def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+            future: Future[SolveResult] = Future()
+            threading.Timer(0.02 / (1 + len(str(args))), lambda: future.set_result(fn(*args, **kwargs))).start()
+            return future
+
+    found = {a.index: a.result for a in run_sweep(spec, LastFirst, at_once=7)}
+    assert comparable(found) == alone
+
+
+@pytest.fixture(scope="module")
+def bert() -> SweepSpec:
+    graph, deployment = read_sample("bert_base_operator_inference")
+    axes = (Axis(Quantity.ACCELERATORS, (2, 3, 4)), Axis(Quantity.BANDWIDTH_FACTOR, (0.5, 1, 2)))
+    return SweepSpec(graph, deployment, axes)
+
+
+@pytest.fixture(scope="module")
+def bert_answers(bert: SweepSpec) -> dict[Index, SolveResult]:
+    return comparable(answers(bert, at_once=1))
+
+
+def test_one_process_gives_what_two_give(bert: SweepSpec, bert_answers: dict[Index, SolveResult]) -> None:
+    for num in (1, 2):
+        found = {a.index: a.result for a in run_sweep(bert, lambda num=num: WorkerProcesses(num))}  # type: ignore[misc]
+        assert comparable(found) == bert_answers
+
+
+def dies_once(task: PointTask) -> SolveResult:
+    """Kill the process that solves the first point with three accelerators."""
+    marker = Path(os.environ["SWEEP_TEST_MARKER"])
+    if dict(task.changes)[Quantity.ACCELERATORS] == 3 and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return solve_point(task)
+
+
+@pytest.mark.parametrize("kind", ["own", "standard"])
+def test_a_point_whose_worker_is_killed_is_solved_again(
+    kind: str,
+    bert: SweepSpec,
+    bert_answers: dict[Index, SolveResult],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SWEEP_TEST_MARKER", str(tmp_path / "died"))
+
+    def make() -> Executor:
+        return WorkerProcesses(2) if kind == "own" else ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+
+    found = [*run_sweep(bert, make, solve_one=dies_once)]
+    assert (tmp_path / "died").exists()
+    assert comparable({a.index: a.result for a in found}) == bert_answers
+    assert len(found) == bert.num_points
+    assert not any(a.is_failed for a in found)
+
+
+def test_a_point_that_always_fails_does_not_end_the_sweep() -> None:
+    tries: list[PointTask] = []
+
+    def fails_at_three(task: PointTask) -> SolveResult:
+        if dict(task.changes)[Quantity.ACCELERATORS] == 3:
+            tries.append(task)
+            raise MemoryError("no room")
+        return solve_point(task)
+
+    spec = small_spec(axes=(Axis(Quantity.ACCELERATORS, (1, 2, 3, 4, 5)),))
+    found = {a.index: a for a in run_sweep(spec, threads, solve_one=fails_at_three)}
+    assert len(tries) == MAX_TRIES
+    assert found[(2,)].is_failed
+    assert found[(2,)].result.status is SolveStatus.UNKNOWN
+    assert "MemoryError: no room" in found[(2,)].result.message
+    rest = answers(spec)
+    for index in rest.keys() - {(2,)}:
+        assert found[index].result.value_ms == pytest.approx(rest[index].value_ms, rel=1e-6)
+
+
+def test_bad_input_of_a_point_ends_the_sweep() -> None:
+    def refuses(_: PointTask) -> SolveResult:
+        raise PlacementError("no such program")
+
+    with pytest.raises(PlacementError, match="no such program"):
+        list(run_sweep(small_spec(), threads, solve_one=refuses))
+
+
+def test_cancel_keeps_what_is_done_and_resume_gives_the_same(tmp_path: Path) -> None:
+    spec = small_spec()
+    path = tmp_path / "points.jsonl"
+    with SweepFile(path, spec) as file:
+        for answer in run_sweep(spec, threads, at_once=1, is_cancelled=lambda: len(file.known) >= 7):
+            file.add(answer)
+        assert len(file.known) == 7
+    with path.open("ab") as torn:
+        torn.write(b'{"index": [0, ')  # the machine went down while it wrote
+    with SweepFile(path, spec) as file:
+        assert len(file.known) == 7
+        first = dict(file.known)
+        for answer in run_sweep(spec, threads, known=first):
+            assert answer.index not in first
+            file.add(answer)
+    with SweepFile(path, spec) as file:
+        assert comparable(file.known) == comparable(answers(spec))
+
+
+def test_points_that_failed_are_tried_again_by_resume(tmp_path: Path) -> None:
+    spec = small_spec()
+    result = next(iter(run_sweep(spec, threads, at_once=1))).result
+    with SweepFile(tmp_path / "f", spec) as file:
+        file.add(PointResult((0, 0), result, is_failed=True))
+        file.add(PointResult((4, 3), result))
+    with SweepFile(tmp_path / "f", spec) as file:
+        assert set(file.known) == {(4, 3)}
+
+
+def test_files_of_other_sweeps_and_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    with SweepFile(path, small_spec()):
+        pass
+    before = path.read_bytes()
+    with pytest.raises(PlacementError, match="belongs to another sweep"):
+        SweepFile(path, small_spec(seed=2))
+    with pytest.raises(PlacementError, match="belongs to another sweep"):
+        SweepFile(path, small_spec(gap=0.1))
+    assert path.read_bytes() == before
+    for text in ("[1, 2]\n", "{}\n", "not JSON\n", '{"format": 1}\n'):
+        path.write_text(text)
+        with pytest.raises(PlacementError, match="not a file of a sweep"):
+            SweepFile(path, small_spec())
+        assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"axes": ()}, "one axis or two"),
+        ({"axes": (Axis(Quantity.CPUS, (1,)),) * 2}, "two different"),
+        ({"axes": (Axis(Quantity.BANDWIDTH, (1e6,)),)}, "no consistent bytes"),
+        ({"axes": (Axis(Quantity.MICRO_BATCHES, (1, 2)),)}, "training schedule"),
+        ({"axes": (Axis(Quantity.OBJECTIVE, ("throughput", "gpipe")),)}, "no backward nodes"),
+        ({"axes": (Axis(Quantity.ACCELERATORS, (1, 5000)),)}, "5000 accelerators"),
+        ({"method": "dp", "family": Family.FREE}, "Method dp finds chain splits"),
+        (
+            {"axes": (Axis(Quantity.ACCELERATORS, tuple(range(1000))), Axis(Quantity.CPUS, tuple(range(11))))},
+            "up to 10,000",
+        ),
+    ],
+)
+def test_sweeps_that_make_no_sense_are_refused_before_anything_is_solved(
+    change: dict[str, object], message: str
+) -> None:
+    with pytest.raises(PlacementError, match=message):
+        small_spec(**change)
+
+
+@pytest.mark.parametrize("values", [(), (1, 1), (1.5, 2), ("a",), tuple(range(2000))])
+def test_axes_that_make_no_sense_are_refused(values: tuple[float | str, ...]) -> None:
+    with pytest.raises(PlacementError, match="sweep over accelerators"):
+        Axis(Quantity.ACCELERATORS, values)
+
+
+def test_digests_tell_sweeps_apart() -> None:
+    assert small_spec().digest == small_spec().digest
+    others = (small_spec(2), small_spec(gap=0.1), small_spec(method="dp"), small_spec(family=Family.FREE))
+    assert len({small_spec().digest, *(spec.digest for spec in others)}) == 5
+
+
+def test_lost_processes_fail_their_own_call_and_are_replaced() -> None:
+    with WorkerProcesses(2) as executor:
+        lost = executor.submit(os._exit, 3)
+        others = [executor.submit(pow, 2, n) for n in range(8)]
+        with pytest.raises(WorkerLostError, match="exit code 3"):
+            lost.result()
+        assert [future.result() for future in others] == [2**n for n in range(8)]
+        with pytest.raises(ZeroDivisionError):
+            executor.submit(divmod, 1, 0).result()
+
+
+def test_shutting_down_ends_the_processes_in_the_middle_of_a_call() -> None:
+    import time
+
+    executor = WorkerProcesses(1)
+    at_work, waiting = executor.submit(time.sleep, 600), executor.submit(pow, 2, 2)
+    while not at_work.running() or not executor.process_ids:
+        time.sleep(0.01)
+    (process,) = executor.process_ids
+    executor.shutdown(wait=False)
+    with pytest.raises(WorkerLostError):
+        at_work.result()
+    assert waiting.cancelled()
+    assert executor.process_ids == ()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    with pytest.raises(RuntimeError, match="shut down"):
+        executor.submit(pow, 2, 2)
+
+
+def test_a_graph_keeps_its_digest_on_its_way_to_a_worker() -> None:
+    from solvers.sweep import PackedGraph, _unpacked
+
+    graph: DnnGraph = random_dag(5)
+    assert _unpacked(PackedGraph.of(graph)).digest == graph.digest

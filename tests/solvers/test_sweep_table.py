@@ -1,0 +1,109 @@
+"""Knee, Pareto front, measures, and the table of a sweep."""
+
+import csv
+import io
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.deployment import Deployment
+from solvers.errors import PlacementError
+from solvers.result import SolveStatus
+from solvers.sweep import run_sweep
+from solvers.sweep_analysis import Measure, Prices, knee, measured, pareto_front
+from solvers.sweep_axes import Axis, Quantity
+from solvers.sweep_plan import SweepSpec
+from solvers.sweep_table import NOT_SOLVED, csv_of, knee_of, parquet_of, sweep_rows, sweep_text
+from tests.graphs import chain
+from tests.solvers.test_sweep import threads
+
+
+def test_the_knee_of_a_known_curve() -> None:
+    """The curve of the Kneedle paper, -1/x + 5 on 0.1 .. 1, is steepest against its chord at sqrt(0.1) = 0.316."""
+    xs = [0.1 * i for i in range(1, 11)]
+    assert xs[knee(xs, [-1 / x + 5 for x in xs]) or 0] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    "ys",
+    [[1, 2, 3, 4, 5], [1, 1, 1, 1, 1], [1, 2, 4, 8, 16], [5, 4, 3, 2, 1]],
+    ids=["line", "flat", "convex", "falling"],
+)
+def test_curves_without_a_knee(ys: list[float]) -> None:
+    assert knee([1, 2, 3, 4, 5], ys) is None
+    assert knee([1, 2], [1, 2]) is None
+
+
+@given(st.integers(2, 10), st.integers(2, 10), st.floats(0.1, 100), st.floats(-100, 100))
+def test_the_knee_of_a_ramp_with_a_plateau_is_its_corner_on_any_scale(
+    rise: int, flat: int, factor: float, offset: float
+) -> None:
+    ys = [float(min(i, rise)) for i in range(rise + flat + 1)]
+    assert knee(range(len(ys)), ys) == rise
+    assert knee([factor * i + offset for i in range(len(ys))], [factor * y for y in ys]) == rise
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))
+def test_the_pareto_front_is_what_nothing_beats(points: list[tuple[int, int]]) -> None:
+    costs, rates = [float(c) for c, _ in points], [float(r) for _, r in points]
+    front = pareto_front(costs, rates)
+
+    def beats(a: int, b: int) -> bool:
+        return costs[a] <= costs[b] and rates[a] >= rates[b] and (costs[a], rates[a]) != (costs[b], rates[b])
+
+    unbeaten = {(costs[i], rates[i]) for i in range(len(points)) if not any(beats(j, i) for j in range(len(points)))}
+    assert {(costs[i], rates[i]) for i in front} == unbeaten
+    assert len(front) == len(unbeaten)
+
+
+def test_measures_of_a_point() -> None:
+    spec = SweepSpec(chain([2.0, 2.0], 0.0), Deployment(2, 1), (Axis(Quantity.ACCELERATORS, (0, 1, 2)),))
+    found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
+    deployment, prices = spec.deployment_at((2,)), Prices(accelerator=3.0, cpu=0.6)
+    of = {m: measured(m, deployment, found[(2,)], prices) for m in Measure}
+    assert of == {
+        Measure.TIME: 2.0,
+        Measure.THROUGHPUT: 500.0,
+        Measure.PER_DEVICE: 250.0,
+        Measure.PER_COST: pytest.approx(500 * 3600 / 6.6),
+    }
+    assert measured(Measure.PER_DEVICE, spec.deployment_at((0,)), found[(0,)], prices) is None
+    assert measured(Measure.PER_COST, deployment, found[(2,)], Prices(0, 0)) is None
+    for price in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(PlacementError, match="price"):
+            Prices(accelerator=price)
+
+
+def test_the_table_has_a_row_per_point_also_for_what_is_missing_or_impossible() -> None:
+    axes = (Axis(Quantity.ACCELERATORS, (1, 2)), Axis(Quantity.MEMORY, (2.0, 4.0)))
+    spec = SweepSpec(chain([1.0] * 4, 0.0), Deployment(1), axes)
+    found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
+    del found[(1, 1)]
+    rows = sweep_rows(spec, found, Prices())
+    assert [row["status"] for row in rows] == [
+        SolveStatus.INFEASIBLE,
+        SolveStatus.OPTIMAL,
+        SolveStatus.OPTIMAL,
+        NOT_SOLVED,
+    ]
+    assert [row["accelerators"] for row in rows] == [1, 1, 2, 2]
+    assert [row["value_ms"] for row in rows] == [None, 4.0, 2.0, None]
+    read = list(csv.DictReader(io.StringIO(csv_of(rows))))
+    assert [row["value_ms"] for row in read] == ["", "4.0", "2.0", ""]
+    assert float(read[0]["memory_gib"]) * 2**30 == 2.0
+    table = pq.read_table(io.BytesIO(parquet_of(rows)))  # type: ignore[no-untyped-call]
+    assert table.to_pylist() == [{**row, "status": str(row["status"])} for row in rows]
+    text = sweep_text(spec, found, Prices())
+    assert "infeasible" in text
+    assert "?" in text
+    assert "250" in text
+
+
+def test_the_knee_of_a_sweep_is_where_more_devices_stop_helping() -> None:
+    """Four nodes of 1 ms: a fifth accelerator has nothing to do."""
+    spec = SweepSpec(chain([1.0] * 4, 0.0), Deployment(1), (Axis(Quantity.ACCELERATORS, tuple(range(1, 9))),))
+    found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
+    assert spec.axes[0].values[knee_of(spec, found) or 0] == 4
+    assert "knee" in sweep_text(spec, found, Prices())
