@@ -77,6 +77,10 @@ def _facts(question: Question) -> dict[str, tuple[Any, str]]:
     limit_s = question.time_limit_s
     return {
         "accelerators": (deployment.num_accelerators, str(deployment.num_accelerators)),
+        "device classes": (
+            deployment.classes,
+            ", ".join(f"{c.count} × {c.name}" for c in deployment.classes) or "none",
+        ),
         "CPUs": (deployment.num_cpus, str(deployment.num_cpus)),
         "memory": (size, "no limit" if size is None else binary_size(size)),
         "objective": (question.objective, str(question.objective)),

@@ -8,7 +8,7 @@ import pytest
 from explorer.jobs import Question
 from explorer.wording import differences
 from solvers.costs import Objective
-from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
+from solvers.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
 from solvers.pins import pins_of
 from solvers.split import Family
 from tests.graphs import chain
@@ -49,3 +49,11 @@ def test_every_change_of_a_question_is_named_and_nothing_else(other: Question, p
 def test_what_is_the_same_is_not_named_and_another_bandwidth_is() -> None:
     assert differences((QUESTION, GRAPH), (QUESTION, GRAPH)) == []
     assert differences((QUESTION, GRAPH), (QUESTION, chain((1.0, 3.0)))) == ["link bandwidth"]
+
+
+def test_classes_of_accelerators_are_told_apart() -> None:
+    one = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1)), 1))
+    other = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1), DeviceClass("C", 1)), 1))
+    faster = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1, 2.0), DeviceClass("B", 1)), 1))
+    assert differences((one, GRAPH), (other, GRAPH)) == ["device classes 1 × A, 1 × B → 1 × A, 1 × C"]
+    assert differences((one, GRAPH), (faster, GRAPH)) == ["device classes"]
