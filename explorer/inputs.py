@@ -12,6 +12,7 @@ import streamlit as st
 from explorer import session
 from explorer.address import bound, settle, want, wanted
 from explorer.assumptions import Assumptions, edit_assumptions
+from explorer.devices import pick_devices
 from explorer.jobs import Question
 from explorer.launch import MAX_UPLOAD_MB
 from explorer.project import Project, is_project, parse_project
@@ -277,16 +278,25 @@ def _parsed(text: bytes, file_name: str) -> LoadedGraph:
 
 
 def _edit_devices(loaded: LoadedGraph) -> tuple[DnnGraph, Deployment]:
-    """Edit counts, memory and bandwidth; every graph keeps edits of its own, starting from its file."""
-    own, digest = loaded.deployment, loaded.graph.digest
+    """Edit devices, counts, memory and bandwidth; every graph keeps edits of its own, starting from its file.
+
+    Memory and bandwidth start anew with every choice of devices, which brings its own.
+    """
+    digest = loaded.graph.digest
+    picked = pick_devices(loaded)
+    graph, own = picked.graph, picked.deployment
     left, right = st.columns(2)
     most_accelerators, most_cpus = max(MAX_ACCELERATORS, own.num_accelerators), max(16, own.num_cpus)
-    own_gib = None if own.memory_bytes is None else own.memory_bytes / GIB
-    bound("accelerators", f"accelerators_{digest}", own.num_accelerators, range(most_accelerators + 1))
     bound("cpus", f"cpus_{digest}", own.num_cpus, range(most_cpus + 1))
-    bound("memory", f"memory_{digest}", own_gib, lambda gib: gib is None or 0 <= gib <= MAX_MEMORY_GIB)
+    if own.classes:
+        num_cpus = left.number_input("CPUs", 0, most_cpus, own.num_cpus, key=f"cpus_{digest}", persist_state="session")
+        return graph, replace(own, num_cpus=int(num_cpus))
+    own_gib = None if own.memory_bytes is None else own.memory_bytes / GIB
+    memory_key = f"memory_{graph.digest}"
+    bound("accelerators", f"accelerators_{digest}", own.num_accelerators, range(most_accelerators + 1))
+    bound("memory", memory_key, own_gib, lambda gib: gib is None or 0 <= gib <= MAX_MEMORY_GIB)
     # Its default is no value, or the box could not be emptied; so its first value is put there by hand.
-    st.session_state.setdefault(f"memory_{digest}", own_gib)
+    st.session_state.setdefault(memory_key, own_gib)
     num_accelerators = left.number_input(
         "Accelerators",
         0,
@@ -305,15 +315,16 @@ def _edit_devices(loaded: LoadedGraph) -> tuple[DnnGraph, Deployment]:
         step=1.0,
         format="%.4g",
         placeholder="no limit",
-        key=f"memory_{digest}",
+        key=memory_key,
         persist_state="session",
         help="Memory of one accelerator in GiB (2^30 bytes); empty means no limit. CPUs have no limit.",
     )
     with right:
-        graph = _edit_bandwidth(loaded.graph)
+        edited = _edit_bandwidth(graph)
     memory_bytes = None if memory_gib is None else memory_gib * GIB
-    _warn_of_implausible_bandwidth(loaded.graph)
-    return graph, Deployment(int(num_accelerators), int(num_cpus), memory_bytes)
+    if graph.bandwidth_bytes_per_ms == loaded.graph.bandwidth_bytes_per_ms:  # of a link that was picked it is known
+        _warn_of_implausible_bandwidth(graph)
+    return edited, Deployment(int(num_accelerators), int(num_cpus), memory_bytes)
 
 
 def _edit_bandwidth(graph: DnnGraph) -> DnnGraph:

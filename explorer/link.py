@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 from solvers.costs import Objective
 from solvers.deployment import Communication
+from solvers.device_list import devices_text, parse_devices
+from solvers.errors import PlacementError
 from solvers.schedule import ScheduleKind
 from solvers.split import Family
 
@@ -41,14 +43,20 @@ class Link:
     """What an address says; None is the default of the graph, or of the page.
 
     `graph` begins the digest of an uploaded graph and `keep` names what the server keeps for this address. `memory` is
-    in GiB, `bandwidth` in GB/s, `limit` in seconds,
-    `weight_gradients` in percent. `edits` is the document of an edit history.
+    in GiB, `bandwidth` in GB/s, `limit` in seconds, efficiencies and `weight_gradients` in percent. `devices` is a list
+    as in `solvers.device_list`, `edits` the document of an edit history.
     """
 
     sample: str | None = None
     graph: str | None = None
     accelerators: int | None = None
     cpus: int | None = None
+    devices: str | None = None
+    host: str | None = None
+    efficiency: int | None = None
+    memory_efficiency: int | None = None
+    measured_on: str | None = None
+    roofline: bool | None = None
     memory: float | None = None
     bandwidth: float | None = None
     bandwidth_factor: float | None = None
@@ -128,9 +136,9 @@ def from_query(query: Mapping[str, str]) -> tuple[Link, tuple[str, ...]]:
     return Link(**known), tuple(problems)
 
 
-def _short(text: str) -> str:
+def _short(text: str, most: int = 30) -> str:
     cleaned = "".join(c if c.isprintable() else " " for c in text)
-    return cleaned if len(cleaned) <= 30 else cleaned[:27] + "..."
+    return cleaned if len(cleaned) <= most else cleaned[: most - 3] + "..."
 
 
 def _read_count(text: str) -> int:
@@ -149,6 +157,19 @@ def _read_number(text: str) -> float:
 
 def _write_number(number: float) -> str:
     return f"{number:.0f}" if number == int(number) and abs(number) < 1e15 else repr(float(number))
+
+
+def _read_devices(text: str) -> str:
+    try:
+        return devices_text(parse_devices(text))
+    except PlacementError as error:
+        raise LinkError(_short(str(error), 120).rstrip(".")) from None
+
+
+def _read_setup(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,40}(@[a-z0-9]{1,8})?", text):
+        raise LinkError("give an accelerator and a precision, such as T4@fp16")
+    return text
 
 
 def _read_memory(text: str) -> float:
@@ -213,6 +234,12 @@ CODECS: dict[str, Codec] = {
     "graph": WORD,
     "accelerators": COUNT,
     "cpus": COUNT,
+    "devices": Codec(_read_devices, str),
+    "host": WORD,
+    "efficiency": COUNT,
+    "memory_efficiency": COUNT,
+    "measured_on": Codec(_read_setup, str),
+    "roofline": FLAG,
     "memory": Codec(_read_memory, lambda gib: "none" if gib == NO_LIMIT else _write_number(gib)),
     "bandwidth": NUMBER,
     "bandwidth_factor": NUMBER,

@@ -4,7 +4,7 @@ import streamlit as st
 
 from explorer.palette import ThemeName
 from explorer.session import Plan
-from explorer.wording import VALUE_LABELS, how_found, milliseconds, proof, share
+from explorer.wording import VALUE_LABELS, how_found, milliseconds, plain, proof, share
 from solvers.costs import Objective, SplitCosts
 from solvers.load_parts import load_parts
 
@@ -39,25 +39,37 @@ def headline(plan: Plan, costs: SplitCosts) -> None:
     transfers = load_parts(busiest).transfer_ms  # what hides behind compute, or behind the other way, costs nothing
     columns[3].metric(
         "Bottleneck",
-        plan.deployment.device_name(costs.bottleneck),
+        plain(plan.deployment.device_name(costs.bottleneck)),
         f"{milliseconds(busiest.load_ms)}, {share(transfers / busiest.load_ms)} transfers" if busiest.load_ms else None,
         delta_color="off",
         delta_arrow="off",
         help="The device with the largest load: compute plus transfers per sample.",
     )
-    alone_ms = sum(node.accelerator_ms for node in plan.graph.nodes)
+    alone_ms, alone = _one_accelerator(plan)
     supported = all(node.runs_on_accelerator for node in plan.graph.nodes)
     if value and supported:
         columns[4].metric(
             "Speed-up",
             f"{alone_ms / value:.2f} ×",
-            f"one accelerator {milliseconds(alone_ms)}",
+            f"one {plain(alone)} {milliseconds(alone_ms)}",
             delta_color="off",
             delta_arrow="off",
-            help="Against all nodes on one accelerator with enough memory. With a CPU it may exceed the accelerators.",
+            help="Against all nodes on one accelerator, the fastest, with enough memory. With a CPU it may exceed the "
+            "accelerators.",
         )
 
 
 def theme() -> ThemeName:
     """Return which of the two themes the browser shows."""
     return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def _one_accelerator(plan: Plan) -> tuple[float, str]:
+    """Return the time of all nodes on one accelerator in ms, and what that is called: the fastest where they differ."""
+    if not plan.deployment.classes:
+        return sum(node.accelerator_ms for node in plan.graph.nodes), "accelerator"
+    return min(
+        (sum(device_class.node_ms(node) for node in plan.graph.nodes), device_class.name)
+        for device_class in plan.deployment.classes
+        if device_class.count
+    )

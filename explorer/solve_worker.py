@@ -27,7 +27,7 @@ from importlib import import_module
 from typing import Any, BinaryIO
 
 from solvers.costs import Objective
-from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
+from solvers.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
 from solvers.errors import PlacementError
 from solvers.graph_json import parse_graph, parse_split, split_document
 from solvers.pins import Pins
@@ -85,6 +85,7 @@ def deployment_from_document(document: dict[str, Any]) -> Deployment:
             "communication": Communication(document["communication"]),
             "training_memory": memory and TrainingMemory(**{**memory, "schedule": InFlight(memory["schedule"])}),
             "replication": replication and Replication(**replication),
+            "classes": tuple(DeviceClass(**device_class) for device_class in document["classes"]),
         }
     )
 

@@ -19,7 +19,7 @@ from solvers.pins import Pins
 from solvers.quantities import binary_size
 from solvers.result import PROOF_TOLERANCE, SolveResult
 from solvers.split import Split
-from solvers.what_if import Change, Gain, changes, enough_memory, gain, verdict
+from solvers.what_if import Change, Gain, carried_over, changes, enough_memory, gain, renumbered, verdict
 
 POLL_SECONDS = 0.5
 NAME = "what would help"
@@ -131,19 +131,22 @@ def _ask(subject: Subject) -> Inquiry:
                 deployment=change.deployment,
                 family=change.family,
                 method=change.method,
-                pins=renumbered(question.pins, question.deployment, change.deployment),
+                pins=pins_on(question.pins, question.deployment, change.deployment),
             )
             asks.append(Ask(change.key, changed, change.graph))
     known = None if question.method in BASELINES else subject.split
-    batch = Batch(solver_pool(), session.session_id(), asks, start_of=lambda _ask, _answers: known)
+
+    def start_of(ask: Ask, _answers: object) -> Split | None:
+        return None if known is None else carried_over(known, question.deployment, ask.question.deployment)
+
+    batch = Batch(solver_pool(), session.session_id(), asks, start_of=start_of)
     batch.advance()
     return Inquiry(question, found, batch)
 
 
-def renumbered(pins: Pins, before: Deployment, after: Deployment) -> Pins:
-    """Return the pins by the device numbers of a deployment with more accelerators: CPUs come after these."""
-    more, k = after.num_accelerators - before.num_accelerators, before.num_accelerators
-    return replace(pins, devices=tuple((v, d + more if d >= k else d) for v, d in pins.devices))
+def pins_on(pins: Pins, before: Deployment, after: Deployment) -> Pins:
+    """Return the pins by the device numbers of a deployment with more devices."""
+    return replace(pins, devices=tuple((v, renumbered(d, before, after)) for v, d in pins.devices))
 
 
 def _show(inquiry: Inquiry, subject: Subject) -> None:

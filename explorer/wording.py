@@ -52,11 +52,27 @@ def plain(text: str) -> str:
 def device_counts(deployment: Deployment) -> str:
     """Say how many devices there are.
 
-    >>> device_counts(Deployment(1, 2))
-    '1 accelerator and 2 CPUs'
+    >>> from solvers.deployment import DeviceClass
+    >>> device_counts(Deployment(1, 2)), device_counts(Deployment.of_classes((DeviceClass("T4", 4),), 1))
+    ('1 accelerator and 2 CPUs', '4 × T4 and 1 CPU')
     """
     k, num_cpus = deployment.num_accelerators, deployment.num_cpus
-    return f"{k} accelerator{'s' * (k != 1)} and {num_cpus} CPU{'s' * (num_cpus != 1)}"
+    accelerators = f"{k} accelerator{'s' * (k != 1)}"
+    if deployment.classes:
+        accelerators = ", ".join(f"{device_class.count} × {device_class.name}" for device_class in deployment.classes)
+    return f"{accelerators} and {num_cpus} CPU{'s' * (num_cpus != 1)}"
+
+
+def memory_text(deployment: Deployment) -> str:
+    """Say what accelerators hold.
+
+    >>> memory_text(Deployment(1, 2)), memory_text(Deployment(1, 2, 2.0**30))
+    ('no memory limit', '1 GiB each')
+    """
+    if deployment.classes:
+        sizes = [device_class.memory_bytes for device_class in deployment.classes]
+        return " and ".join("no memory limit" if size is None else binary_size(size) for size in sizes) + " each"
+    return "no memory limit" if deployment.memory_bytes is None else f"{binary_size(deployment.memory_bytes)} each"
 
 
 def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) -> list[str]:
@@ -67,7 +83,18 @@ def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) 
         new_value, new_text = after[name]
         if value != new_value:  # the values, since small changes are written alike
             changed.append(f"{name} {text} → {new_text}" if text != new_text else name)
-    return changed + (["link bandwidth"] if old[1].digest != new[1].digest else [])
+    return changed + _differences_of_graphs(old[1], new[1])
+
+
+def _differences_of_graphs(old: DnnGraph, new: DnnGraph) -> list[str]:
+    """Say what of a graph has changed with the devices under it: times, or what transfers take."""
+    if old.digest == new.digest:
+        return []
+    parts = (
+        ("node times", lambda node: (node.accelerator_ms, node.cpu_ms, node.class_ms)),
+        ("link bandwidth", lambda node: node.transfer_ms),
+    )
+    return [what for what, part in parts if list(map(part, old.nodes)) != list(map(part, new.nodes))]
 
 
 def _facts(question: Question) -> dict[str, tuple[Any, str]]:

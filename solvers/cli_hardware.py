@@ -111,7 +111,8 @@ def _check_combination(options: argparse.Namespace, listed: tuple[Listed, ...]) 
         if options.bandwidth is not None:
             raise DeploymentError("--link and --bandwidth both set the speed of the links; give one of them.")
     if listed:
-        for option in ("device", "accelerators", "memory"):
+        counted = listed[0].count is not None
+        for option in ("device", *(("accelerators", "memory") if counted else ())):
             if getattr(options, option) is not None:
                 raise DeploymentError(
                     f"--devices has kinds, counts and memory of all accelerators; leave --{option} out."

@@ -3,8 +3,8 @@
     2xA100-80:link=nvlink3+4xT4:link=pcie3-x16
     2xA100:memory=80GiB+4xT4:speed=0.25,memory=16GiB,link=0.5
 
-`+` parts the kinds, each `COUNTxNAME` and, after a colon, settings `key=value`. Names of the catalogue bring their own
-figures, which settings may change:
+`+` parts the kinds, each `COUNTxNAME` and, after a colon, settings `key=value`; a single kind may go without a count,
+which then comes from elsewhere. Names of the catalogue bring their own figures, which settings may change:
 
     link        a link of the catalogue, or a speed such as 25GB/s
     precision   bf16, fp16 ...: that of the matrix products
@@ -33,7 +33,7 @@ from solvers.roofline import precision_named
 SETTINGS = ("speed", "link", "precision", "memory", "bandwidth", "peak")
 UNITS = {"GB": GB, "GiB": 2.0**30, "GB/s": GB_PER_S, "TFLOP/s": TFLOP_PER_S}
 MAX_LENGTH = 2000
-ENTRY = re.compile(r"(\d{1,6})\s*[x×]\s*([A-Za-z][A-Za-z0-9._-]{0,39})\s*(?::(.*))?", re.DOTALL)
+ENTRY = re.compile(r"(?:(\d{1,6})\s*[x×]\s*)?([A-Za-z][A-Za-z0-9._-]{0,39})\s*(?::(.*))?", re.DOTALL)
 NUMBER = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z/]*)")
 
 
@@ -41,13 +41,19 @@ NUMBER = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z/]*)")
 class Listed:
     """One kind of a list: how many, of what name, with which settings by their keys, as they are written."""
 
-    count: int
+    count: int | None
     name: str
     settings: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         settings = ",".join(f"{key}={value}" for key, value in self.settings)
-        return f"{self.count}x{self.name}{':' if settings else ''}{settings}"
+        count = "" if self.count is None else f"{self.count}x"
+        return f"{count}{self.name}{':' if settings else ''}{settings}"
+
+    def with_setting(self, key: str, value: str | None) -> "Listed":
+        """Return the kind with a setting changed, or without it where the value is None."""
+        settings = {**dict(self.settings), key: value}
+        return replace(self, settings=tuple((k, v) for k, v in settings.items() if v is not None))
 
 
 def parse_devices(text: str) -> tuple[Listed, ...]:
@@ -61,6 +67,8 @@ def parse_devices(text: str) -> tuple[Listed, ...]:
     kinds = tuple(_entry(part) for part in text.split("+"))
     if len(kinds) > MAX_CLASSES:
         raise DeploymentError(f"The list has {len(kinds)} kinds of devices; give up to {MAX_CLASSES}.")
+    if len(kinds) > 1 and (uncounted := [kind.name for kind in kinds if kind.count is None]):
+        raise DeploymentError(f"There is no count of {uncounted[0]}; write COUNTxNAME, such as 2x{uncounted[0]}.")
     return kinds
 
 
@@ -73,8 +81,8 @@ def _entry(part: str) -> Listed:
     match = ENTRY.fullmatch(part.strip())
     if match is None:
         raise DeploymentError(f"{short_name(part.strip())} is no kind of devices; write COUNTxNAME, such as 2xA100-80.")
-    count, name, rest = int(match[1]), match[2], match[3]
-    if count > MAX_DEVICES:
+    count, name, rest = None if match[1] is None else int(match[1]), match[2], match[3]
+    if count is not None and count > MAX_DEVICES:
         raise DeploymentError(f"{count} devices {name}: give a number from 0 to {MAX_DEVICES}.")
     settings: dict[str, str] = {}
     for setting in [] if rest is None else rest.split(","):
@@ -118,6 +126,8 @@ def device_classes(kinds: tuple[Listed, ...]) -> tuple[DeviceClass, ...]:
     classes = []
     for kind in kinds:
         settings = dict(kind.settings)
+        if kind.count is None:
+            raise DeploymentError(f"There is no count of {kind.name}; write COUNTxNAME, such as 2x{kind.name}.")
         if unknown := [key for key in settings if key in ("precision", "bandwidth", "peak")]:
             raise DeploymentError(f"{kind.name} is of no catalogue, so its {unknown[0]} says nothing; give its speed.")
         memory = settings.get("memory")

@@ -284,7 +284,7 @@ class _GanttFigure:
         look = self.look
         rows = [lane for lane in self.lanes if self.schedule.memory[lane.device]]
         peak = max((self.schedule.peak_memory_bytes[lane.device] for lane in rows), default=0.0)
-        capacity = self.info.deployment.memory_bytes
+        capacity = self.info.deployment.largest_memory_bytes
         # A capacity far above all that is held would flatten the rows: it is then said, not drawn.
         shows_capacity = capacity is not None and capacity <= 4 * peak
         most = 1.05 * max(peak, capacity if capacity is not None and shows_capacity else 0.0)

@@ -7,12 +7,11 @@ from typing import Any
 from explorer.dag_view import DagInfo
 from explorer.gantt_view import GanttInfo
 from explorer.jobs import Question
-from explorer.wording import VALUE_LABELS, device_counts, how_found, milliseconds, proof, share
+from explorer.wording import VALUE_LABELS, device_counts, how_found, memory_text, milliseconds, proof, share
 from solvers.costs import SplitCosts, split_costs
 from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph
 from solvers.graph_json import split_document
-from solvers.quantities import binary_size
 from solvers.result import SolveResult, SolveStatus
 from solvers.schedule import Schedule
 from solvers.schedule_types import WEIGHT_GRADIENT_SHARE
@@ -75,8 +74,7 @@ def graph_facts(subject: Subject) -> str:
 def hardware(subject: Subject) -> str:
     """Say in one line which devices the plan is for, as they were asked for."""
     deployment = subject.question.deployment
-    memory = "no memory limit" if deployment.memory_bytes is None else f"{binary_size(deployment.memory_bytes)} each"
-    parts = [f"{device_counts(deployment)}, {memory}"]
+    parts = [f"{device_counts(deployment)}, {memory_text(deployment)}"]
     if deployment.communication is not Communication.SUM:
         parts.append(f"{deployment.communication} transfers")
     if deployment.replication is not None:

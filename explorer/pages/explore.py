@@ -139,7 +139,7 @@ def _warn_of_memory(plan: Plan, schedule: Schedule | None) -> None:
     for d, points in enumerate(schedule.memory):
         capacity = plan.deployment.capacity_bytes(d)
         peak = max((point.memory_bytes for point in points), default=0.0)
-        if capacity is not None and peak > plan.deployment.memory_limit_bytes:
+        if capacity is not None and peak > plan.deployment.memory_limit_of(d):
             over.append((peak - capacity, peak, d))
     if over:
         short, peak, d = max(over)

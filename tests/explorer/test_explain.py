@@ -12,7 +12,7 @@ from explorer.edited import METHOD
 from explorer.explain import is_proven_for_pins
 from explorer.jobs import JobState, Question
 from explorer.solver_pool import solver_pool
-from explorer.what_helps import renumbered
+from explorer.what_helps import pins_on
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph, Edge
 from solvers.pins import Pins
@@ -131,8 +131,8 @@ def test_quick_questions_may_end_by_themselves_when_a_batch_is_left() -> None:
 
 def test_pins_keep_their_devices_when_there_is_one_accelerator_more() -> None:
     pins = Pins(devices=((1, 0), (2, 2)), together=((3, 4),))
-    assert renumbered(pins, Deployment(2, 1), Deployment(3, 1)).devices == ((1, 0), (2, 3))
-    assert renumbered(pins, Deployment(2, 1), Deployment(2, 2)) == pins
+    assert pins_on(pins, Deployment(2, 1), Deployment(3, 1)).devices == ((1, 0), (2, 3))
+    assert pins_on(pins, Deployment(2, 1), Deployment(2, 2)) == pins
 
 
 def test_a_proof_with_pins_is_none_for_other_plans() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from explorer.link import CODECS, MAX_EDITS_LENGTH, NO_LIMIT, Link, LinkError, from_query, pack_edits, to_query
 from solvers.costs import Objective
 from solvers.deployment import Communication
+from solvers.device_list import Listed, devices_text
 from solvers.schedule import ScheduleKind
 from solvers.split import Family
 
@@ -20,6 +21,16 @@ WORDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 COUNTS = st.integers(0, 999_999_999)
 NUMBERS = st.floats(0, 1e12, allow_nan=False, allow_infinity=False, allow_subnormal=False).map(abs)
 DOCUMENTS = st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=8) | st.lists(COUNTS, max_size=4))
+DEVICES = st.lists(
+    st.builds(
+        Listed,
+        st.integers(0, 1024),
+        st.from_regex(r"[A-Za-z][A-Za-z0-9._-]{0,20}", fullmatch=True),
+        st.sampled_from(((), (("link", "nvlink3"),), (("memory", "80GB"), ("peak", "3TFLOP/s")))),
+    ),
+    min_size=1,
+    max_size=4,
+).map(lambda kinds: devices_text(tuple(kinds)))
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "memory": NUMBERS | st.just(NO_LIMIT),
     "bandwidth": NUMBERS,
@@ -31,11 +42,17 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "in_flight": st.booleans(),
     "lanes": st.booleans(),
     "edits": DOCUMENTS,
+    "devices": DEVICES,
+    "measured_on": st.from_regex(r"[A-Za-z0-9._-]{1,40}(@[a-z0-9]{1,8})?", fullmatch=True),
+    "roofline": st.booleans(),
     **dict.fromkeys(
-        ("accelerators", "cpus", "replicas", "subgraphs", "limit", "micro_batches", "chunks", "weight_gradients"),
+        (
+            *("accelerators", "cpus", "replicas", "subgraphs", "limit", "micro_batches", "chunks", "weight_gradients"),
+            *("efficiency", "memory_efficiency"),
+        ),
         COUNTS,
     ),
-    **dict.fromkeys(("sample", "graph", "solver", "level", "colour", "keep"), WORDS),
+    **dict.fromkeys(("sample", "graph", "solver", "level", "colour", "keep", "host"), WORDS),
 }
 
 

@@ -48,7 +48,13 @@ def test_every_change_of_a_question_is_named_and_nothing_else(other: Question, p
 
 def test_what_is_the_same_is_not_named_and_another_bandwidth_is() -> None:
     assert differences((QUESTION, GRAPH), (QUESTION, GRAPH)) == []
-    assert differences((QUESTION, GRAPH), (QUESTION, chain((1.0, 3.0)))) == ["link bandwidth"]
+    faster_links, slower_nodes = GRAPH.with_bandwidth_factor(2), chain((1.0, 3.0))
+    assert differences((QUESTION, GRAPH), (QUESTION, faster_links)) == ["link bandwidth"]
+    assert differences((QUESTION, GRAPH), (QUESTION, slower_nodes)) == ["node times"]
+    assert differences((QUESTION, GRAPH), (QUESTION, slower_nodes.with_bandwidth_factor(2))) == [
+        "node times",
+        "link bandwidth",
+    ]
 
 
 def test_classes_of_accelerators_are_told_apart() -> None:

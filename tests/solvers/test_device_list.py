@@ -29,6 +29,18 @@ def test_a_list_reads_as_it_was_written(kinds: tuple[Listed, ...]) -> None:
     assert parse_devices(devices_text(kinds)) == kinds
 
 
+def test_a_single_kind_may_go_without_a_count() -> None:
+    (kind,) = parse_devices("H100-SXM:link=nvlink4")
+    assert (kind.count, str(kind)) == (None, "H100-SXM:link=nvlink4")
+    assert str(kind.with_setting("memory", "40GB").with_setting("link", None)) == "H100-SXM:memory=40GB"
+    assert groups((kind,), DEVICES)[0].count is None
+    for text in ("A100-80+2xT4", "2xT4+A100-80"):
+        with pytest.raises(DeploymentError, match="no count of A100-80; write COUNTxNAME, such as 2xA100-80"):
+            parse_devices(text)
+    with pytest.raises(DeploymentError, match="no count of foo"):
+        device_classes(parse_devices("foo"))
+
+
 def test_names_of_the_catalogue_bring_their_figures() -> None:
     kinds = parse_devices("2xA100-80:link=nvlink3 + 4xt4:precision=fp16")
     assert is_of_catalogue(kinds, DEVICES)
@@ -64,7 +76,7 @@ def test_other_names_are_classes_relative_to_the_file() -> None:
     ("text", "message"),
     [
         ("", '"" is no kind of devices; write COUNTxNAME, such as 2xA100-80'),
-        ("A100", '"A100" is no kind'),
+        ("100", '"100" is no kind'),
         ("2xA100-80+", '"" is no kind'),
         ("2x", '"2x" is no kind'),
         ("2x<b>", "is no kind"),

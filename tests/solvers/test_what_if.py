@@ -4,15 +4,23 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from solvers.costs import Objective, objective_value
-from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
+from solvers.deployment import Deployment, DeviceClass
+from solvers.graph import DnnGraph, Node
 from solvers.result import SolveResult, SolveStatus
 from solvers.solve import solve
-from solvers.split import Family, check_split
-from solvers.what_if import Change, changes, enough_memory, gain, verdict
-from tests.graphs import chain, convex_witness, small_graphs, training_chain
+from solvers.split import Family, Split, check_split
+from solvers.what_if import Change, carried_over, changes, enough_memory, gain, renumbered, verdict
+from tests.graphs import (
+    chain,
+    class_deployments,
+    convex_witness,
+    small_graphs,
+    training_chain,
+    with_class_times,
+)
 
 
 def solved(change: Change, objective: Objective = Objective.THROUGHPUT) -> SolveResult:
@@ -40,6 +48,75 @@ def test_no_change_hurts_the_best_plan(case: tuple[DnnGraph, Deployment]) -> Non
         if change.useless:
             gained = gain(base, solved(change))
             assert gained.cannot_help, change.key
+
+
+@settings(max_examples=30, deadline=None)
+@given(small_graphs(max_nodes=4), class_deployments(), st.integers(0, 10**6))
+def test_no_change_of_a_class_hurts_the_best_plan(
+    case: tuple[DnnGraph, Deployment], deployment: Deployment, seed: int
+) -> None:
+    graph = with_class_times(case[0], seed)
+    base = solve(graph, deployment)
+    if base.split is None:
+        return
+    for change in changes(graph, deployment, Objective.THROUGHPUT, Family.CHAIN, "dp"):
+        split = carried_over(base.split, deployment, change.deployment)
+        assert check_split(change.graph, change.deployment, split) == ()
+        value = objective_value(change.graph, change.deployment, split, Objective.THROUGHPUT)
+        assert value is not None
+        assert base.value_ms is not None
+        assert value <= base.value_ms * (1 + 1e-12), change.key
+        if change.useless:
+            assert gain(base, solved(change)).cannot_help, change.key
+
+
+def test_each_class_is_asked_about_by_itself() -> None:
+    graph = chain((8, 2), transfer_ms=1.0)
+    big, small = DeviceClass("big", 1, speed=4.0, memory_bytes=1.0), DeviceClass("small", 1, memory_bytes=2.0)
+    deployment = Deployment.of_classes((big, small))
+    base = solve(graph, deployment)  # {1} on big: 2 + 1, {2} on small: 2 + 1
+    found = by_key(graph, deployment)
+    hardware = [key for key in found if key.partition(" ")[0] in ("accelerator", "speed", "links", "memory", "cpu")]
+    assert hardware == [
+        *(f"{what} {i}" for what in ("accelerator", "speed", "links", "memory") for i in (0, 1)),
+        "cpu",
+    ]
+    gained = {key: gain(base, solved(change)) for key, change in found.items()}
+    assert base.value_ms == 3
+    assert found["accelerator 0"].label == "One big more"
+    assert found["memory 1"].useless == "all nodes together take 2 B"
+    assert gained["memory 1"].cannot_help
+    assert gained["no limit"].value_ms == 2.5  # both on big
+    assert gained["accelerator 0"].cannot_help  # what {1} takes on the other big one is the limit
+    assert gained["links 0"].cannot_help  # small still pays a whole transfer
+    assert found["speed 0"].label == "big 10 % faster"
+
+
+def test_times_of_a_class_get_faster_with_it() -> None:
+    node = Node(1, 8.0, 9.0, class_ms=(("big", 2.0), ("small", 7.0)))
+    deployment = Deployment.of_classes((DeviceClass("big", 1), DeviceClass("small", 0)))
+    change = by_key(DnnGraph((node,), ()), deployment)["speed 0"]
+    assert dict(change.graph.nodes[0].class_ms) == {"big": pytest.approx(2 / 1.1), "small": 7.0}
+    assert change.deployment.classes[0].speed == pytest.approx(1.1)
+    assert "speed 1" not in by_key(DnnGraph((node,), ()), deployment)
+
+
+def test_a_split_is_carried_over_to_more_devices_of_a_class() -> None:
+    def cluster(a: int, b: int, cpus: int) -> Deployment:
+        return Deployment.of_classes((DeviceClass("A", a), DeviceClass("B", b)), cpus)
+
+    one, two, three, four = (frozenset({v}) for v in (1, 2, 3, 4))
+    nobody = frozenset[int]()
+    split = Split((one, two, three), (four,))
+    assert carried_over(split, cluster(2, 1, 1), cluster(3, 1, 1)) == Split((one, two, nobody, three), (four,))
+    assert carried_over(split, cluster(2, 1, 1), cluster(2, 2, 1)) == Split((one, two, three, nobody), (four,))
+    assert carried_over(split, cluster(2, 1, 1), cluster(3, 2, 2)) == Split(
+        (one, two, nobody, three, nobody), (four, nobody)
+    )
+    replicated = Split((one, three), (), (2, 1))
+    assert carried_over(replicated, cluster(2, 1, 0), cluster(3, 1, 0)) == Split((one, nobody, three), (), (2, 1, 1))
+    moved = [renumbered(d, cluster(2, 1, 1), cluster(3, 2, 2)) for d in range(4)]
+    assert moved == [0, 1, 3, 5]
 
 
 def test_gains_of_known_changes() -> None:

@@ -1,0 +1,167 @@
+"""The picker of devices: what it says of times, what it puts into the address, and what it makes of a graph."""
+
+import json
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.devices import AS_IN_FILE, devices_key, origin_told
+from solvers.deployment import Deployment
+from solvers.graph_json import write_graph
+from solvers.hardware import CatalogueError
+from solvers.samples import read_sample
+from tests.explorer.test_app import APP, metrics, opened, solved
+from tests.graphs import chain
+
+pytestmark = pytest.mark.usefixtures("solver_processes")
+
+SAMPLE = "gnmt_layer_inference"
+KEY = devices_key(read_sample(SAMPLE)[0].digest)
+
+
+def with_query(**query: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=60)
+    app.query_params.update({"sample": SAMPLE, **query})
+    return solved(app.run())
+
+
+def value_ms(app: AppTest) -> float:
+    return float(metrics(app)["Time per sample"].split()[0])
+
+
+def captions(app: AppTest) -> str:
+    return " ".join(caption.value for caption in app.caption)
+
+
+def memory_gib(app: AppTest) -> float | None:
+    return next((box.value for box in app.number_input if box.label == "Memory (GiB)"), None)
+
+
+def test_devices_are_those_of_the_file_until_others_are_picked() -> None:
+    app = opened(SAMPLE)
+    assert app.selectbox(key=f"{KEY}_name_0").value == AS_IN_FILE
+    assert "computed by the roofline for T4" in captions(app)
+    assert "devices" not in app.query_params
+
+
+def test_a_device_brings_times_and_memory_and_stands_in_the_address() -> None:
+    app = opened(SAMPLE)
+    before = value_ms(app)
+    solved(app.selectbox(key=f"{KEY}_name_0").set_value("H100-SXM").run())
+    assert memory_gib(app) == pytest.approx(80e9 / 2**30)
+    assert 5 < before / value_ms(app) < 989.4 / 65
+    assert "computed, not measured: the roofline, 50 % of the peak" in captions(app).replace("\\", "")
+    assert app.query_params["devices"] in ("H100-SXM", ["H100-SXM"])
+    solved(app.selectbox(key=f"{KEY}_link_0").set_value("nvlink4").run())
+    assert next(box.value for box in app.number_input if box.label == "Link (GB/s)") == pytest.approx(450)
+    on_h100 = value_ms(app)
+    again = with_query(devices="H100-SXM:link=nvlink4")
+    assert value_ms(again) == on_h100
+    solved(app.selectbox(key=f"{KEY}_name_0").set_value(AS_IN_FILE).run())
+    assert value_ms(app) == before
+    assert "devices" not in app.query_params
+
+
+def test_figures_and_efficiency_can_be_changed() -> None:
+    app = with_query(devices="A100-80", accelerators="1", cpus="0")
+    before = value_ms(app)
+    solved(app.number_input(key=f"{KEY}_peak_0").set_value(156.0).run())
+    solved(app.number_input(key=f"{KEY}_bandwidth_0").set_value(2039.0 / 2).run())
+    assert value_ms(app) == pytest.approx(2 * before, rel=1e-3)
+    efficiency = next(box for box in app.number_input if box.label == "Of the peak (%)")
+    solved(efficiency.set_value(25).run())
+    solved(next(box for box in app.number_input if box.label == "Of the bandwidth (%)").set_value(37).run())
+    assert value_ms(app) == pytest.approx(4 * before, rel=0.02)
+    again = with_query(
+        devices="A100-80:peak=156TFLOP/s,bandwidth=1019.5GB/s",
+        efficiency="25",
+        memory_efficiency="37",
+        accelerators="1",
+        cpus="0",
+    )
+    assert value_ms(again) == value_ms(app)
+
+
+def test_several_kinds_are_placed_together() -> None:
+    app = with_query(devices="A100-80", accelerators="2", cpus="0")
+    alone = value_ms(app)
+    solved(app.button(key=f"{KEY}_add").click().run())
+    assert app.number_input(key=f"{KEY}_count_0").value == 2
+    assert app.selectbox(key=f"{KEY}_name_1").value == "T4"
+    assert memory_gib(app) is None  # each kind has its own
+    solved(app.number_input(key=f"{KEY}_count_1").set_value(4).run())
+    assert value_ms(app) <= alone
+    together = value_ms(app)
+    assert value_ms(with_query(devices="2xA100-80+4xT4", cpus="0")) == together
+    solved(app.button(key=f"{KEY}_remove_1").click().run())
+    assert value_ms(app) == alone
+
+
+def test_a_host_changes_what_cpus_take() -> None:
+    slow, fast = (with_query(accelerators="0", host=name) for name in ("Xeon-6148", "EPYC-9654"))
+    assert value_ms(slow) / value_ms(fast) == pytest.approx(460.8 / 128, rel=0.02)
+    assert "Times of CPUs: Times are computed" in captions(fast).replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"devices": "X9"},
+        {"devices": "2xT4+"},
+        {"devices": "1xT4:precision=bf16"},
+        {"devices": "1xT4:speed=2"},
+        {"host": "T4"},
+        {"efficiency": "0", "devices": "T4"},
+        {"efficiency": "40"},
+        {"measured_on": "T4@fp16"},
+    ],
+)
+def test_what_an_address_asks_in_vain_is_named(query: dict[str, str]) -> None:
+    app = with_query(**query)
+    assert not app.exception
+    (warning,) = app.warning
+    wanted = next(iter(query))
+    assert warning.value.replace("\\", "").startswith(f"Could not be used: {wanted} ")
+    assert metrics(app)["Time per sample"]
+
+
+def test_times_of_an_unknown_device_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    write_graph(path, chain((4, 2, 3), transfer_ms=0.1), Deployment(2))
+    app = AppTest.from_file(APP, default_timeout=60)
+    solved(app.run())
+    app.segmented_control(key="source").set_value("Upload").run()
+    app.file_uploader[0].upload("mine.json", path.read_bytes(), "application/json")
+    solved(app.run())
+    assert "does not say of which devices" in captions(app)
+    before = value_ms(app)
+    key = devices_key(app.session_state["loaded_graph"].graph.digest)
+    solved(app.selectbox(key=f"{key}_name_0").set_value("A100-80").run())
+    assert "does not say which device its times were measured on" in app.error[0].value.replace("\\", "")
+    assert value_ms(app) == before
+    asked = next(box for box in app.selectbox if box.label == "The file's times were measured on")
+    solved(asked.set_value("T4@fp16").run())
+    assert not app.error
+    assert "file on T4 (fp16), scaled: A100-80 × 0.208" in captions(app).replace("\\", "")
+    assert value_ms(app) == pytest.approx(7.1 * 0.208 if before > 7 else before * 0.208, rel=0.1)
+
+
+def test_an_origin_is_a_name_and_a_precision() -> None:
+    assert origin_told("t4@fp32").precision == "fp32"
+    assert origin_told("A100-80").precision == "bf16"
+    with pytest.raises(CatalogueError, match="no published peak"):
+        origin_told("T4@bf16")
+
+
+def test_a_project_holds_the_devices() -> None:
+    from explorer.link import Link
+    from explorer.project import parse_project, project_text
+    from explorer.session import LoadedGraph
+    from tests.explorer.test_project import QUESTION
+
+    loaded = LoadedGraph(*read_sample(SAMPLE), "GNMT")
+    link = Link(sample=SAMPLE, devices="2xA100-80+4xT4", host="EPYC-9654", efficiency=40)
+    read = parse_project(project_text(loaded, link, None, QUESTION).encode())
+    assert (read.link.devices, read.link.host, read.link.efficiency) == ("2xA100-80+4xT4", "EPYC-9654", 40)
+    assert json.loads(project_text(loaded, link, None, QUESTION))["inputs"]["devices"] == "2xA100-80+4xT4"
