@@ -7,6 +7,8 @@ in two equal ones is the same problem.
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from solvers.contraction import Contraction, FloatArray
 from solvers.deployment import Deployment, DeviceClass
 from solvers.graph import DnnGraph, Node
@@ -115,3 +117,21 @@ def with_the_best_of_all_classes(graph: DnnGraph, deployment: Deployment) -> tup
     )
     plain = replace(deployment, classes=(), memory_bytes=deployment.largest_memory_bytes)
     return DnnGraph(nodes, graph.edges, graph.name), plain
+
+
+def blocks_on_the_best_of_all_classes(
+    contraction: Contraction, deployment: Deployment
+) -> tuple[Contraction, Deployment]:
+    """Return `with_the_best_of_all_classes` for a contraction: its bounds hold for the problem given.
+
+    A contraction's `accelerator_ms` is the least of the classes' times already.
+    """
+    if not deployment.classes:
+        return contraction, deployment
+    link_speed = max((c.link_speed for c in deployment.classes if c.count), default=1.0)
+    easier = replace(
+        contraction,
+        hyperedges=tuple(replace(h, weight_ms=h.weight_ms / link_speed) for h in contraction.hyperedges),
+        class_ms=np.zeros((0, 0)),
+    )
+    return easier, replace(deployment, classes=(), memory_bytes=deployment.largest_memory_bytes)

@@ -7,7 +7,8 @@ Load is a cut of hyperedges, so moving block b from device s to device t changes
 count[e, d] the number of ends of hyperedge e on device d, every other device sees e cut, and its writer elsewhere,
 exactly when it did. A move therefore costs O(hyperedges of b), whether transfers add to the compute, overlap with it,
 or run both ways at once. The energy is sum_d (load_d / scale)^power, a smooth stand-in for the largest load that still
-rewards relief of every busy device; the best plan is kept by its largest load.
+rewards relief of every busy device; the best plan is kept by its largest load. Each device has the times of its class,
+and its link speed; a CPU is a device whose link takes no time and whose memory has no limit.
 
 A convex split stays one: of a move that would be made, the sets of both devices are checked. With after[v] the bit set
 of the forward nodes that v reaches and before[v] of those that reach it, S is convex if and only if
@@ -68,8 +69,10 @@ class AnnealingProblem(NamedTuple):
     and `after` and `before` their bit sets, where splits must be convex; empty where they may be free.
     """
 
-    accelerator_ms: FloatArray
-    cpu_ms: FloatArray
+    time_ms: FloatArray  # (classes + 1, n): infinite where a block does not run; CPUs last
+    class_of: IntArray  # (devices,): the row of its times
+    link_factor: FloatArray  # (devices,): by what transfer times are multiplied; 0 for CPUs
+    memory_limit: FloatArray  # (devices,)
     memory_bytes: FloatArray
     net_ptr: IntArray
     net_idx: IntArray
@@ -78,9 +81,7 @@ class AnnealingProblem(NamedTuple):
     net_writer: IntArray
     neighbour_ptr: IntArray
     neighbour_idx: IntArray
-    num_accelerators: int
     num_devices: int
-    memory_limit: float
     mode: int
     node_ptr: IntArray
     node_idx: IntArray
@@ -217,9 +218,14 @@ def _problem(
         [[order.number[v] for v in ids if v in order.number] for ids in contraction.members]
     )
     duplex = deployment.communication is Communication.FULL_DUPLEX
+    k, num_cpus = deployment.num_accelerators, deployment.num_cpus
+    times = contraction.class_ms if deployment.classes else contraction.accelerator_ms[None, :]
+    class_of = [i for i, c in enumerate(deployment.classes) for _ in range(c.count)] if deployment.classes else [0] * k
     return AnnealingProblem(
-        accelerator_ms=contraction.accelerator_ms,
-        cpu_ms=contraction.cpu_ms,
+        time_ms=np.vstack([times, contraction.cpu_ms]),
+        class_of=np.array([*class_of, *[len(times)] * num_cpus], np.int32),
+        link_factor=np.array([*(1.0 / deployment.link_speed_of(d) for d in range(k)), *[0.0] * num_cpus]),
+        memory_limit=np.array([*(deployment.memory_limit_of(d) for d in range(k)), *[np.inf] * num_cpus]),
         memory_bytes=contraction.memory_bytes,
         net_ptr=net_ptr,
         net_idx=net_idx,
@@ -230,9 +236,7 @@ def _problem(
         ),
         neighbour_ptr=neighbour_ptr,
         neighbour_idx=neighbour_idx,
-        num_accelerators=deployment.num_accelerators,
         num_devices=deployment.num_devices,
-        memory_limit=deployment.memory_limit_bytes,
         mode=MODES[deployment.communication],
         node_ptr=node_ptr,
         node_idx=node_idx,
@@ -253,26 +257,28 @@ def _counts(problem, device):
 
 
 @njit(cache=True, nogil=True)
-def _combined(mode, compute, received, sent):
-    """Load of an accelerator in ms; unless receiving and sending are told apart, `received` is both."""
+def _combined(mode, compute, received, sent, factor):
+    """Load of a device in ms; unless receiving and sending are told apart, `received` is both.
+
+    Both are at link speed 1 and multiplied by the device's `factor`.
+    """
     if mode == 0:
-        return compute + received
+        return compute + factor * received
     if mode == 1:
-        return max(compute, received)
-    return compute + max(received, sent)
+        return max(compute, factor * received)
+    return compute + factor * max(received, sent)
 
 
 @njit(cache=True, nogil=True)
 def _parts(problem, device, counts, parts):
-    """Fill parts[d] = compute, received, sent of each device in ms, computed afresh."""
+    """Fill parts[d] = compute, received, sent of each device in ms, the latter at link speed 1, computed afresh."""
     parts[:] = 0.0
-    k = problem.num_accelerators
     for b in range(device.size):
         d = device[b]
-        parts[d, 0] += problem.accelerator_ms[b] if d < k else problem.cpu_ms[b]
+        parts[d, 0] += problem.time_ms[problem.class_of[d], b]
     for e in range(problem.net_weight.size):
         writer = problem.net_writer[e]
-        for d in range(k):
+        for d in range(problem.num_devices):
             if 0 < counts[e, d] < problem.net_size[e]:
                 sends = writer >= 0 and device[writer] == d
                 parts[d, 2 if sends else 1] += problem.net_weight[e]
@@ -285,7 +291,8 @@ def _largest_load(problem, device):
     _parts(problem, device, _counts(problem, device), parts)
     largest = 0.0
     for d in range(problem.num_devices):
-        largest = max(largest, _combined(problem.mode, parts[d, 0], parts[d, 1], parts[d, 2]))
+        load = _combined(problem.mode, parts[d, 0], parts[d, 1], parts[d, 2], problem.link_factor[d])
+        largest = max(largest, load)
     return largest
 
 
@@ -293,9 +300,9 @@ def _largest_load(problem, device):
 def _after(problem, device, counts, b, d, step, parts):
     """Compute, received and sent of device d, from `parts`, once block b has joined (step 1) or left it (-1)."""
     compute, received, sent = parts
-    if d >= problem.num_accelerators:
-        return compute + step * problem.cpu_ms[b], 0.0, 0.0
-    compute += step * problem.accelerator_ms[b]
+    compute += step * problem.time_ms[problem.class_of[d], b]
+    if problem.link_factor[d] == 0.0:
+        return compute, 0.0, 0.0
     for i in range(problem.net_ptr[b], problem.net_ptr[b + 1]):
         e = problem.net_idx[i]
         count, size, weight = counts[e, d], problem.net_size[e], problem.net_weight[e]
@@ -367,7 +374,7 @@ def _anneal(problem, device, value, moves, power, hottest, seed, stop):
     _parts(problem, device, counts, parts)
     loads = np.zeros(num_devices)
     for d in range(num_devices):
-        loads[d] = _combined(mode, parts[d, 0], parts[d, 1], parts[d, 2])
+        loads[d] = _combined(mode, parts[d, 0], parts[d, 1], parts[d, 2], problem.link_factor[d])
     memory = np.zeros(num_devices)
     for b in range(n):
         memory[device[b]] += problem.memory_bytes[b]
@@ -385,7 +392,7 @@ def _anneal(problem, device, value, moves, power, hottest, seed, stop):
         if move & 65535 == 65535:
             _parts(problem, device, counts, parts)  # undo the drift of many small changes
             for d in range(num_devices):
-                loads[d] = _combined(mode, parts[d, 0], parts[d, 1], parts[d, 2])
+                loads[d] = _combined(mode, parts[d, 0], parts[d, 1], parts[d, 2], problem.link_factor[d])
         b = np.random.randint(n)
         s = device[b]
         other = -1
@@ -399,14 +406,14 @@ def _anneal(problem, device, value, moves, power, hottest, seed, stop):
             t = device[other]
         if t == s or problem.is_fixed[b] or (other >= 0 and problem.is_fixed[other]):
             continue
-        if t < problem.num_accelerators and np.isinf(problem.accelerator_ms[b]):
+        if np.isinf(problem.time_ms[problem.class_of[t], b]):
             continue
-        if other >= 0 and s < problem.num_accelerators and np.isinf(problem.accelerator_ms[other]):
+        if other >= 0 and np.isinf(problem.time_ms[problem.class_of[s], other]):
             continue
         gain = problem.memory_bytes[b] - (problem.memory_bytes[other] if other >= 0 else 0.0)
-        if t < problem.num_accelerators and gain > 0 and memory[t] + gain > problem.memory_limit:
+        if gain > 0 and memory[t] + gain > problem.memory_limit[t]:
             continue
-        if s < problem.num_accelerators and gain < 0 and memory[s] - gain > problem.memory_limit:
+        if gain < 0 and memory[s] - gain > problem.memory_limit[s]:
             continue
         parts_s = _after(problem, device, counts, b, s, -1, (parts[s, 0], parts[s, 1], parts[s, 2]))
         parts_t = _after(problem, device, counts, b, t, 1, (parts[t, 0], parts[t, 1], parts[t, 2]))
@@ -414,8 +421,8 @@ def _anneal(problem, device, value, moves, power, hottest, seed, stop):
             _place(problem, device, counts, memory, b, t)
             parts_t = _after(problem, device, counts, other, t, -1, parts_t)
             parts_s = _after(problem, device, counts, other, s, 1, parts_s)
-        new_s = _combined(mode, parts_s[0], parts_s[1], parts_s[2])
-        new_t = _combined(mode, parts_t[0], parts_t[1], parts_t[2])
+        new_s = _combined(mode, parts_s[0], parts_s[1], parts_s[2], problem.link_factor[s])
+        new_t = _combined(mode, parts_t[0], parts_t[1], parts_t[2], problem.link_factor[t])
         change = (
             (new_s / scale) ** power
             + (new_t / scale) ** power

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from solvers.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.bounds import why_infeasible
 from solvers.contraction import Contraction
 from solvers.costs import Objective
@@ -257,9 +258,10 @@ def _without_what_no_better_plan_divides(
         if reporter.seconds > deadline:
             raise TimeoutError
 
-    relaxed = additive(contraction, deployment.communication)
+    easier, identical = blocks_on_the_best_of_all_classes(contraction, deployment)
+    relaxed = additive(easier, deployment.communication)
     try:
-        reduced = colocated(relaxed, deployment, value_ms * (1 + PROOF_TOLERANCE), check)
+        reduced = colocated(relaxed, identical, value_ms * (1 + PROOF_TOLERANCE), check)
     except TimeoutError:
         return contraction
     return contraction if reduced is None else merged(contraction, reduced[1], deployment.communication)[0]

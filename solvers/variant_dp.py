@@ -40,6 +40,7 @@ from solvers.ideal_table import (
     grown_table,
     new_table,
 )
+from solvers.kinds_kernel import expand_kinds
 from solvers.memory import is_scheduled
 from solvers.result import PROOF_TOLERANCE
 from solvers.split import Split
@@ -228,7 +229,8 @@ class VariantSearch:
             self._table = table
             if self._stopped.is_set():
                 return STOPPED, table
-            outcome = expand_variant(problem, table, limits, self._max_rows)
+            expand = expand_variant if len(self.kinds) == 1 else expand_kinds
+            outcome = expand(problem, table, limits, self._max_rows)
             if outcome != FULL:
                 return outcome, table
             table = grown_table(table, min(2 * table.size.size, self._max_rows))

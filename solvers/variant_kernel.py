@@ -57,6 +57,8 @@ most rate_g = max_b w_b / t_gb of it in a ms. Multiplied by the rates of their d
 work + mu crossing and so on, with mu the least rate_g x link factor_g of the kinds that are left, and must fit into the
 limit times the rates of the devices left. `solvers.variant_problem` chooses w_b so that rates are low: for one kind its
 time, which makes the rate 1.
+
+`expand_variant` is for one kind of accelerators; `solvers.kinds_kernel` has the same search for several.
 """
 
 from typing import NamedTuple
@@ -122,7 +124,7 @@ class VariantProblem(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _payment(tensor_pass, size, before, taken, forward_taken, place):
+def payment(tensor_pass, size, before, taken, forward_taken, place):
     """Return the bits of the sums that a tensor counts in, for a stage that holds `taken` of its ends."""
     if taken == 0 or (place == IN_STAGE and taken == size):
         return 0
@@ -144,7 +146,7 @@ def _payment(tensor_pass, size, before, taken, forward_taken, place):
 
 
 @njit(cache=True, nogil=True)
-def _combined(communication, compute, received, sent):
+def combined(communication, compute, received, sent):
     """Return the load in a pass."""
     if communication == SUM:
         return compute + received + sent
@@ -154,77 +156,51 @@ def _combined(communication, compute, received, sent):
 
 
 @njit(cache=True, nogil=True)
-def _least_combined(communication, compute, in_for_good, out_for_good, for_good):
+def least_combined(communication, compute, in_for_good, out_for_good, for_good):
     """Return the least load in a pass that the stage can have, however it grows."""
     if communication == FULL_DUPLEX:
         return compute + max(in_for_good, out_for_good, 0.5 * for_good)
-    return _combined(communication, compute, for_good, 0.0)
+    return combined(communication, compute, for_good, 0.0)
 
 
 @njit(cache=True, nogil=True)
-def _least_of_rest(communication, work, crossing):
+def least_of_rest(communication, work, crossing):
     """Return what the loads of later stages, all on accelerators, at least sum to in a measure."""
     if communication == FULL_DUPLEX:
         return work + 0.5 * crossing
-    return _combined(communication, work, crossing, 0.0)
+    return combined(communication, work, crossing, 0.0)
 
 
 @njit(cache=True, nogil=True)
-def _replicated(load, sync, replicas):
+def replicated(load, sync, replicas):
     """Return the time per sample of a stage on several accelerators."""
     return (load + (replicas - 1) * sync) / replicas
 
 
 @njit(cache=True, nogil=True)
-def _exceeds(load, sync, most_replicas, limit):
+def exceeds(load, sync, most_replicas, limit):
     """Whether a stage with this load is too much for one accelerator and for as many as there may be."""
-    return load > limit and (most_replicas == 1 or _replicated(load, sync, most_replicas) > limit)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _may_grow(communication, compute, d, g, traffic, t, link_factor, sync, pays_sync, most_replicas, limit):
-    """Whether a stage on accelerators of kind g may be within the limits, however it grows.
-
-    Its compute is that of depth d, its transfers those of depth t.
-    """
-    passes = traffic.shape[1]
-    together = 0.0
-    for p in range(passes):
-        least = _least_combined(
-            communication,
-            compute[d, g, p],
-            link_factor * traffic[t, p, IN_FOR_GOOD],
-            link_factor * traffic[t, p, OUT_FOR_GOOD],
-            link_factor * traffic[t, p, FOR_GOOD],
-        )
-        together += least
-        if _exceeds(least, pays_sync[p] * sync, most_replicas, limit[p]):
-            return False
-    return not _exceeds(together, sync, most_replicas, limit[limit.size - 1])
+    return load > limit and (most_replicas == 1 or replicated(load, sync, most_replicas) > limit)
 
 
 @njit(cache=True, nogil=True)
 def expand_variant(problem, table, limits, max_rows):
     """Grow stages from every ideal of `table`, smallest first, keeping chains within the `limits` of all measures.
 
-    An origin is (kinds x max_replicas + 1) x the row of I', plus 0 for a stage on a CPU and g max_replicas + r for one
-    on r accelerators of kind g. May be called again after FULL with a larger table: it takes up the ideal it left,
-    whose work is idempotent.
+    For one kind of accelerators. An origin is (max_replicas + 1) x the row of I', plus the number of replicas, 0 for a
+    stage on a CPU. May be called again after FULL with a larger table: it takes up the ideal it left, whose work is
+    idempotent.
     """
     n = problem.sync_ms.size
     measures = problem.cpu_ms.shape[1]
     passes = 1 if measures == 1 else 2
     goal, last = passes - 1, measures - 1
     communication = problem.communication
-    accelerator_ms = problem.accelerator_ms
+    accelerator_ms = problem.accelerator_ms[0]
     cpu_ms = problem.cpu_ms
     memory_bytes = problem.memory_bytes
     memory_factor = problem.memory_factor
-    link_factor = problem.link_factor
-    sync_factor = problem.sync_factor
     sync_ms = problem.sync_ms
-    work = problem.work
-    rate = problem.rate
     successor_ptr = problem.successor_ptr
     successor_idx = problem.successor_idx
     tensor_ptr = problem.tensor_ptr
@@ -236,64 +212,49 @@ def expand_variant(problem, table, limits, max_rows):
     descendants = problem.descendants
     keys = problem.keys
     max_replicas = problem.max_replicas
-    used = problem.used
-    stride = problem.stride
-    available = problem.available
-    states = used.shape[0]
-    kinds = accelerator_ms.shape[0]
-    num_cpus = available[kinds]
+    k, num_cpus = problem.available[0], problem.available[1]
+    width = num_cpus + 1
     words = descendants.shape[1]
     num_tensors = problem.tensor_weight.size
     limit = limits * (1.0 + RELATIVE_SLACK)
-    memory_limit = problem.memory_limit * (1.0 + RELATIVE_SLACK)
+    memory_limit = problem.memory_limit[0] * (1.0 + RELATIVE_SLACK)
     memory_slack = 0.0
     for i in range(3):
         memory_slack += RELATIVE_SLACK * memory_factor[:, i].max() * memory_bytes[:, i].sum()
     # A dearer tensor can never cross an accelerator's border; capped, it cannot swamp the sums either.
-    least_factor = 1.0
-    for g in range(kinds):
-        least_factor = min(least_factor, link_factor[g])
-    weight = np.minimum(problem.tensor_weight, 2.0 * max_replicas * limit[last] / least_factor)
+    weight = np.minimum(problem.tensor_weight, 2.0 * max_replicas * limit[last])
 
     # Replicas exchange gradients in the backward pass.
     pays_sync = np.ones(measures)
     if passes == 2:
         pays_sync[FORWARD] = 0.0
 
-    is_cpu_only = np.ones(n, np.bool_)
+    # A block for CPUs only counts as no accelerator work, which keeps the bounds below valid.
+    is_cpu_only = ~np.isfinite(accelerator_ms[:, last])
+    work = np.zeros((n, measures))
     cpu_only = np.zeros((n, measures))
     for v in range(n):
-        for g in range(kinds):
-            if np.isfinite(accelerator_ms[g, v, last]):
-                is_cpu_only[v] = False
-        if is_cpu_only[v]:
-            cpu_only[v, :] = cpu_ms[v, :]
+        for q in range(measures):
+            if is_cpu_only[v]:
+                cpu_only[v, q] = cpu_ms[v, q]
+            else:
+                work[v, q] = accelerator_ms[v, q]
     work_last = work[:, last].copy()
     depending_work = np.zeros(n)
     for v in range(n):
         for u in range(n):
             if holds(descendants, v, u):
                 depending_work[v] += work_last[u]
-    # room: work that the devices left over after each state can do within the limits
-    room = np.zeros((states, measures))
-    least_transfer = np.full((states, measures), np.inf)  # work that a ms of transfers displaces there, at least
-    in_use = np.zeros(states, np.int64)
-    num_left = np.zeros(states, np.int64)
-    rest_memory = np.zeros(states)  # what the accelerators left over hold
-    for s in range(states):
-        for g in range(kinds + 1):
-            left = available[g] - used[s, g]
-            in_use[s] += used[s, g]
-            num_left[s] += left
-            if left == 0:
-                continue
+    # room: accelerator work that the devices left over after each state can do within the limits
+    room = np.empty(((k + 1) * width, measures))
+    for j in range(k + 1):
+        for c in range(width):
             for q in range(measures):
-                # A CPU that does some work in no time can do any amount of it.
-                room[s, q] += np.inf if np.isinf(rate[g, q]) else left * rate[g, q] * limit[q]
-            if g < kinds:
-                rest_memory[s] += left * memory_limit[g]
-                for q in range(measures):
-                    least_transfer[s, q] = min(least_transfer[s, q], rate[g, q] * link_factor[g])
+                room[j * width + c, q] = (k - j) * limit[q]
+                if c < num_cpus:
+                    # A CPU that does some work in no time can do any amount of it.
+                    boundless = np.isinf(problem.rate[1, q])
+                    room[j * width + c, q] += np.inf if boundless else (num_cpus - c) * problem.rate[1, q] * limit[q]
 
     missing = np.empty(n, np.int32)
     before = np.empty(num_tensors, np.int32)  # ends of each tensor in the ideal that the stage starts from
@@ -305,13 +266,13 @@ def expand_variant(problem, table, limits, max_rows):
     frame_cell = np.empty(n + 1, np.int32)  # next candidate at each depth
     frame_cells = np.empty(n + 1, np.int32)  # cells in use before this depth
     frame_node = np.empty(n + 1, np.int32)
-    on_accelerator = np.zeros((n + 1, kinds, measures))
+    on_accelerator = np.zeros((n + 1, measures))
     on_a_cpu = np.zeros((n + 1, measures))
     num_bytes = np.zeros((n + 1, 3))
     sync = np.zeros(n + 1)
     num_pinned = np.zeros(n + 1, np.int32)
     traffic = np.zeros((n + 1, passes, NUM_SUMS))
-    load = np.zeros((kinds, measures))
+    load = np.zeros(measures)
     crossing = np.zeros((n + 1, measures))  # tensors with ends in and outside the ideal that the stage ends in
     rest_work = np.zeros((n + 1, measures))
     rest_cpu_only = np.zeros((n + 1, measures))
@@ -320,12 +281,6 @@ def expand_variant(problem, table, limits, max_rows):
     key = np.zeros((n + 1, 2), np.uint64)
     dead = np.zeros((n + 1, words), np.uint64)
     dead_work = np.zeros(n + 1)
-    possible = np.zeros(kinds, np.bool_)
-    on_kind = np.zeros(kinds, np.bool_)
-    most_replicas = np.zeros(kinds, np.int64)
-    fewest_before = np.zeros(kinds, np.int64)
-    move_from = np.zeros(states * (kinds + 1), np.int64)  # what a stage may add to a state: the state, and the kind
-    move_kind = np.zeros(states * (kinds + 1), np.int64)
     steps = 0
 
     for size in range(table.counters[2], n):
@@ -337,32 +292,22 @@ def expand_variant(problem, table, limits, max_rows):
             cpu_possible = False
             only_one_left = True
             room_after = -1.0
-            for g in range(kinds):
-                possible[g] = False
-                most_replicas[g] = 0
-                fewest_before[g] = memory_factor.shape[0] - 1
-            num_moves = 0
-            for s in range(states):
-                if table.value[row, s] > limit[goal]:
-                    continue
-                for g in range(kinds + 1):
-                    if used[s, g] < available[g]:
-                        move_from[num_moves] = s
-                        move_kind[num_moves] = g
-                        num_moves += 1
-                for g in range(kinds):
-                    left = available[g] - used[s, g]
-                    if left > 0:
+            most_replicas = 0
+            fewest_before = k + num_cpus
+            for j in range(k + 1):
+                for c in range(width):
+                    if table.value[row, j * width + c] > limit[goal]:
+                        continue
+                    if j < k:
                         acc_possible = True
-                        possible[g] = True
-                        room_after = max(room_after, room[s + stride[g], last])
-                        most_replicas[g] = max(most_replicas[g], min(max_replicas, left))
-                        fewest_before[g] = min(fewest_before[g], in_use[s])
-                if used[s, kinds] < num_cpus:
-                    cpu_possible = True
-                    room_after = max(room_after, room[s + 1, last])
-                if num_left[s] > 1:
-                    only_one_left = False
+                        room_after = max(room_after, room[(j + 1) * width + c, last])
+                        most_replicas = max(most_replicas, min(max_replicas, k - j))
+                        fewest_before = min(fewest_before, j + c)
+                    if c < num_cpus:
+                        cpu_possible = True
+                        room_after = max(room_after, room[j * width + c + 1, last])
+                    if (k - j) + (num_cpus - c) > 1:
+                        only_one_left = False
             if not acc_possible and not cpu_possible:
                 row = table.next_of_size[row]
                 continue
@@ -411,6 +356,8 @@ def expand_variant(problem, table, limits, max_rows):
             dead[0, :] = 0
             dead_work[0] = 0.0
             tolerance = RELATIVE_SLACK * rest_work[0, last]
+            least_memory_factor = memory_factor[fewest_before, 1]
+            least_in_flight = memory_factor[fewest_before, 2]
             while True:
                 steps += 1
                 if steps & 4095 == 0 and table.stop[0]:
@@ -445,42 +392,43 @@ def expand_variant(problem, table, limits, max_rows):
                 num_pinned[d] = num_pinned[depth] + problem.is_pinned[v]
                 for i in range(3):
                     num_bytes[d, i] = num_bytes[depth, i] + memory_bytes[v, i]
+                on_acc = (
+                    acc_possible
+                    and num_bytes[d, 0] + least_memory_factor * num_bytes[d, 1] + least_in_flight * num_bytes[d, 2]
+                    <= memory_limit
+                )
                 on_cpu = cpu_possible and num_pinned[d] <= 1
+                on_acc = on_acc and num_pinned[d] <= 1
                 for q in range(measures):
+                    on_accelerator[d, q] = on_accelerator[depth, q] + accelerator_ms[v, q]
                     on_a_cpu[d, q] = on_a_cpu[depth, q] + cpu_ms[v, q]
                     on_cpu = on_cpu and on_a_cpu[d, q] <= limit[q]
                     crossing[d, q] = crossing[depth, q]
-                on_acc = False
-                for g in range(kinds):
-                    for q in range(measures):
-                        on_accelerator[d, g, q] = on_accelerator[depth, g, q] + accelerator_ms[g, v, q]
-                    on_kind[g] = (
-                        possible[g]
-                        and num_pinned[d] <= 1
-                        and num_bytes[d, 0]
-                        + memory_factor[fewest_before[g], 1] * num_bytes[d, 1]
-                        + memory_factor[fewest_before[g], 2] * num_bytes[d, 2]
-                        <= memory_limit[g]
+                together = 0.0
+                for p in range(passes):
+                    least = least_combined(
+                        communication,
+                        on_accelerator[d, p],
+                        traffic[depth, p, IN_FOR_GOOD],
+                        traffic[depth, p, OUT_FOR_GOOD],
+                        traffic[depth, p, FOR_GOOD],
                     )
-                    if on_kind[g]:
-                        on_kind[g] = _may_grow(
-                            communication, on_accelerator, d, g, traffic, depth, link_factor[g],
-                            sync_factor[g] * sync[d], pays_sync, most_replicas[g], limit,
-                        )  # fmt: skip
-                    on_acc = on_acc or on_kind[g]
+                    together += least
+                    on_acc = on_acc and not exceeds(least, pays_sync[p] * sync[d], most_replicas, limit[p])
+                on_acc = on_acc and not exceeds(together, sync[d], most_replicas, limit[last])
                 if on_acc or on_cpu:
                     for p in range(passes):
                         for i in range(NUM_SUMS):
                             traffic[d, p, i] = traffic[depth, p, i]
                     for i in range(tensor_ptr[v], tensor_ptr[v + 1]):
                         e = tensor_idx[i]
-                        old = _payment(tensor_pass[e], tensor_size[e], before[e], taken[e], forward_taken[e], place[e])
+                        old = payment(tensor_pass[e], tensor_size[e], before[e], taken[e], forward_taken[e], place[e])
                         taken[e] += 1
                         if role[i] & READS_FORWARD:
                             forward_taken[e] += 1
                         if role[i] & WRITES:
                             place[e] = IN_STAGE
-                        new = _payment(tensor_pass[e], tensor_size[e], before[e], taken[e], forward_taken[e], place[e])
+                        new = payment(tensor_pass[e], tensor_size[e], before[e], taken[e], forward_taken[e], place[e])
                         changed = old ^ new
                         if changed != 0:
                             for p in range(passes):
@@ -498,14 +446,18 @@ def expand_variant(problem, table, limits, max_rows):
                             crossing[d, last] += change
                             if passes == 2 and tensor_pass[e] != MIXED:
                                 crossing[d, tensor_pass[e]] += change
-                    on_acc = False
-                    for g in range(kinds):
-                        if on_kind[g]:
-                            on_kind[g] = _may_grow(
-                                communication, on_accelerator, d, g, traffic, d, link_factor[g],
-                                sync_factor[g] * sync[d], pays_sync, most_replicas[g], limit,
-                            )  # fmt: skip
-                            on_acc = on_acc or on_kind[g]
+                    together = 0.0
+                    for p in range(passes):
+                        least = least_combined(
+                            communication,
+                            on_accelerator[d, p],
+                            traffic[d, p, IN_FOR_GOOD],
+                            traffic[d, p, OUT_FOR_GOOD],
+                            traffic[d, p, FOR_GOOD],
+                        )
+                        together += least
+                        on_acc = on_acc and not exceeds(least, pays_sync[p] * sync[d], most_replicas, limit[p])
+                    on_acc = on_acc and not exceeds(together, sync[d], most_replicas, limit[last])
                     if not (on_acc or on_cpu):
                         for i in range(tensor_ptr[v], tensor_ptr[v + 1]):
                             taken[tensor_idx[i]] -= 1
@@ -548,96 +500,87 @@ def expand_variant(problem, table, limits, max_rows):
                 complete = size + d == n
 
                 # May a stage end here?
-                on_acc = False
-                for g in range(kinds):
-                    if not on_kind[g]:
-                        continue
+                if on_acc:
                     together = 0.0
                     for p in range(passes):
-                        load[g, p] = _combined(
-                            communication,
-                            on_accelerator[d, g, p],
-                            link_factor[g] * traffic[d, p, IN],
-                            link_factor[g] * traffic[d, p, OUT],
-                        )
-                        together += load[g, p]
-                    load[g, last] = together
-                    shared = sync_factor[g] * sync[d]
+                        load[p] = combined(communication, on_accelerator[d, p], traffic[d, p, IN], traffic[d, p, OUT])
+                        together += load[p]
+                    load[last] = together
                     for q in range(measures):
-                        on_kind[g] = on_kind[g] and not _exceeds(
-                            load[g, q], pays_sync[q] * shared, most_replicas[g], limit[q]
-                        )
-                    on_acc = on_acc or on_kind[g]
+                        on_acc = on_acc and not exceeds(load[q], pays_sync[q] * sync[d], most_replicas, limit[q])
                 if not (on_acc or on_cpu) or (rest_work[d, last] > room_after + tolerance and not complete):
                     continue
                 target = np.int32(NO_STATE)
-                for move in range(num_moves):
-                    t, g = move_from[move], move_kind[move]
-                    so_far = table.value[row, t]
-                    most = 1
-                    if g == kinds:
-                        if not on_cpu:
+                for j in range(k + 1):
+                    for c in range(width):
+                        so_far = table.value[row, j * width + c]
+                        if so_far > limit[goal]:
                             continue
-                    else:
-                        if not on_kind[g]:
-                            continue
-                        taken_bytes = (
+                        replicas_here = 0
+                        used = (
                             num_bytes[d, 0]
-                            + memory_factor[in_use[t], 1] * num_bytes[d, 1]
-                            + memory_factor[in_use[t], 2] * num_bytes[d, 2]
+                            + memory_factor[j + c, 1] * num_bytes[d, 1]
+                            + memory_factor[j + c, 2] * num_bytes[d, 2]
                         )
-                        if taken_bytes > memory_limit[g]:
-                            continue
-                        most = min(max_replicas, available[g] - used[t, g])
-                    for replicas in range(1, most + 1):
-                        s = t + replicas * stride[g]
-                        if g == kinds:
-                            code = 0
-                            value = max(so_far, on_a_cpu[d, goal])
-                            first = on_a_cpu[d, 0]
-                        else:
-                            code = g * max_replicas + replicas
-                            shared = sync_factor[g] * sync[d]
-                            value = max(so_far, _replicated(load[g, goal], shared, replicas))
-                            first = _replicated(load[g, 0], pays_sync[0] * shared, replicas)
-                        if value > limit[goal] or (passes == 2 and (first > limit[0] or first + value > limit[last])):
-                            continue
-                        if not complete:
-                            cpus_left = num_cpus - used[s, kinds]
-                            fits = num_left[s] > 0
-                            if cpus_left == 0:
-                                rest = (
-                                    rest_bytes[d, 0]
-                                    + memory_factor[in_use[s], 1] * rest_bytes[d, 1]
-                                    + memory_factor[in_use[s], 2] * rest_bytes[d, 2]
-                                )
-                                fits = fits and num_cpu_only[d] == 0 and rest <= rest_memory[s] + memory_slack
-                            for q in range(measures):
-                                needed = rest_work[d, q]
-                                if cpus_left == 0:
-                                    if fits:
-                                        needed = _least_of_rest(
-                                            communication, needed, least_transfer[s, q] * crossing[d, q]
-                                        )
-                                elif rest_cpu_only[d, q] - RELATIVE_SLACK * rest_cpu_only[0, q] > cpus_left * limit[q]:
-                                    fits = False
-                                if needed > room[s, q] + RELATIVE_SLACK * (needed + rest_work[0, q]):
-                                    fits = False
-                            if not fits:
+                        if on_acc and used <= memory_limit:
+                            replicas_here = min(max_replicas, k - j)
+                        for replicas in range(replicas_here + 1):
+                            if replicas == 0:
+                                if not on_cpu or c == num_cpus:
+                                    continue
+                                s = j * width + c + 1
+                                value = max(so_far, on_a_cpu[d, goal])
+                                first = on_a_cpu[d, 0]
+                            else:
+                                s = (j + replicas) * width + c
+                                value = max(so_far, replicated(load[goal], sync[d], replicas))
+                                first = replicated(load[0], pays_sync[0] * sync[d], replicas)
+                            if value > limit[goal] or (
+                                passes == 2 and (first > limit[0] or first + value > limit[last])
+                            ):
                                 continue
-                        if target == NO_STATE:
-                            target = row_of(table, key[d, 0], key[d, 1], size + d, max_rows)
-                            if target < 0:
-                                return FULL if target == -1 else TOO_MANY
-                            if table.value[target].min() == np.inf:
-                                for w in range(words):
-                                    table.blocks[target, w] = table.blocks[row, w]
-                                for i in range(1, d + 1):
-                                    u = frame_node[i]
-                                    table.blocks[target, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
-                        if value < table.value[target, s]:
-                            table.value[target, s] = value
-                            table.origin[target, s] = row * (kinds * max_replicas + 1) + code
+                            if not complete:
+                                accs_left = k - j - replicas
+                                cpus_left = num_cpus - c - (replicas == 0)
+                                fits = accs_left + cpus_left > 0
+                                if cpus_left == 0:
+                                    before_rest = j + c + max(1, replicas)
+                                    rest = (
+                                        rest_bytes[d, 0]
+                                        + memory_factor[before_rest, 1] * rest_bytes[d, 1]
+                                        + memory_factor[before_rest, 2] * rest_bytes[d, 2]
+                                    )
+                                    fits = (
+                                        fits
+                                        and num_cpu_only[d] == 0
+                                        and rest <= accs_left * memory_limit + memory_slack
+                                    )
+                                for q in range(measures):
+                                    needed = rest_work[d, q]
+                                    if cpus_left == 0:
+                                        needed = least_of_rest(communication, needed, crossing[d, q])
+                                    elif (
+                                        rest_cpu_only[d, q] - RELATIVE_SLACK * rest_cpu_only[0, q]
+                                        > cpus_left * limit[q]
+                                    ):
+                                        fits = False
+                                    if needed > room[s, q] + RELATIVE_SLACK * (needed + rest_work[0, q]):
+                                        fits = False
+                                if not fits:
+                                    continue
+                            if target == NO_STATE:
+                                target = row_of(table, key[d, 0], key[d, 1], size + d, max_rows)
+                                if target < 0:
+                                    return FULL if target == -1 else TOO_MANY
+                                if table.value[target].min() == np.inf:
+                                    for w in range(words):
+                                        table.blocks[target, w] = table.blocks[row, w]
+                                    for i in range(1, d + 1):
+                                        u = frame_node[i]
+                                        table.blocks[target, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
+                            if value < table.value[target, s]:
+                                table.value[target, s] = value
+                                table.origin[target, s] = row * (max_replicas + 1) + replicas
             row = table.next_of_size[row]
         table.counters[1] = 0
     return FINISHED

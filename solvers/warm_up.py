@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from solvers.contraction import contract
-from solvers.deployment import Communication, Deployment
+from solvers.deployment import Communication, Deployment, DeviceClass
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.latency_bound import latency_bound
 from solvers.solve import solve
@@ -25,6 +25,7 @@ def compile_all() -> None:
 
     warm_up()
     solve(GRAPH, replace(DEPLOYMENT, communication=Communication.OVERLAPPED), method="dp")
+    solve(GRAPH, Deployment.of_classes((DeviceClass("A", 1, 2.0), DeviceClass("B", 1)), 1), method="dp")
     solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
     contraction = contract(GRAPH, Family.FREE, DEPLOYMENT, join_idle=False)
     next(latency_search(GRAPH, DEPLOYMENT, contraction, greedy_latency_splits(GRAPH, DEPLOYMENT)))

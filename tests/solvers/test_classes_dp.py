@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from solvers import kinds_kernel, variant_dp
+from solvers.contraction import contract
 from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
 from solvers.graph import DnnGraph
@@ -13,6 +16,7 @@ from solvers.pins import pins_of
 from solvers.result import SolveResult, SolveStatus
 from solvers.solve import solve
 from solvers.split import Family
+from solvers.variant_dp import VariantSearch
 from tests.agreement import assert_optimal
 from tests.graphs import chain, class_deployments, random_dag, random_training_graph, small_graphs, with_class_times
 from tests.reference import best_value
@@ -152,6 +156,43 @@ def test_the_order_of_the_classes_does_not_matter(instance: Drawn) -> None:
     graph, deployment = instance
     turned = Deployment.of_classes(deployment.classes[::-1], deployment.num_cpus)
     assert_same(optimum(instance), optimum((graph, turned)))
+
+
+@given(small_graphs(max_nodes=6), st.sampled_from(Communication), st.sampled_from([None, Replication(2, 4.0)]))
+@settings(max_examples=60)
+def test_the_kernel_for_several_kinds_is_right_for_one(
+    instance: Drawn, communication: Communication, replication: Replication | None
+) -> None:
+    graph, deployment = instance
+    deployment = replace(deployment, communication=communication, replication=replication)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    for_one, for_several = (VariantSearch(graph, contraction, deployment, Objective.THROUGHPUT) for _ in range(2))
+    for_one.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(variant_dp, "expand_variant", kinds_kernel.expand_kinds)
+        for_several.run()
+    assert for_several.value_ms == for_one.value_ms
+    assert for_several.lower_bound_ms == for_one.lower_bound_ms
+
+
+def test_the_kernel_is_the_same_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = with_class_times(random_training_graph(4, 5, irregular=True), 4)
+    classes = (DeviceClass("A", 2, 2.0, 12.0, 0.5), DeviceClass("B", 1))
+    deployment = Deployment.of_classes(
+        classes, 1, communication=Communication.FULL_DUPLEX, replication=Replication(2, 4.0)
+    )
+    contraction = contract(graph, Family.CHAIN, deployment, passes_apart=True)
+    compiled = VariantSearch(graph, contraction, deployment, Objective.GPIPE)
+    compiled.run()
+    for name in ("holds", "leave_out", "row_of", "_may_grow", "payment", "combined", "least_combined", "least_of_rest",
+                 "replicated", "exceeds"):  # fmt: skip
+        monkeypatch.setattr(kinds_kernel, name, getattr(kinds_kernel, name).py_func)
+    monkeypatch.setattr(variant_dp, "expand_kinds", kinds_kernel.expand_kinds.py_func)
+    interpreted = VariantSearch(graph, contraction, deployment, Objective.GPIPE)
+    with np.errstate(over="ignore"):
+        interpreted.run()
+    assert interpreted.stages == compiled.stages
+    assert interpreted.value_ms == compiled.value_ms
 
 
 def test_a_slow_device_takes_the_small_stage_wherever_it_is() -> None:

@@ -272,7 +272,7 @@ def test_kernel_is_the_same_interpreted(monkeypatch: pytest.MonkeyPatch) -> None
     compiled = search_for((graph, deployment), Objective.GPIPE)
     for name in ("holds", "leave_out", "row_of"):
         monkeypatch.setattr(variant_kernel, name, getattr(variant_kernel, name).py_func)
-    for name in ("_payment", "_combined", "_least_combined", "_least_of_rest", "_replicated", "_exceeds"):
+    for name in ("payment", "combined", "least_combined", "least_of_rest", "replicated", "exceeds"):
         monkeypatch.setattr(variant_kernel, name, getattr(variant_kernel, name).py_func)
     monkeypatch.setattr(ideal_table, "_rehash", ideal_table._rehash.py_func)
     monkeypatch.setattr(variant_dp, "expand_variant", variant_kernel.expand_variant.py_func)
