@@ -177,7 +177,11 @@ def _balance(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
         f"{milliseconds(balance.balance_ms)} {_per(explanation)}; the plan takes {milliseconds(value_ms)}{distance}."
     ]
     sentences.append(_distance(explanation, value_ms - balance.balance_ms))
-    sentences += [*_whole_nodes(explanation, graph, value_ms), *_memory(explanation), *_idle_transfers(explanation)]
+    sentences += [
+        *_whole_nodes(explanation, graph, value_ms),
+        *_memory(explanation),
+        *_idle_transfers(explanation, graph),
+    ]
     return tuple(filter(None, sentences))
 
 
@@ -253,10 +257,10 @@ def _memory(explanation: Explanation) -> list[str]:
     ]
 
 
-def _idle_transfers(explanation: Explanation) -> list[str]:
+def _idle_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:
     least = explanation.least_transfer_ms
     if least is None:
-        return ["Transfers take no time in this graph."]
+        return ["Transfers take no time in this graph." + _what_is_left(explanation, graph)]
     used = sum(device.num_nodes > 0 for device in explanation.devices)
     if explanation.num_cut_tensors == 0 and used == 1:
         cost = ""
@@ -265,7 +269,43 @@ def _idle_transfers(explanation: Explanation) -> list[str]:
         if is_paid and explanation.value_ms is not None and least > explanation.value_ms:
             cost = f"; moving even the smallest takes {milliseconds(least)}, longer than all that work"
         return [f"All nodes are on one device, so that no tensor is moved{cost}."]
-    return []
+    return _forced_transfers(explanation)
+
+
+def _what_is_left(explanation: Explanation, graph: DnnGraph) -> str:
+    """Say what alone keeps the best plan from perfect balance where neither transfers nor memory do."""
+    if not explanation.is_optimal or explanation.counts_in_flight:
+        return ""
+    if not all(node.runs_on_accelerator for node in graph.nodes):
+        return ""
+    if any(
+        device.capacity_bytes is not None and device.capacity_bytes < explanation.total_memory_bytes
+        for device in explanation.devices
+    ):
+        return ""
+    left = ["that nodes are whole"]
+    if any(len(members) > 1 for members in graph.colocation_members.values()):
+        left.append("that some must share a device")
+    if explanation.proof.family is Family.CHAIN:
+        left.append("that the stages of a chain follow its order")
+    keeps = "keeps" if len(left) == 1 else "keep"
+    return f" Memory is enough, too: only {listed(left)} {keeps} the plan from an even share."
+
+
+def _forced_transfers(explanation: Explanation) -> list[str]:
+    """Say that memory forces transfers, where they are most of what the slowest device does."""
+    slowest = [limit.bottlenecks[0] for limit in explanation.limits if limit.bottlenecks]
+    load_ms, transfer_ms = sum(parts.load_ms for parts in slowest), sum(parts.transfer_ms for parts in slowest)
+    capacities = [device.capacity_bytes for device in explanation.devices]
+    largest = max((capacity for capacity in capacities if capacity is not None), default=math.inf)
+    if explanation.num_cpus or None in capacities or explanation.total_memory_bytes <= largest:
+        return []
+    if transfer_ms < load_ms / 2:
+        return []
+    return [
+        f"No device holds all nodes, which take {binary_size(explanation.total_memory_bytes)}: tensors must be moved "
+        "however slow the links are, and most of the time goes to that."
+    ]
 
 
 def _waiting(explanation: Explanation) -> tuple[str, ...]:
