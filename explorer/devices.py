@@ -40,10 +40,10 @@ def pick_devices(loaded: LoadedGraph) -> Equipped:
     kinds = parse_devices(text) if text else ()
     with st.popover(_label(kinds), icon=":material/memory:", width="stretch", key=f"devices_popover_{digest}"):
         problem = st.container()
+        measured_on, roofline_only = _pick_origin(loaded, bool(kinds))
         _pick_kinds(key, kinds, loaded)
         host = _pick_host(digest)
         efficiency = _pick_efficiency(digest, has_devices=bool(kinds) or host != "")
-        measured_on, roofline_only = _pick_origin(loaded, bool(kinds))
     try:
         equipped = _equipped(loaded, digest, text, host, efficiency, measured_on, roofline_only)
     except PlacementError as error:
@@ -166,7 +166,7 @@ def _pick_kinds(key: str, kinds: tuple[Listed, ...], loaded: LoadedGraph) -> Non
             key=f"{key}_remove_{i}",
             type="tertiary",
             on_click=_remove,
-            args=(key, i),
+            args=(key, i, loaded),
         )
         _pick_figures(key, i, kinds, loaded)
     if len(kinds) < MOST_KINDS:
@@ -327,10 +327,12 @@ def _add(key: str, loaded: LoadedGraph) -> None:
     st.session_state[key] = devices_text(tuple(kinds))
 
 
-def _remove(key: str, i: int) -> None:
+def _remove(key: str, i: int, loaded: LoadedGraph) -> None:
+    """Leave a kind out; the last one has as many accelerators as it had among several."""
     kinds = list(parse_devices(st.session_state[key]))
     del kinds[i]
     if len(kinds) == 1:
+        st.session_state[f"accelerators_{loaded.graph.digest}"] = kinds[0].count
         kinds[0] = replace(kinds[0], count=None).with_setting("memory", None)
     st.session_state[key] = devices_text(tuple(kinds))
 
@@ -405,7 +407,7 @@ def _pick_origin(loaded: LoadedGraph, has_devices: bool) -> tuple[TimesOrigin | 
         format_func=lambda name: name.replace("@", ", ") or "the file does not say",
         key=key,
         persist_state="session",
-        help="They are scaled from there to the devices above.",
+        help="They are scaled from there to the devices below.",
     )
     roofline_only = False
     if any(node.flops is not None for node in loaded.graph.nodes):

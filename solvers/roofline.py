@@ -210,7 +210,7 @@ def _times(
             ms[v], basis[v] = computed, Basis.ROOFLINE
             continue
         if origin is None:
-            raise CatalogueError(_why_not(roofline_only))
+            raise CatalogueError(_why_not(graph, roofline_only))
         before = None if flops is None or traffic is None else origin.roofline_ms(flops, traffic)
         if computed and before:
             factor, basis[v] = computed / before, Basis.SCALED
@@ -224,15 +224,16 @@ def _times(
     return Retiming(setup, origin, ms, basis, (min(factors), max(factors)) if factors else None)
 
 
-def _why_not(roofline_only: bool) -> str:
+def _why_not(graph: DnnGraph, roofline_only: bool) -> str:
     if roofline_only:
         return (
             "Some nodes have no flops or no bytes, so there is no roofline for them, and the file does not say which "
             "device its times are for; name that device, so that they can be scaled."
         )
+    instead = ", or ask for roofline times instead" if any(node.flops is not None for node in graph.nodes) else ""
     return (
         "The file does not say which device its times were measured on, so they cannot be scaled to another; name that "
-        "device, or ask for roofline times instead."
+        f"device{instead}."
     )
 
 

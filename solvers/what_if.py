@@ -151,7 +151,7 @@ def _hardware_of_classes(graph: DnnGraph, deployment: Deployment, family: Family
         if one.memory_bytes is not None:
             why = _why_memory_is_enough(graph, deployment, one.memory_limit_bytes)
             more = one.memory_bytes * MEMORY_FACTOR
-            label = f"Memory of {one.name} {binary_size(more)}, a quarter more"
+            label = f"{one.name} with {binary_size(more)}, a quarter more"
             change(f"memory {i}", label, with_class(i, memory_bytes=more), useless=why)
     if any(not c.useless for c in found if c.key.startswith("memory")):
         unlimited = tuple(replace(one, memory_bytes=None) for one in classes)
