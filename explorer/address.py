@@ -7,7 +7,7 @@ circles. Streamlit's own `bind="query-params"` is not used: it ties a parameter 
 has widgets of its own here, and it drops a value that does not fit without a word.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,9 +26,10 @@ def read() -> None:
     address.values = {}
     address.asked = set()
     query = dict(st.query_params)
-    # Who clicks in the picture before the browser has heard of the address written last sends the one before it: that
-    # is no Back, and taking it for one would take the newest edit back.
-    is_late = session.picture_has_spoken()
+    # Who does something before the browser has heard of the address written last sends the one before it: that is no
+    # Back, and taking it for one would take the newest inputs or edits back. With Back no widget changes.
+    is_late = session.picture_has_spoken() or _has_changed(address.drawn)
+    address.drawn = {}
     if query == address.query or (is_late and address.query is not None):
         return
     # Streamlit leaves the query out of its links to pages: coming back from another page changes nothing.
@@ -68,13 +69,22 @@ def bound(name: str, key: str, default: Any, allowed: Container[Any] | Callable[
         if is_given or key in st.session_state:
             st.session_state[key] = value if is_given else default
     value = st.session_state[key] if key in st.session_state else default  # noqa: SIM401 -- no plain dict
+    address.drawn[key] = value
     if value != default:
         address.values[name] = NO_LIMIT if value is None else value
+
+
+def _has_changed(drawn: Mapping[str, Any]) -> bool:
+    """Whether the user has changed a widget since these values were drawn, or pressed Solve."""
+    changed = any(key in st.session_state and st.session_state[key] != value for key, value in drawn.items())
+    return changed or bool(st.session_state.get(session.SOLVE_KEY))
 
 
 def settle() -> None:
     """End taking over; call it when every widget that is tied to the address was drawn."""
     address = session.address()
+    # What the widgets made of the values: they may have rounded them.
+    address.drawn = {key: st.session_state[key] for key in address.drawn if key in st.session_state}
     before, address.settled = address.settled, dict(address.values)
     address.settled_link = address.wanted
     if address.wanted is None:

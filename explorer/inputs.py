@@ -160,7 +160,9 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         deployment = assumptions.on(deployment, schedule, int(num_micro_batches))
         question = Question(graph.digest, deployment, objective, method, family, float(time_limit_s), 0.0)
         weight: Literal["primary", "secondary"] = "secondary" if feels_live(question) else "primary"
-        asks_to_solve = button.button("Solve", type=weight, width="stretch", key="solve", shortcut="Ctrl+Enter")
+        asks_to_solve = button.button(
+            "Solve", type=weight, width="stretch", key=session.SOLVE_KEY, shortcut="Ctrl+Enter"
+        )
     return Choice(loaded, graph, deployment, question, schedule, int(num_micro_batches), asks_to_solve, options)
 
 

@@ -86,8 +86,8 @@ class Address:
     `query` is what was written or read last; None before the first run. `wanted` is what the widgets of this run take
     over, None when the address has not changed; `settled_link` is the same once they have, for what comes after them.
     `values` are the widgets' values that differ from their defaults, `settled` those of the last full run, `asked` the
-    names of the parts that had a widget in this run. `problems` are phrases on what the address asked and did not get,
-    `notes` sentences.
+    names of the parts that had a widget in this run, `drawn` the values of those widgets by key. `problems` are phrases
+    on what the address asked and did not get, `notes` sentences.
     """
 
     query: dict[str, str] | None = None
@@ -96,6 +96,7 @@ class Address:
     values: dict[str, Any] = field(default_factory=dict)
     settled: dict[str, Any] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
+    drawn: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

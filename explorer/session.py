@@ -25,6 +25,8 @@ _COMPARED = "kept"
 _PROJECT, _OPENED, _LOOK = "project", "opened_project", "look_asked"
 _TAKEN_BACK = "taken_back"
 _SPOKEN = "picture_has_spoken"
+SOLVE_KEY = "solve"
+"""Key of the button that asks for a solve."""
 _KEPT = (_UPLOAD, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, _EDITS, _COMPARED)
 """What a reload of the page must not lose."""
 

@@ -88,6 +88,25 @@ def test_back_and_forward_take_the_inputs_along() -> None:
     assert (number(app, "Accelerators").value, metrics(app)["Time per sample"]) == (1, after)
 
 
+def test_inputs_changed_before_the_browser_has_heard_of_the_address_are_not_taken_for_back() -> None:
+    app = visited(sample="teaching_convex_beats_chain")
+    late = address(app)
+    solved(number(app, "Accelerators").set_value(1).run())
+    app.query_params.clear()
+    app.query_params.update(late)
+    solved(number(app, "CPUs").set_value(1).run())
+    assert (number(app, "Accelerators").value, number(app, "CPUs").value) == (1, 1)
+    assert address(app) == {**late, "accelerators": "1", "cpus": "1"}
+    app.query_params.clear()
+    app.query_params.update(late)
+    solved(app.button(key="solve").click().run())
+    assert number(app, "Accelerators").value == 1
+    app.query_params.clear()
+    app.query_params.update(late)  # Back, for nothing else has changed
+    solved(app.run())
+    assert (number(app, "Accelerators").value, number(app, "CPUs").value) == (2, 0)
+
+
 def test_what_an_address_asks_in_vain_is_named_and_the_rest_is_used() -> None:
     app = visited(
         sample="teaching_chain",
