@@ -9,8 +9,11 @@ from solvers.costs import Objective, SplitCosts
 from solvers.load_parts import load_parts
 
 
-def headline(plan: Plan, costs: SplitCosts) -> None:
-    """Show the numbers of a plan in one row: value, throughput, bound, bottleneck, speed-up."""
+def headline(plan: Plan, costs: SplitCosts, *, is_stale: bool) -> None:
+    """Show the numbers of a plan in one row: value, throughput, bound, bottleneck, speed-up.
+
+    Of a plan for earlier inputs nothing is called optimal.
+    """
     result = plan.result
     value = result.value_ms
     columns = st.container(key="headline").columns([1.3, 1.0, 1.15, 1.3, 1.15])
@@ -30,7 +33,7 @@ def headline(plan: Plan, costs: SplitCosts) -> None:
     columns[2].metric(
         "Proven lower bound",
         milliseconds(result.lower_bound_ms),
-        proof(result),
+        "for earlier inputs" if is_stale else proof(result),
         delta_color="off",
         delta_arrow="off",
         help=f"No {result.family} split is faster than this. Found by: {how_found(result)}.",

@@ -58,7 +58,7 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     shown = scheduled(plan, choice)
     schedule = shown.schedule
     show_edit_headline(choice, plan)
-    headline(plan, costs)
+    headline(plan, costs, is_stale=plan.question != choice.question)
     show_note(shown)
     dag = _dag_info(plan.graph, plan.deployment, shown.split)
     gantt = None if schedule is None else gantt_info(schedule, plan.deployment)

@@ -87,6 +87,7 @@ def test_no_device_is_infeasible_in_words_and_the_plan_stays() -> None:
     assert ["no devices" in error.value for error in app.error] == [True]
     assert metrics(app)["Time per sample"] == "8 ms"
     assert any("stale" in warning.value for warning in app.warning)
+    assert not any("optimal" in metric.delta for metric in app.metric)
 
 
 def test_gpipe_objective_and_schedule() -> None:
