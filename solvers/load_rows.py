@@ -14,15 +14,19 @@ For GPipe T = T_forward + T_backward, with such rows for each pass. A tensor is 
 received in the forward pass if a forward reader is on the device, and else in the backward pass: there
 receive >= x[r] - x[u] - sum of x[f] over its forward readers f.
 
+On an accelerator of a class blocks take the class's times, and transfers are divided by its link speed.
+
 Variables of transfers are continuous: where all x are 0 or 1 the least values that these rows allow are too.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pulp
 
+from solvers.accelerator_kinds import AcceleratorKind
 from solvers.contraction import Contraction, FloatArray
 from solvers.deployment import Communication
 from solvers.graph import DnnGraph
@@ -34,7 +38,10 @@ Expression = Any
 
 @dataclass(frozen=True)
 class Columns:
-    """A program with a column of blocks per accelerator and per CPU, and how these make up times, in `scale_ms`."""
+    """A program with a column of blocks per accelerator and per CPU, and how these make up times, in `scale_ms`.
+
+    `kinds` has the kind of accelerators of each column in `accelerator`.
+    """
 
     problem: pulp.LpProblem
     contraction: Contraction
@@ -42,6 +49,7 @@ class Columns:
     cpu: list[list[Expression]]
     communication: Communication
     scale_ms: float
+    kinds: Sequence[AcceleratorKind]
 
 
 @dataclass
@@ -75,10 +83,10 @@ def add_max_load_objective(columns: Columns, lower_bound_ms: float) -> None:
     communication, scale = columns.communication, columns.scale_ms
     total = problem.add_variable("T", lower_bound_ms / scale)
     problem += total
-    for d, x in enumerate(columns.accelerator):
-        terms = _Terms(_compute(contraction.accelerator_ms, x, scale))
+    for d, (x, kind) in enumerate(zip(columns.accelerator, columns.kinds, strict=True)):
+        terms = _Terms(_compute(kind.block_ms(contraction), x, scale))
         for e, hyperedge in enumerate(contraction.hyperedges):
-            weight, name = hyperedge.weight_ms / scale, f"{e}_{d}"
+            weight, name = hyperedge.weight_ms / kind.link_speed / scale, f"{e}_{d}"
             writer = hyperedge.blocks[0] if hyperedge.writer is None else hyperedge.writer
             readers = tuple(b for b in hyperedge.blocks if b != writer)
             if communication is Communication.FULL_DUPLEX:
@@ -108,19 +116,21 @@ def add_gpipe_objective(columns: Columns, graph: DnnGraph, lower_bound_ms: float
     longest = [problem.add_variable(f"T_{name}", 0) for name in ("forward", "backward")]
     problem += longest[0] + longest[1]
     problem += longest[0] + longest[1] >= lower_bound_ms / scale, "lower_bound"
-    on_accelerator = np.minimum(most_ms, pass_ms(graph, contraction, lambda node: node.accelerator_ms))
+    on_accelerator = {
+        kind: np.minimum(most_ms, pass_ms(graph, contraction, kind.node_ms)) for kind in set(columns.kinds)
+    }
     on_cpu = np.minimum(most_ms, pass_ms(graph, contraction))
 
     def compute(x: list[Expression], times: FloatArray, is_backward: bool) -> list[Expression]:
         return _compute(times[:, int(is_backward)], x, scale)
 
     tensors = pass_tensors(graph, contraction)
-    for d, x in enumerate(columns.accelerator):
-        passes = [_Terms(compute(x, on_accelerator, is_backward)) for is_backward in (False, True)]
+    for d, (x, kind) in enumerate(zip(columns.accelerator, columns.kinds, strict=True)):
+        passes = [_Terms(compute(x, on_accelerator[kind], is_backward)) for is_backward in (False, True)]
         for e, (tensor, weight_ms) in enumerate(tensors.items()):
             writer, is_backward = tensor.writer, tensor.is_backward
             forward, backward = tensor.forward_readers, tensor.backward_readers
-            weight, name = min(weight_ms, most_ms) / scale, f"{e}_{d}"
+            weight, name = min(weight_ms / kind.link_speed, most_ms) / scale, f"{e}_{d}"
             sent = problem.add_variable(f"send_{name}", 0, 1)
             _require_if_sent(problem, sent, x, writer, tuple({*forward, *backward}), name)
             if communication is Communication.FULL_DUPLEX:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from solvers.accelerator_kinds import with_identical_accelerators
 from solvers.bounds import why_infeasible
 from solvers.contraction import contract
 from solvers.costs import split_costs
@@ -67,15 +66,12 @@ def repair(
     >>> repair(g, Deployment(2, memory_bytes=3.0), Split((frozenset({1, 2}), frozenset())), pins=Pins(((1, 0),))).moved
     (2,)
     """
-    graph, deployment = with_identical_accelerators(graph, deployment)
     pins.require_known(graph, deployment)
     split = split.on(deployment)
     if not check_split(graph, deployment, split, family) and not pins.broken_by(graph, split):
         return Repair(split, (), True, False, "There is nothing to repair: the plan breaks no rule.")
     if split.replicas or split.subgraphs:
         return _none("Plans with replicas or several subgraphs per accelerator cannot be repaired; solve anew.")
-    if deployment.classes:
-        return _none("A repair does not tell device classes apart; re-solve the rest instead.")
     if is_scheduled(graph, deployment):
         return _none("A repair cannot count the memory of micro-batches in flight; re-solve the rest instead.")
     contraction = contract(
@@ -205,7 +201,13 @@ def _with_less_load(task: RepairTask, known: Split, found: _Found, ends_s: float
     program = RepairProgram(task, found.order, task.family)
     model = program.model
     columns = Columns(
-        program.problem, task.contraction, model.accelerator, model.cpu, task.deployment.communication, before_ms
+        program.problem,
+        task.contraction,
+        model.accelerator,
+        model.cpu,
+        task.deployment.communication,
+        before_ms,
+        model.column_kind,
     )
     add_max_load_objective(columns, 0.0)
     program.problem += program.num_moves <= found.count, "moves"

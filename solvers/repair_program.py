@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pulp
 
+from solvers.accelerator_kinds import accelerator_kinds
 from solvers.contraction import Contraction
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -80,12 +81,15 @@ class RepairProgram:
     def __init__(self, task: RepairTask, order: Order | None, family: Family) -> None:
         self._task, self._order = task, order
         self.problem = pulp.LpProblem("repair", pulp.LpMinimize)
-        self.model = ThroughputModel(self.problem, 1.0, family, task.contraction, task.deployment)
+        kinds = accelerator_kinds(task.graph, task.deployment)
+        self.model = ThroughputModel(self.problem, 1.0, family, task.contraction, task.deployment, kinds)
         self._prefix: list[list[pulp.LpVariable]] = []
         columns = self._assigned() if order is None else self._in_order(order)
         self._columns = columns
         k = task.deployment.num_accelerators
         self.model.accelerator, self.model.cpu = columns[:k], columns[k:]
+        kind_of = {d: kind for kind in kinds for d in kind.devices}
+        self.model.column_kind = [kind_of[d] for d in range(k)]
         add_memory(self.model)
         if family is Family.CONVEX:
             add_convexity(self.model, task.graph)

@@ -156,6 +156,8 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
     """Return the function that runs a method, or raise MethodError."""
     if method not in METHODS:
         raise MethodError(f"There is no method '{method}'; choose one of {', '.join(METHODS)}.")
+    if deployment.classes:
+        _require_classes_known(objective, method)
     if objective is Objective.GPIPE:
         _require_gpipe(graph)
     if objective is Objective.LATENCY:
@@ -169,8 +171,6 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
             )
         if method in ("auto", "ip"):
             return solve_latency
-    if deployment.classes:
-        _require_classes_known(objective, method, family)
     if method in BASELINES:
         return METHODS[method]  # judged as what it is, whatever it knows of the devices
     if deployment.training_memory is not None and family is not Family.CHAIN:
@@ -184,8 +184,6 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
         if deployment.training_memory is not None:
             raise MethodError("No method replicates stages under a schedule's memory; leave one of the two out.")
         return solve_by_dp
-    if deployment.classes:
-        return solve_by_dp
     if method == "auto":
         return solve_by_dp_then_ip if family is Family.CHAIN else solve_by_ip
     if method == "dp" and objective is Objective.LATENCY:
@@ -195,7 +193,7 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
     return METHODS[method]
 
 
-def _require_classes_known(objective: Objective, method: str, family: Family) -> None:
+def _require_classes_known(objective: Objective, method: str) -> None:
     """Raise MethodError for what does not tell accelerators of several classes apart."""
     if method == "expert":
         return  # the evaluator tells them
@@ -205,11 +203,6 @@ def _require_classes_known(objective: Objective, method: str, family: Family) ->
         )
     if method in BASELINES:
         raise MethodError(f"Method {method} knows accelerators of one class only; give one, or choose auto.")
-    if method == "ip" or family is not Family.CHAIN:
-        raise MethodError(
-            "Only method dp tells accelerators of several classes apart, in chain splits; choose these, or give one "
-            "class."
-        )
 
 
 def _require_gpipe(graph: DnnGraph) -> None:

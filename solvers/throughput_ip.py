@@ -4,14 +4,16 @@ Every family says which blocks are on which device through its own 0/1 variables
 
 chain   a[b, j] = 1 if block b is in one of the first j stages: a[b, j] <= a[b, j+1], and a[u, j] >= a[v, j] for an
         edge u -> v. Block b is in stage j where a steps up. Stages have an order, so there is no symmetry between
-        accelerators. With CPUs a stage is either kind: y[j] = 1 makes stage j a CPU.
+        accelerators. With CPUs a stage is either kind: y[j] = 1 makes stage j a CPU. With several kinds of accelerators
+        y[j, g] = 1 makes it one of kind g, of which there are as many as devices; the part of block b that is in stage
+        j on kind g is at most y[j, g], and the parts sum to what is in the stage.
 convex  x[b, d] = 1 if block b is on device d, and per device z[v] >= x[v], z[v] <= z[u], z[v] <= x[v] - x[u] + 1 for
         each forward edge u -> v: z marks what can still come before a node of the device, so no path leaves it and
         returns (Tarnawski et al., NeurIPS 2020, lemma 4.1; z may be continuous).
 free    x[b, d] alone.
 
-For convex and free splits identical devices are numbered by their first block in order of work: the i-th heaviest
-block is on one of the devices 0 .. i.
+For convex and free splits the devices of a kind are numbered by their first block in order of work: the i-th heaviest
+block is on one of the devices 0 .. i of whatever kind it is on.
 
     minimise T   subject to   T >= sum_b p_b x[b, d] + sum_e w_e cut[e, d]    for each accelerator d
                               T >= sum_b q_b x[b, d]                          for each CPU d
@@ -29,13 +31,14 @@ All times are divided by a scale near the optimum and memory by M.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pulp
 
+from solvers.accelerator_kinds import AcceleratorKind, accelerator_kinds
 from solvers.contraction import Contraction
 from solvers.costs import Objective
 from solvers.deployment import Deployment, TrainingMemory
@@ -50,8 +53,10 @@ class ThroughputModel:
     """The integer program of one graph: run it, then read a split from its variables.
 
     `problem` minimises `value_ms / scale_ms`. `accelerator` and `cpu` hold a column per stage or device: how much of
-    each block is on it; in a chain `prefix` says which blocks are in the first stages and `cpu_stage` which stages are
-    on CPUs. `fixed` is the device of blocks that are pinned; a chain's stages get these names from whoever asked.
+    each block is on it, and `column_kind` of which kind each accelerator column is, `column_stage` of which stage or
+    device. In a chain `prefix` says which blocks are in the first stages and `cpu_stage` which stages are on CPUs, or
+    `stage_kind`, with several kinds of accelerators, of which kind they are, CPUs last. `fixed` is the device of blocks
+    that are pinned.
     """
 
     problem: pulp.LpProblem
@@ -59,10 +64,14 @@ class ThroughputModel:
     family: Family
     contraction: Contraction
     deployment: Deployment
+    kinds: tuple[AcceleratorKind, ...] = ()
+    column_kind: list[AcceleratorKind] = field(default_factory=list)
+    column_stage: list[int] = field(default_factory=list)
     accelerator: list[list[Expression]] = field(default_factory=list)
     cpu: list[list[Expression]] = field(default_factory=list)
     prefix: list[list[Expression]] = field(default_factory=list)
     cpu_stage: list[Expression] = field(default_factory=list)
+    stage_kind: list[list[Expression]] = field(default_factory=list)
     fixed: Mapping[int, int] = field(default_factory=dict)
 
     def start_values(self, graph: DnnGraph, split: Split) -> dict[pulp.LpVariable, float]:
@@ -90,19 +99,27 @@ class ThroughputModel:
             return bool(expression > 0.5)
 
         device_of_block: dict[int, int] = {}
-        k = self.deployment.num_accelerators
         if self.family is not Family.CHAIN:
             for d, column in enumerate(self.accelerator + self.cpu):
                 device_of_block.update({b: d for b, x in enumerate(column) if is_set(x)})
         else:
-            used = {False: 0, True: k}
+            pinned = set(self.fixed.values())
+            left = [iter([d for d in devices if d not in pinned]) for devices in self._devices_by_kind()]
             for j in range(self.deployment.num_devices):
-                on_cpu = bool(self.cpu_stage) and is_set(self.cpu_stage[j])
-                for b, a in enumerate(self.prefix):
-                    if is_set(a[j + 1]) and not is_set(a[j]):
-                        device_of_block[b] = used[on_cpu]
-                used[on_cpu] += 1
+                if self.stage_kind:
+                    g = next(g for g, y in enumerate(self.stage_kind[j]) if is_set(y))
+                else:
+                    g = -1 if not self.kinds or (self.cpu_stage and is_set(self.cpu_stage[j])) else 0
+                members = [b for b, a in enumerate(self.prefix) if is_set(a[j + 1]) and not is_set(a[j])]
+                pins = [self.fixed[b] for b in members if b in self.fixed]
+                if members:
+                    device_of_block.update(dict.fromkeys(members, pins[0] if pins else next(left[g])))
         return Split.from_device_of(self.contraction.device_of(device_of_block), self.deployment)
+
+    def _devices_by_kind(self) -> list[list[int]]:
+        """Return the device numbers of each kind of accelerators, and of the CPUs last."""
+        k = self.deployment.num_accelerators
+        return [*(list(kind.devices) for kind in self.kinds), list(range(k, self.deployment.num_devices))]
 
     def _chain_start(self, graph: DnnGraph, split: Split, device: list[int]) -> dict[pulp.LpVariable, float]:
         used = memory_order(graph, split, self.deployment)
@@ -118,20 +135,21 @@ class ThroughputModel:
         }
         for j, y in enumerate(self.cpu_stage):
             values[y] = float(self.deployment.is_cpu(order[j]))
+        for j, choices in enumerate(self.stage_kind):
+            for y, devices in zip(choices, self._devices_by_kind(), strict=True):
+                values[y] = float(order[j] in devices)
         return values
 
     def _numbered_by_first_block(self, device: list[int]) -> list[int]:
         """Renumber devices of each kind in the order that breaks the model's symmetry."""
-        k = self.deployment.num_accelerators
         pinned = set(self.fixed.values())
         number = {d: d for d in pinned}
-        left = {
-            False: iter([d for d in range(k) if d not in pinned]),
-            True: iter([d for d in range(k, self.deployment.num_devices) if d not in pinned]),
-        }
+        of_kind = self._devices_by_kind()
+        kind_of = {d: g for g, devices in enumerate(of_kind) for d in devices}
+        left = [iter([d for d in devices if d not in pinned]) for devices in of_kind]
         for b in _by_work(self.contraction):
             if device[b] not in number:
-                number[device[b]] = next(left[device[b] >= k])
+                number[device[b]] = next(left[kind_of[device[b]]])
         return [number[d] for d in device]
 
 
@@ -157,9 +175,10 @@ def throughput_model(
     """
     scale_ms = scale_ms if scale_ms > 0 else 1.0
     most_ms = math.inf if value_ms is None else 2 * value_ms
-    contraction = _capped(contraction, most_ms)
+    kinds = accelerator_kinds(graph, deployment)
+    contraction = _capped(contraction, most_ms, max((kind.link_speed for kind in kinds), default=1.0))
     problem = pulp.LpProblem("placement", pulp.LpMinimize)
-    model = ThroughputModel(problem, scale_ms, family, contraction, deployment, fixed=device_of_block or {})
+    model = ThroughputModel(problem, scale_ms, family, contraction, deployment, kinds, fixed=device_of_block or {})
     if family is Family.CHAIN:
         _add_stages(model)
     else:
@@ -170,7 +189,9 @@ def throughput_model(
         _add_scheduled_memory(model, graph, deployment.training_memory)
     else:
         add_memory(model)
-    columns = Columns(problem, contraction, model.accelerator, model.cpu, deployment.communication, scale_ms)
+    columns = Columns(
+        problem, contraction, model.accelerator, model.cpu, deployment.communication, scale_ms, model.column_kind
+    )
     if objective is Objective.GPIPE:
         add_gpipe_objective(columns, graph, lower_bound_ms, most_ms)
     else:
@@ -178,8 +199,8 @@ def throughput_model(
     return model
 
 
-def _capped(contraction: Contraction, most_ms: float) -> Contraction:
-    """Return the contraction with no time above `most_ms`.
+def _capped(contraction: Contraction, most_ms: float, link_speed: float) -> Contraction:
+    """Return the contraction with no time above `most_ms`, nor any transfer's at this link speed.
 
     A block that runs on CPUs only stays so.
     """
@@ -187,8 +208,9 @@ def _capped(contraction: Contraction, most_ms: float) -> Contraction:
     return replace(
         contraction,
         accelerator_ms=np.where(cpu_only, np.inf, np.minimum(contraction.accelerator_ms, most_ms)),
+        class_ms=np.where(np.isinf(contraction.class_ms), np.inf, np.minimum(contraction.class_ms, most_ms)),
         cpu_ms=np.minimum(contraction.cpu_ms, most_ms),
-        hyperedges=tuple(replace(h, weight_ms=min(h.weight_ms, most_ms)) for h in contraction.hyperedges),
+        hyperedges=tuple(replace(h, weight_ms=min(h.weight_ms, most_ms * link_speed)) for h in contraction.hyperedges),
     )
 
 
@@ -198,8 +220,9 @@ def estimated_rows(contraction: Contraction, deployment: Deployment, family: Fam
     ends = sum(len(h.blocks) for h in contraction.hyperedges)
     per_column = 2 * ends
     if family is Family.CHAIN:
-        columns += deployment.num_devices if deployment.num_cpus else 0
-        per_column += n + len(contraction.edges) + (3 * n if deployment.num_cpus else 0)
+        kinds = max(1, len(deployment.classes)) + (deployment.num_cpus > 0)
+        columns *= kinds
+        per_column += n + len(contraction.edges) + (3 * n if kinds > 1 else 0)
     elif family is Family.CONVEX:
         per_column += n + 2 * len(contraction.edges)
     return columns * per_column
@@ -238,8 +261,16 @@ def _add_stages(model: ThroughputModel) -> None:
             # Blocks that are pinned to different devices are on different stages.
             problem += pulp.lpSum(stage[j][b] for b in model.fixed) <= 1, f"pinned_apart_{j}"
     cpu_only = np.isinf(contraction.accelerator_ms)
+    if len(model.kinds) > 1:
+        _add_stage_kinds(model, stage)
+        return
+    model.column_kind = [kind for kind in model.kinds for _ in stages]
+    model.column_stage = list(stages)
     if not deployment.num_cpus:
         model.accelerator = stage
+        return
+    if not model.kinds:
+        model.cpu = stage
         return
     model.cpu_stage = [_binary(problem, f"y_{j}") for j in stages]
     problem += pulp.lpSum(model.cpu_stage) == deployment.num_cpus, "number_of_cpus"
@@ -260,8 +291,40 @@ def _add_stages(model: ThroughputModel) -> None:
             problem += model.cpu[j][b] == (stage[j][b] if deployment.is_cpu(d) else 0), f"pinned_kind_{b}_{j}"
 
 
+def _add_stage_kinds(model: ThroughputModel, stage: list[list[Expression]]) -> None:
+    """A column per stage and kind of accelerators, and per stage for CPUs: of these one holds the stage's blocks."""
+    problem, contraction, deployment = model.problem, model.contraction, model.deployment
+    blocks, stages = range(contraction.num_blocks), range(deployment.num_devices)
+    cpu_only = np.isinf(contraction.accelerator_ms)
+    devices = [*(kind.devices for kind in model.kinds), range(deployment.num_accelerators, deployment.num_devices)]
+    columns: list[list[list[Expression]]] = []
+    for j in stages:
+        model.stage_kind.append([_binary(problem, f"y_{j}_{g}") for g in range(len(devices))])
+        # A stage is on a device of one kind.
+        problem += pulp.lpSum(model.stage_kind[j]) == 1, f"one_kind_{j}"
+        columns.append([])
+        for g, y in enumerate(model.stage_kind[j]):
+            is_cpu = g == len(model.kinds)
+            part = [problem.add_variable(f"c_{b}_{j}_{g}", 0, 1) if is_cpu or not cpu_only[b] else 0 for b in blocks]
+            for b in blocks:
+                # A block of a stage is on the stage's kind of device, and where it is pinned.
+                is_elsewhere = b in model.fixed and model.fixed[b] not in devices[g]
+                problem += part[b] <= (0 if is_elsewhere else y), f"kind_{b}_{j}_{g}"
+            columns[j].append(part)
+            if is_cpu:
+                model.cpu.append(part)
+            else:
+                model.accelerator.append(part)
+                model.column_kind.append(model.kinds[g])
+                model.column_stage.append(j)
+        for b in blocks:
+            problem += pulp.lpSum(part[b] for part in columns[j]) == stage[j][b], f"parts_{b}_{j}"
+    for g in range(len(devices)):
+        problem += pulp.lpSum(model.stage_kind[j][g] for j in stages) == len(devices[g]), f"number_of_kind_{g}"
+
+
 def _add_devices(model: ThroughputModel) -> None:
-    """One 0/1 variable per block and device; identical devices are numbered by their first block.
+    """One 0/1 variable per block and device; the devices of a kind are numbered by their first block.
 
     Devices with pinned blocks differ from all others: these blocks are there, and only the rest are alike.
     """
@@ -270,19 +333,22 @@ def _add_devices(model: ThroughputModel) -> None:
     cpu_only = np.isinf(contraction.accelerator_ms)
     pinned = set(model.fixed.values())
 
-    def entry(b: int, d: int, first: int) -> Expression:
+    def entry(b: int, d: int, alike: Sequence[int]) -> Expression:
         if b in model.fixed:
             return problem.add_variable(f"x_{b}_{d}", 1, 1) if model.fixed[b] == d else 0
-        place = 0 if d in pinned else sum(other not in pinned for other in range(first, d))
+        place = 0 if d in pinned else sum(other < d and other not in pinned for other in alike)
         is_never = place > rank[b] or (cpu_only[b] and not deployment.is_cpu(d))
         return 0 if is_never else _binary(problem, f"x_{b}_{d}")
 
-    def column(d: int, first: int) -> list[Expression]:
-        return [entry(b, d, first) for b in range(contraction.num_blocks)]
+    def column(d: int, alike: Sequence[int]) -> list[Expression]:
+        return [entry(b, d, alike) for b in range(contraction.num_blocks)]
 
-    k = deployment.num_accelerators
-    model.accelerator = [column(d, 0) for d in range(k)]
-    model.cpu = [column(d, k) for d in range(k, deployment.num_devices)]
+    kind_of = {d: kind for kind in model.kinds for d in kind.devices}
+    cpus = range(deployment.num_accelerators, deployment.num_devices)
+    model.column_kind = [kind_of[d] for d in range(deployment.num_accelerators)]
+    model.column_stage = list(range(deployment.num_accelerators))
+    model.accelerator = [column(d, kind.devices) for d, kind in enumerate(model.column_kind)]
+    model.cpu = [column(d, cpus) for d in cpus]
     for b in rank:
         model.problem += pulp.lpSum(x[b] for x in model.accelerator + model.cpu) == 1, f"somewhere_{b}"
 
@@ -315,14 +381,14 @@ def add_memory(model: ThroughputModel) -> None:
 def _add_scheduled_memory(model: ThroughputModel, graph: DnnGraph, memory: TrainingMemory) -> None:
     """The nodes of a stage fit in its accelerator's memory with what the stages after it make it keep."""
     of_block = [training_bytes(graph, memory, ids) for ids in model.contraction.members]
-    for j, x in enumerate(model.accelerator):
-        stages_after = len(model.accelerator) - 1 - j
-        _require_fit(model, x, np.array([held.on_stage(memory, stages_after) for held in of_block]), j)
+    for d, (x, j) in enumerate(zip(model.accelerator, model.column_stage, strict=True)):
+        stages_after = model.deployment.num_devices - 1 - j
+        _require_fit(model, x, np.array([held.on_stage(memory, stages_after) for held in of_block]), d)
 
 
 def _require_fit(model: ThroughputModel, x: list[Expression], size_bytes: np.ndarray, d: int) -> None:
     """The blocks of a column fit; a size above twice the memory is written as that."""
-    memory = model.deployment.memory_bytes
+    memory = model.column_kind[d].memory_bytes
     if memory is None:
         return
     if memory > 0:
