@@ -12,15 +12,16 @@ from typing import Any
 import streamlit as st
 
 from explorer.address import bound
+from explorer.devices_text import is_known, origin_of_times, origin_told, sources_text
 from explorer.session import LoadedGraph
 from explorer.wording import plain
 from solvers.catalogue import catalogue
 from solvers.device_list import Listed, devices_text, groups, parse_devices
 from solvers.equipment import Equipment, Equipped, equip, precision_of
 from solvers.errors import PlacementError
-from solvers.graph import TimesKind, TimesOrigin
+from solvers.graph import TimesOrigin
 from solvers.hardware import GB, GB_PER_S, TFLOP_PER_S, Accelerator, Precision
-from solvers.roofline import USUAL, Basis, Efficiency, Retiming, described, precision_named
+from solvers.roofline import USUAL, Efficiency
 
 AS_IN_FILE = "As in the file"
 MOST_KINDS = 6
@@ -50,7 +51,7 @@ def pick_devices(loaded: LoadedGraph) -> Equipped:
         for place in (problem, st):
             place.error(plain(f"These devices were not applied. {error}"))
         return Equipped(loaded.graph, loaded.deployment)
-    st.caption(plain(_told(loaded, equipped)))
+    st.caption(plain(origin_of_times(loaded.graph.times, equipped)))
     return equipped
 
 
@@ -93,41 +94,6 @@ def _label(kinds: Sequence[Listed]) -> str:
     if not kinds:
         return "Devices as in the file"
     return plain(" + ".join(kind.name if kind.count is None else f"{kind.count} × {kind.name}" for kind in kinds))
-
-
-def _told(loaded: LoadedGraph, equipped: Equipped) -> str:
-    """Say in a line what of the times is measured and what is computed."""
-    if equipped.retimings:
-        return _origin_of_times(equipped.retimings)
-    if equipped.host is not None:
-        return f"Times of CPUs: {_origin_of_times((equipped.host,))}"
-    times = loaded.graph.times
-    if times is None or not times.accelerator:
-        return "Times and transfers are those of the file, which does not say of which devices."
-    how = "computed by the roofline" if times.kind is TimesKind.ROOFLINE else str(times.kind)
-    of = f"{times.accelerator} ({times.precision})" if times.precision else times.accelerator
-    return f"Times are those of the file: {how} for {of}."
-
-
-def _origin_of_times(retimings: Sequence[Retiming]) -> str:
-    """Say in one sentence what was measured, by what it was scaled, and what was computed."""
-    kinds = {retiming.kind for retiming in retimings}
-    if kinds == {TimesKind.MEASURED}:
-        return "Times are as the file has them."
-    share = retimings[0].setup.efficiency
-    computed = f"the roofline, {100 * share.compute:g} % of the peak and {100 * share.memory:g} % of the bandwidth"
-    if kinds == {TimesKind.ROOFLINE}:
-        return f"Times are computed, not measured: {computed}."
-    scaled = []
-    for retiming in retimings:
-        if retiming.factor is not None:
-            low, high = (f"{factor:.3g}" for factor in retiming.factor)
-            scaled.append(f"{retiming.setup.processor.name} × {low if low == high else f'{low} to {high}'}")
-    origin = retimings[0].origin
-    of = "" if origin is None else f" on {described(origin)}"
-    has_computed = any(Basis.ROOFLINE in retiming.basis.values() for retiming in retimings)
-    rest = f"; some are computed, by {computed}" if has_computed else ""
-    return f"Times are those of the file{of}, scaled: {', '.join(scaled)}{rest}."
 
 
 # Kinds of accelerators.
@@ -237,19 +203,7 @@ def _pick_figures(key: str, i: int, kinds: tuple[Listed, ...], loaded: LoadedGra
                     max_value=1e6,
                     format="%.6g",
                 )
-        st.caption(plain(_sources(own, precision)))
-
-
-def _sources(accelerator: Accelerator, precision: Precision) -> str:
-    """Name the sources of the figures that are used, and how they were read."""
-    used = {"memoryGB", "memoryBandwidthGBs", str(precision)}
-    sources = dict.fromkeys(figure.source for figure in accelerator.figures if figure.name in used)
-    told = "; ".join(f"{source.title} ({_read(source.verified)})" for source in sources)
-    return f"Published, dense: {told}. {accelerator.note}".strip()
-
-
-def _read(verified: str) -> str:
-    return {"yes": "read in the original", "second-hand": "as quoted by others"}.get(verified, "from memory")
+        st.caption(plain(sources_text(own, precision)))
 
 
 def _pick_link(key: str, i: int, kind: Listed, accelerator: Accelerator, loaded: LoadedGraph) -> None:
@@ -380,19 +334,10 @@ def _told_origin(digest: str) -> TimesOrigin | None:
     return origin_told(text) if text else None
 
 
-def origin_told(text: str) -> TimesOrigin:
-    """Read NAME or NAME@PRECISION; CatalogueError for what the catalogue does not have."""
-    name, _, precision = text.partition("@")
-    accelerator = catalogue().accelerator(name)
-    known = precision_named(precision) if precision else accelerator.usual_precision
-    accelerator.peak_flops_per_ms(known)
-    return TimesOrigin(accelerator.name, str(known))
-
-
 def _pick_origin(loaded: LoadedGraph, has_devices: bool) -> tuple[TimesOrigin | None, bool]:
     """Ask what the times of a file are for that does not say, and whether to compute them where they were measured."""
-    times, digest = loaded.graph.times, loaded.graph.digest
-    if not has_devices or (times is not None and times.accelerator):
+    digest = loaded.graph.digest
+    if not has_devices or is_known(loaded.graph.times):
         return None, False
     key = f"measured_on_{digest}"
     names = [

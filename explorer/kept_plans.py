@@ -5,7 +5,6 @@ import streamlit as st
 from explorer import session
 from explorer.session import KeptPlan, Plan
 from explorer.wording import METHOD_NAMES
-from solvers.deployment import Deployment
 from solvers.quantities import counted
 from solvers.split import Family
 
@@ -22,16 +21,22 @@ def automatic_name(plan: Plan, taken: frozenset[str] = frozenset()) -> str:
     parts = [METHOD_NAMES.get(method, method.replace("_", " "))]
     if plan.result.family is not Family.CHAIN:
         parts.append(f"{plan.result.family}")
-    name = ", ".join([*parts, _hardware(plan.question.deployment)])[:MAX_NAME]
+    name = ", ".join([*parts, _hardware(plan)])[:MAX_NAME]
     if name not in taken:
         return name
     number = next(n for n in range(2, len(taken) + 3) if f"{name} ({n})" not in taken)
     return f"{name} ({number})"
 
 
-def _hardware(deployment: Deployment) -> str:
-    kinds = ((deployment.num_accelerators, "accelerator"), (deployment.num_cpus, "CPU"))
-    return " + ".join(counted(count, noun) for count, noun in kinds if count)
+def _hardware(plan: Plan) -> str:
+    """Name the devices of a plan: accelerators by their make where they are of several, or not those of the file."""
+    deployment, times = plan.question.deployment, plan.graph.times
+    parts = [f"{one.count} × {one.name}" for one in deployment.classes if one.count]
+    if not parts and deployment.num_accelerators:
+        is_picked = times is not None and times != plan.loaded.graph.times and times.accelerator
+        count = deployment.num_accelerators
+        parts = [f"{count} × {times.accelerator}" if times and is_picked else counted(count, "accelerator")]
+    return " + ".join([*parts, *([counted(deployment.num_cpus, "CPU")] if deployment.num_cpus else [])])
 
 
 def keep(plan: Plan, name: str = "") -> KeptPlan | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.dag_view import DagInfo
+from explorer.devices_text import times_text
 from explorer.gantt_view import GanttInfo
 from explorer.jobs import Question
 from explorer.wording import VALUE_LABELS, device_counts, how_found, memory_text, milliseconds, proof, share
@@ -82,6 +83,9 @@ def hardware(subject: Subject) -> str:
     bandwidth = subject.graph.bandwidth_bytes_per_ms
     if bandwidth is not None:
         parts.append(f"links of {bandwidth / 1e6:,.4g} GB/s")
+    times = subject.graph.times
+    if times is not None and times.accelerator and not deployment.classes:
+        parts.append(f"times {times_text(times)}")
     return ", ".join(parts)
 
 

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.devices import AS_IN_FILE, devices_key, origin_told
+from explorer.devices import AS_IN_FILE, devices_key
+from explorer.devices_text import is_known, origin_told
+from explorer.kept_plans import automatic_name
 from solvers.deployment import Deployment
+from solvers.graph import TimesOrigin
 from solvers.graph_json import write_graph
 from solvers.hardware import CatalogueError
 from solvers.samples import read_sample
@@ -152,6 +155,25 @@ def test_an_origin_is_a_name_and_a_precision() -> None:
     assert origin_told("A100-80").precision == "bf16"
     with pytest.raises(CatalogueError, match="no published peak"):
         origin_told("T4@bf16")
+
+
+def test_what_a_file_says_is_of_use_only_in_names_of_the_catalogue() -> None:
+    assert is_known(TimesOrigin("t4", "fp16"))
+    assert not any(map(is_known, (None, TimesOrigin(), TimesOrigin("FPGA"), TimesOrigin("T4", "int4"))))
+
+
+def test_kept_plans_are_named_after_what_was_picked() -> None:
+    from explorer import session
+
+    for query, name in (
+        ({"devices": "2xA100-80+4xT4", "cpus": "1"}, "2 × A100-80 + 4 × T4 + 1 CPU"),
+        ({"devices": "H100-SXM", "accelerators": "3", "cpus": "0"}, "3 × H100-SXM"),
+        ({"accelerators": "3", "cpus": "0"}, "3 accelerators"),
+        ({"host": "EPYC-9654", "accelerators": "3", "cpus": "1"}, "3 × T4 + 1 CPU"),
+    ):
+        plan = with_query(**query).session_state["plan"]
+        assert isinstance(plan, session.Plan)
+        assert automatic_name(plan).endswith(f", {name}")
 
 
 def test_a_project_holds_the_devices() -> None:
