@@ -93,7 +93,7 @@ def with_identical_accelerators(graph: DnnGraph, deployment: Deployment) -> tupl
         replace(node, accelerator_ms=kind.node_ms(node), transfer_ms=node.transfer_ms / kind.link_speed, class_ms=())
         for node in graph.nodes
     )
-    return DnnGraph(nodes, graph.edges, graph.name), plain
+    return graph.with_nodes(nodes), plain
 
 
 def with_the_best_of_all_classes(graph: DnnGraph, deployment: Deployment) -> tuple[DnnGraph, Deployment]:
@@ -116,7 +116,7 @@ def with_the_best_of_all_classes(graph: DnnGraph, deployment: Deployment) -> tup
         for node in graph.nodes
     )
     plain = replace(deployment, classes=(), memory_bytes=deployment.largest_memory_bytes)
-    return DnnGraph(nodes, graph.edges, graph.name), plain
+    return graph.with_nodes(nodes), plain
 
 
 def blocks_on_the_best_of_all_classes(

@@ -264,13 +264,13 @@ def _add_stages(model: ThroughputModel) -> None:
     if len(model.kinds) > 1:
         _add_stage_kinds(model, stage)
         return
+    if not model.kinds:
+        model.cpu = stage
+        return
     model.column_kind = [kind for kind in model.kinds for _ in stages]
     model.column_stage = list(stages)
     if not deployment.num_cpus:
         model.accelerator = stage
-        return
-    if not model.kinds:
-        model.cpu = stage
         return
     model.cpu_stage = [_binary(problem, f"y_{j}") for j in stages]
     problem += pulp.lpSum(model.cpu_stage) == deployment.num_cpus, "number_of_cpus"
