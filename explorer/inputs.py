@@ -104,7 +104,7 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         st.markdown("#### Hardware")
         graph, deployment = _edit_devices(loaded)
         st.markdown("#### Plan")
-        objective = _pick_objective(graph, digest)
+        objective = _pick_objective(graph, deployment, digest)
         family = Family.CHAIN
         if objective is not Objective.LATENCY:
             bound("splits", f"family_{digest}", Family.CHAIN, FAMILIES)
@@ -118,7 +118,7 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
                 persist_state="session",
             )
         assumptions = edit_assumptions(graph, deployment, objective, family, digest)
-        methods = _methods(objective, family, assumptions)
+        methods = _methods(objective, family, assumptions, has_classes=bool(deployment.classes))
         left, right = st.columns([3, 2])
         method_key = f"method_{digest}_{'_'.join(methods)}"
         bound("solver", method_key, methods[0], methods)
@@ -166,15 +166,15 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
     return Choice(loaded, graph, deployment, question, schedule, int(num_micro_batches), asks_to_solve, options)
 
 
-def _methods(objective: Objective, family: Family, assumptions: Assumptions) -> list[str]:
-    """Return the methods that fit; baselines make plans for the model as the paper has it."""
+def _methods(objective: Objective, family: Family, assumptions: Assumptions, *, has_classes: bool) -> list[str]:
+    """Return the methods that fit; baselines make plans for the model as the paper has it, with accelerators alike."""
     exact = ["auto"]
     if objective is not Objective.LATENCY and family is Family.CHAIN:
         exact.append("dp")
     if assumptions.max_replicas == 1:
         exact.append("ip")
     fitting = [name for name, baseline in BASELINES.items() if objective in baseline.objectives and name in METHODS]
-    if assumptions != Assumptions():
+    if assumptions != Assumptions() or has_classes:
         fitting = []
     return exact + [name for name in fitting if name != "scotch" or scotch_program()]
 
@@ -395,7 +395,10 @@ def _warn_of_implausible_bandwidth(graph: DnnGraph) -> None:
     st.button(f"Use {own_gb_s / 1000:.4g} GB/s", on_click=correct, key=f"correct_{graph.digest}", type="tertiary")
 
 
-def _pick_objective(graph: DnnGraph, digest: str) -> Objective:
+def _pick_objective(graph: DnnGraph, deployment: Deployment, digest: str) -> Objective:
     objectives = [Objective.THROUGHPUT, Objective.GPIPE if graph.is_training else Objective.LATENCY]
-    bound("objective", f"objective_{digest}", objectives[0], objectives)
-    return st.selectbox("Minimise time for", objectives, format_func=OBJECTIVES.__getitem__, key=f"objective_{digest}")
+    if deployment.classes:  # latency is solved for accelerators that are alike
+        objectives = [objective for objective in objectives if objective is not Objective.LATENCY]
+    key = f"objective_{digest}_{len(objectives)}"
+    bound("objective", key, objectives[0], objectives)
+    return st.selectbox("Minimise time for", objectives, format_func=OBJECTIVES.__getitem__, key=key)

@@ -234,8 +234,7 @@ def _rules(graph: DnnGraph, deployment: Deployment, objective: Objective, family
         replicated = replace(deployment, replication=Replication(most + 1, bandwidth))
         label = f"Stages on up to {most + 1} accelerators"
         found.append(Change("replicas", label, graph, replicated, family, method))
-    is_plain = deployment.training_memory is None and deployment.replication is None and not deployment.classes
-    if family is not Family.FREE and is_plain:
+    if family is not Family.FREE and deployment.training_memory is None and deployment.replication is None:
         asked = "auto" if method == "dp" else method
         found.append(Change("free", "Free splits instead of " + _plural(family), graph, deployment, Family.FREE, asked))
     return found

@@ -101,6 +101,17 @@ def test_several_kinds_are_placed_together() -> None:
     assert value_ms(app) == alone
 
 
+def test_only_what_is_solved_for_several_kinds_is_offered() -> None:
+    app = with_query(devices="2xA100-80+4xT4")
+    offered = {box.label: box.options for box in app.selectbox if box.label in ("Minimise time for", "Solver")}
+    assert offered == {
+        "Minimise time for": ["Throughput of the pipeline"],
+        "Solver": ["Automatic", "Dynamic programming (DP)", "Integer programming (IP)"],
+    }
+    latency = with_query(devices="2xA100-80+4xT4", objective="latency")
+    assert "objective latency (it does not fit here)" in latency.warning[0].value.replace("\\", "")
+
+
 def test_a_host_changes_what_cpus_take() -> None:
     slow, fast = (with_query(accelerators="0", host=name) for name in ("Xeon-6148", "EPYC-9654"))
     assert value_ms(slow) / value_ms(fast) == pytest.approx(460.8 / 128, rel=0.02)
@@ -187,3 +198,10 @@ def test_a_project_holds_the_devices() -> None:
     read = parse_project(project_text(loaded, link, None, QUESTION).encode())
     assert (read.link.devices, read.link.host, read.link.efficiency) == ("2xA100-80+4xT4", "EPYC-9654", 40)
     assert json.loads(project_text(loaded, link, None, QUESTION))["inputs"]["devices"] == "2xA100-80+4xT4"
+
+
+def test_a_second_kind_leaves_an_objective_that_is_not_for_it() -> None:
+    app = with_query(devices="A100-80", objective="latency")
+    assert next(box.value for box in app.selectbox if box.label == "Minimise time for") == "latency"
+    solved(app.button(key=f"{KEY}_add").click().run())
+    assert "Time per sample" in metrics(app)
