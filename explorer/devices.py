@@ -13,9 +13,9 @@ import streamlit as st
 
 from explorer.address import bound
 from explorer.devices_text import is_known, origin_of_times, origin_told, sources_text
+from explorer.known_devices import known_devices
 from explorer.session import LoadedGraph
 from explorer.wording import plain
-from solvers.catalogue import catalogue
 from solvers.device_list import Listed, devices_text, groups, parse_devices
 from solvers.equipment import Equipment, Equipped, equip, precision_of
 from solvers.errors import PlacementError
@@ -62,7 +62,7 @@ def devices_key(digest: str) -> str:
 
 def _is_list_of_catalogue(text: Any) -> bool:
     try:
-        groups(parse_devices(text), catalogue())
+        groups(parse_devices(text), known_devices())
     except (PlacementError, TypeError):
         return False
     return True
@@ -79,7 +79,7 @@ def _equipped(
     roofline_only: bool,
 ) -> Equipped:
     """Put a graph on devices; `digest` stands for the graph in the cache."""
-    devices, times = catalogue(), measured_on or _loaded.graph.times
+    devices, times = known_devices(), measured_on or _loaded.graph.times
     asked = Equipment(
         groups(parse_devices(text), devices, times) if text else (),
         devices.host(host) if host else None,
@@ -100,7 +100,7 @@ def _label(kinds: Sequence[Listed]) -> str:
 
 
 def _pick_kinds(key: str, kinds: tuple[Listed, ...], loaded: LoadedGraph) -> None:
-    names = [accelerator.name for accelerator in catalogue().accelerators]
+    names = [accelerator.name for accelerator in known_devices().accelerators]
     _controlled(
         st.selectbox,
         "Accelerators" if len(kinds) < 2 else "Accelerators, first kind",
@@ -147,12 +147,12 @@ def _pick_kinds(key: str, kinds: tuple[Listed, ...], loaded: LoadedGraph) -> Non
 
 
 def _titled(name: str) -> str:
-    return name if name == AS_IN_FILE else catalogue().accelerator(name).title
+    return name if name == AS_IN_FILE else known_devices().accelerator(name).title
 
 
 def _pick_figures(key: str, i: int, kinds: tuple[Listed, ...], loaded: LoadedGraph) -> None:
     """Draw count, link and precision of a kind, and its figures folded away."""
-    kind, group = kinds[i], groups((kinds[i],), catalogue(), _times_of(loaded))[0]
+    kind, group = kinds[i], groups((kinds[i],), known_devices(), _times_of(loaded))[0]
     accelerator, precision = group.accelerator, precision_of(group, _times_of(loaded))
     is_one_of_several = len(kinds) > 1
 
@@ -184,7 +184,7 @@ def _pick_figures(key: str, i: int, kinds: tuple[Listed, ...], loaded: LoadedGra
         )
     with st.expander("Figures", key=f"{key}_figures_{i}"):
         left, right = st.columns(2)
-        own = catalogue().accelerator(kind.name)
+        own = known_devices().accelerator(kind.name)
         boxes = [
             ("Peak (TFLOP/s)", "peak", "TFLOP/s", accelerator.peak_flops_per_ms(precision) / TFLOP_PER_S, left),
             ("To memory (GB/s)", "bandwidth", "GB/s", accelerator.bandwidth_bytes_per_ms / GB_PER_S, right),
@@ -207,8 +207,8 @@ def _pick_figures(key: str, i: int, kinds: tuple[Listed, ...], loaded: LoadedGra
 
 
 def _pick_link(key: str, i: int, kind: Listed, accelerator: Accelerator, loaded: LoadedGraph) -> None:
-    own = [name for name in accelerator.links if any(link.name == name for link in catalogue().links)]
-    others = [link.name for link in catalogue().links if link.name not in own]
+    own = [name for name in accelerator.links if any(link.name == name for link in known_devices().links)]
+    others = [link.name for link in known_devices().links if link.name not in own]
     chosen = dict(kind.settings).get("link", AS_IN_FILE)
     given = [] if chosen in (AS_IN_FILE, *own, *others) else [chosen]
     has_bytes = loaded.graph.bandwidth_bytes_per_ms is not None
@@ -216,7 +216,7 @@ def _pick_link(key: str, i: int, kind: Listed, accelerator: Accelerator, loaded:
     def titled(name: str) -> str:
         if name == AS_IN_FILE or name in given:
             return name
-        link = catalogue().link(name)
+        link = known_devices().link(name)
         return f"{link.title}, {link.bandwidth_bytes_per_ms / GB_PER_S:.4g} GB/s"
 
     _controlled(
@@ -273,11 +273,12 @@ def _add(key: str, loaded: LoadedGraph) -> None:
         count = st.session_state.get(f"accelerators_{loaded.graph.digest}", loaded.deployment.num_accelerators)
         kinds[0] = replace(kinds[0], count=int(count or 1))
     names = {kind.name for kind in kinds}
-    others = [accelerator.name for accelerator in catalogue().accelerators if accelerator.name not in names]
-    half = [name for name in others if Precision.FP16 in catalogue().accelerator(name).precisions]
-    link = dict(kinds[0].settings).get("link")
+    others = [accelerator.name for accelerator in known_devices().accelerators if accelerator.name not in names]
+    half = [name for name in others if Precision.FP16 in known_devices().accelerator(name).precisions]
     name = "T4" if "T4" in half else half[0]
-    kinds.append(Listed(1, name).with_setting("link", None if link is None else catalogue().accelerator(name).links[0]))
+    own_link = next(iter(known_devices().accelerator(name).links), None)
+    has_link = "link" in dict(kinds[0].settings)
+    kinds.append(Listed(1, name).with_setting("link", own_link if has_link else None))
     st.session_state[key] = devices_text(tuple(kinds))
 
 
@@ -296,12 +297,12 @@ def _remove(key: str, i: int, loaded: LoadedGraph) -> None:
 
 def _pick_host(digest: str) -> str:
     key = f"host_{digest}"
-    names = ["", *(host.name for host in catalogue().hosts)]
+    names = ["", *(host.name for host in known_devices().hosts)]
     bound("host", key, "", names)
     return st.selectbox(
         "CPUs",
         names,
-        format_func=lambda name: catalogue().host(name).title if name else AS_IN_FILE,
+        format_func=lambda name: known_devices().host(name).title if name else AS_IN_FILE,
         key=key,
         persist_state="session",
     )
@@ -342,7 +343,7 @@ def _pick_origin(loaded: LoadedGraph, has_devices: bool) -> tuple[TimesOrigin | 
     key = f"measured_on_{digest}"
     names = [
         f"{accelerator.name}@{precision}"
-        for accelerator in catalogue().accelerators
+        for accelerator in known_devices().accelerators
         for precision in accelerator.precisions
     ]
     bound("measured_on", key, "", names)

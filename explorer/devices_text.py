@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from solvers.catalogue import catalogue
+from explorer.known_devices import known_devices
 from solvers.equipment import Equipped
 from solvers.errors import PlacementError
 from solvers.graph import TimesKind, TimesOrigin
@@ -68,7 +68,7 @@ def _read(verified: str) -> str:
 def is_known(times: TimesOrigin | None) -> bool:
     """Whether a file says what its times are for, by names of the catalogue."""
     try:
-        return origin_of(times, catalogue()) is not None
+        return origin_of(times, known_devices()) is not None
     except PlacementError:
         return False
 
@@ -76,7 +76,7 @@ def is_known(times: TimesOrigin | None) -> bool:
 def origin_told(text: str) -> TimesOrigin:
     """Read NAME or NAME@PRECISION; CatalogueError for what the catalogue does not have."""
     name, _, precision = text.partition("@")
-    accelerator = catalogue().accelerator(name)
+    accelerator = known_devices().accelerator(name)
     known = precision_named(precision) if precision else accelerator.usual_precision
     accelerator.peak_flops_per_ms(known)
     return TimesOrigin(accelerator.name, str(known))

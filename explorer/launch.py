@@ -1,6 +1,7 @@
 """The command `placement-explorer`: serve the app, on this machine only unless told otherwise."""
 
 import argparse
+import os
 import sys
 import threading
 from pathlib import Path
@@ -15,7 +16,12 @@ def main() -> None:
     parser.add_argument("--host", default="localhost", help="address to serve on (default: this machine only)")
     parser.add_argument("--port", type=int, default=8501, help="port to serve on (default: %(default)s)")
     parser.add_argument("--headless", action="store_true", help="do not open a browser")
+    parser.add_argument(
+        "--catalogue", metavar="FILE.json", help="devices to offer besides those of `placement devices`"
+    )
     options = parser.parse_args()
+    if options.catalogue is not None:
+        _offer_devices(options.catalogue)
     _prepare_in_background()
 
     from streamlit.web import cli
@@ -36,6 +42,20 @@ def main() -> None:
         "--client.showErrorDetails=none",
     ]
     sys.exit(cli.main())
+
+
+def _offer_devices(path: str) -> None:
+    """Have the app offer the devices of a file; leave with a sentence where it cannot be used."""
+    from explorer.known_devices import VARIABLE
+    from solvers.catalogue import read_catalogue
+    from solvers.errors import PlacementError
+
+    try:
+        read_catalogue(path)
+    except PlacementError as error:
+        print(f"placement-explorer: {error}", file=sys.stderr)
+        sys.exit(2)
+    os.environ[VARIABLE] = str(Path(path).resolve())
 
 
 def _prepare_in_background() -> None:

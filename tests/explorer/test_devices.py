@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explorer import launch
 from explorer.devices import AS_IN_FILE, devices_key
 from explorer.devices_text import is_known, origin_told
 from explorer.kept_plans import automatic_name
+from explorer.known_devices import VARIABLE, known_devices
 from solvers.deployment import Deployment
 from solvers.graph import TimesOrigin
 from solvers.graph_json import write_graph
@@ -205,3 +207,29 @@ def test_a_second_kind_leaves_an_objective_that_is_not_for_it() -> None:
     assert next(box.value for box in app.selectbox if box.label == "Minimise time for") == "latency"
     solved(app.button(key=f"{KEY}_add").click().run())
     assert "Time per sample" in metrics(app)
+
+
+def test_devices_of_a_file_are_offered_beside_those_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine.json"
+    mine = {"name": "Mine-1", "memoryGB": 12, "memoryBandwidthGBs": 500, "peakTFLOPs": {"fp16": 65}}
+    path.write_text(json.dumps({"accelerators": [mine]}), encoding="utf-8")
+    monkeypatch.setenv(VARIABLE, str(path))
+    known_devices.cache_clear()
+    try:
+        app = with_query(devices="Mine-1")
+        assert "Mine-1" in app.selectbox(key=f"{KEY}_name_0").options
+        assert memory_gib(app) == pytest.approx(12e9 / 2**30)
+    finally:
+        known_devices.cache_clear()
+
+
+def test_a_file_of_devices_that_is_none_ends_the_start_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["placement-explorer", "--catalogue", str(tmp_path / "none.json")])
+    with pytest.raises(SystemExit) as leaving:
+        launch.main()
+    assert leaving.value.code == 2
+    assert 'none.json" cannot be read: No such file' in capsys.readouterr().err
