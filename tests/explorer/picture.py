@@ -78,12 +78,12 @@ class Picture:
 
 
 def choose(page: Any, label: str, option: str) -> None:
-    """Pick an option whose name begins so; a list that a run of the page has closed again is opened anew."""
+    """Pick an option by its name, or what stands before a colon in it; a list that a run of the page has closed again is opened anew."""
     from playwright.sync_api import TimeoutError as WaitedTooLong
 
     for _ in range(5):
         page.get_by_role("combobox", name=label).click()
         with suppress(WaitedTooLong):
-            page.get_by_role("option", name=re.compile(f"^{re.escape(option)}")).first.click(timeout=10_000)
+            page.get_by_role("option", name=re.compile(f"^{re.escape(option)}($|:)")).first.click(timeout=10_000)
             return
     raise AssertionError(f"{label} offers no {option}")
