@@ -78,7 +78,10 @@ class Picture:
 
 
 def choose(page: Any, label: str, option: str) -> None:
-    """Pick an option by its name, or what stands before a colon in it; a list that a run of the page has closed again is opened anew."""
+    """Pick an option by its name, or what stands before a colon in it.
+
+    A list that a run of the page has closed again is opened anew.
+    """
     from playwright.sync_api import TimeoutError as WaitedTooLong
 
     for _ in range(5):
