@@ -54,6 +54,24 @@ def _may_grow(communication, compute, d, g, traffic, t, link_factor, sync, pays_
 
 
 @njit(cache=True, nogil=True)
+def _is_dominated(value, row, s, used):
+    """Whether some chain to the ideal in `row` is as good as that of state s and uses no more devices of any kind.
+
+    Whatever comes next is as good for it. The number of its state is lower.
+    """
+    for t in range(s):
+        if value[row, t] <= value[row, s]:
+            uses_more = False
+            for g in range(used.shape[1]):
+                if used[t, g] > used[s, g]:
+                    uses_more = True
+                    break
+            if not uses_more:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
 def expand_kinds(problem, table, limits, max_rows):
     """Grow stages as `solvers.variant_kernel.expand_variant` does, on accelerators of any number of kinds.
 
@@ -193,7 +211,7 @@ def expand_kinds(problem, table, limits, max_rows):
                 fewest_before[g] = memory_factor.shape[0] - 1
             num_moves = 0
             for s in range(states):
-                if table.value[row, s] > limit[goal]:
+                if table.value[row, s] > limit[goal] or _is_dominated(table.value, row, s, used):
                     continue
                 for g in range(kinds + 1):
                     if used[s, g] < available[g]:

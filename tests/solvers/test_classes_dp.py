@@ -184,8 +184,8 @@ def test_the_kernel_is_the_same_interpreted(monkeypatch: pytest.MonkeyPatch) -> 
     contraction = contract(graph, Family.CHAIN, deployment, passes_apart=True)
     compiled = VariantSearch(graph, contraction, deployment, Objective.GPIPE)
     compiled.run()
-    for name in ("holds", "leave_out", "row_of", "_may_grow", "payment", "combined", "least_combined", "least_of_rest",
-                 "replicated", "exceeds"):  # fmt: skip
+    helpers = ("payment", "combined", "least_combined", "least_of_rest", "replicated", "exceeds")
+    for name in ("holds", "leave_out", "row_of", "_may_grow", "_is_dominated", *helpers):
         monkeypatch.setattr(kinds_kernel, name, getattr(kinds_kernel, name).py_func)
     monkeypatch.setattr(variant_dp, "expand_kinds", kinds_kernel.expand_kinds.py_func)
     interpreted = VariantSearch(graph, contraction, deployment, Objective.GPIPE)
