@@ -199,7 +199,7 @@ def _lane(device: int, schedule: Schedule, deployment: Deployment) -> GanttLane:
         peak_in_flight=schedule.peak_in_flight[device],
         weight_versions=schedule.weight_versions[device],
         capacity_bytes=capacity,
-        is_over_memory=capacity is not None and peak > deployment.memory_limit_bytes,
+        is_over_memory=capacity is not None and peak > deployment.memory_limit_of(device),
         memory=schedule.memory[device],
     )
 

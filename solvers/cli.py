@@ -169,7 +169,8 @@ def _solve(options: argparse.Namespace) -> int:
     if result.message:
         print(f"placement: {result.message}", file=sys.stderr)
     # Printed first: a plan that took long to find is not lost because the file cannot be written.
-    print_json(solve_document(result, graph, deployment))
+    hardware = {"hardware": list(options.hardware)} if options.hardware else {}
+    print_json({**solve_document(result, graph, deployment), **hardware})
     if options.output is not None and result.split is not None:
         write_text(options.output, json.dumps(_split_json(result, graph, deployment), indent=1, allow_nan=False) + "\n")
     return EXIT_CODES[result.status]

@@ -62,9 +62,9 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_problem(options: argparse.Namespace) -> tuple[DnnGraph, Deployment]:
-    """Read the graph and apply the device options to it."""
-    graph, deployment, sentences = with_hardware(options, *read_graph(options.graph))
-    say(sentences)
+    """Read the graph and apply the device options to it; what they say of the figures becomes `options.hardware`."""
+    graph, deployment, options.hardware = with_hardware(options, *read_graph(options.graph))
+    say(options.hardware)
     changes: dict[str, Any] = {}
     if options.accelerators is not None:
         changes["num_accelerators"] = options.accelerators

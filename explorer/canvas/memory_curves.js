@@ -108,22 +108,24 @@ export function drawLimits(ctx, strip) {
   const limits = new Set(strip.lanes.map((lane) => strip.limitOf(lane)).filter((limit) => limit !== null));
   ctx.font = `600 11px ${theme.font}`;
   ctx.textBaseline = "middle";
+  ctx.textAlign = "right";
+  const far = [...limits].filter((limit) => limit > strip.top).sort((a, b) => a - b);
   for (const limit of limits) {
-    const isFar = limit > strip.top;
-    const y = isFar ? STRIP_TOP - 5 : Math.round(strip.toY(limit)) + 0.5;
-    if (!isFar) {
-      ctx.strokeStyle = theme.ink;
-      ctx.lineWidth = 1.5;
-      ctx.setLineDash([8, 4]);
-      ctx.beginPath();
-      ctx.moveTo(strip.plotLeft, y);
-      ctx.lineTo(strip.plotRight, y);
-      ctx.stroke();
-      ctx.setLineDash([]);
-    }
-    ctx.textAlign = "right";
-    writeOn(ctx, strip, isFar ? `↑ limit ${formatBytes(limit)}, above this scale` : `limit ${formatBytes(limit)}`,
-      strip.plotRight - 4, isFar ? 8 : y - 8 < 7 ? y + 9 : y - 8, theme.ink);
+    if (far.includes(limit)) continue;
+    const y = Math.round(strip.toY(limit)) + 0.5;
+    ctx.strokeStyle = theme.ink;
+    ctx.lineWidth = 1.5;
+    ctx.setLineDash([8, 4]);
+    ctx.beginPath();
+    ctx.moveTo(strip.plotLeft, y);
+    ctx.lineTo(strip.plotRight, y);
+    ctx.stroke();
+    ctx.setLineDash([]);
+    writeOn(ctx, strip, `limit ${formatBytes(limit)}`, strip.plotRight - 4, y - 8 < 7 ? y + 9 : y - 8, theme.ink);
+  }
+  if (far.length) {  // one above the other they would hide each other
+    const words = `limit${far.length > 1 ? "s" : ""} ${far.map(formatBytes).join(" and ")}`;
+    writeOn(ctx, strip, `↑ ${words}, above this scale`, strip.plotRight - 4, 8, theme.ink);
   }
   const over = strip.showsBytes ? strip.lanes.filter((lane) => lane.isOverMemory) : [];
   if (!over.length) return;

@@ -90,10 +90,9 @@ def _summary(
         ["gap", result.gap],
         ["time of the solver (s)", result.runtime_s],
     ]
-    rows += [
-        [f"class {c.name}", f"{c.count} accelerators, speed {c.speed:g}, link speed {c.link_speed:g}"]
-        for c in deployment.classes
-    ]
+    for c in deployment.classes:
+        rows.append([f"class {c.name}", f"{c.count} accelerators, speed {c.speed:g}, link speed {c.link_speed:g}"])
+        rows.append([f"memory of class {c.name} (bytes)", c.memory_bytes])
     if schedule is not None:
         rows += [
             ["schedule", str(schedule.kind)],

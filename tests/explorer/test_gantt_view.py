@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from explorer.gantt_view import GanttInfo, gantt_info
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, DeviceClass
 from solvers.graph import DnnGraph
 from solvers.schedule import Pass, ScheduleKind, SlotKind, simulate
 from solvers.split import Split
@@ -47,6 +47,17 @@ def test_no_steady_state_no_mark():
     assert "no steady period: more micro-batches needed" in info.notes[0]
     assert "no steady period: more micro-batches needed" in info.summary
     assert info.notes[0].startswith("1 micro-batch,")
+
+
+def test_a_lane_is_over_the_memory_of_its_own_class():
+    deployment = Deployment.of_classes(
+        (DeviceClass("big", 1, memory_bytes=9.0), DeviceClass("small", 1, memory_bytes=0.5))
+    )
+    lanes = two_stages(deployment=deployment).lanes
+    assert [(lane.name, lane.capacity_bytes, lane.is_over_memory) for lane in lanes] == [
+        ("big 1", 9.0, False),
+        ("small 1", 0.5, True),
+    ]
 
 
 def test_idle_devices_are_listed_apart():

@@ -852,6 +852,8 @@ def test_a_graph_is_solved_on_a_device_of_the_catalogue(placement: Run, llama: P
         "placement: Transfers over NVLink 4 (H100, H200) at 450 GB/s, its raw speed.",
     ]
     assert "placement: Times" not in on_t4.err
+    assert on_h100.json["hardware"] == [line.removeprefix("placement: ") for line in on_h100.err.splitlines()]
+    assert "hardware" not in on_t4.json
 
 
 def test_a_cluster_is_evaluated_with_the_times_of_each_kind(placement: Run, llama: Path, tmp_path: Path) -> None:
