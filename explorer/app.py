@@ -3,7 +3,7 @@
 import streamlit as st
 
 from explorer import session
-from explorer.pages import compare, explore
+from explorer.pages import compare, explore, sweep
 from explorer.reload import begin_visit, end_visit
 
 st.set_page_config(page_title="DNN Placement Explorer", layout="wide", initial_sidebar_state="expanded")
@@ -40,14 +40,18 @@ st.html(
 )
 begin_visit()
 kept = len(session.kept())
+explorer = st.Page(explore.show, title="Explore", default=True)
 page = st.navigation(
     [
-        st.Page(explore.show, title="Explore", default=True),
+        explorer,
         st.Page(compare.show, title=f"Compare ({kept})" if kept else "Compare", url_path="compare"),
+        st.Page(sweep.show, title="Sweep", url_path="sweep"),
     ],
     position="top",
 )
 session.enter_page(page.url_path)
+if (way := session.take_way_to_explore()) is not None:
+    st.switch_page(explorer, query_params=way)
 page.run()
 if page.url_path:
     end_visit()

@@ -24,8 +24,12 @@ def main() -> None:
         _offer_devices(options.catalogue)
     _prepare_in_background()
 
-    from streamlit.web import cli
+    from streamlit.web import cli  # isort: split
+    from streamlit.runtime.pages_manager import PagesManager
 
+    # Until the app has run once Streamlit would take the modules in pages/ for pages by themselves, and an address such
+    # as /compare would open an empty one.
+    PagesManager.uses_pages_directory = False
     sys.argv = [
         "streamlit",
         "run",

@@ -20,7 +20,7 @@ from explorer.link import Link
 from explorer.looked_at import look_for_address
 from explorer.project import judged_plan
 from explorer.running import feels_live
-from explorer.session import LoadedGraph, Notice, Run
+from explorer.session import LoadedGraph, Notice, Run, Subject
 from explorer.solver_pool import is_open, solver_pool
 
 BYTES_PER_ITEM = 400
@@ -119,7 +119,9 @@ def take_plan(choice: Choice) -> None:
 
 def end_page(choice: Choice) -> None:
     """Write the state of the page into its address, and keep on the server what does not fit there."""
-    address.write(replace(page_link(choice), keep=keep(choice.loaded)))
+    link = page_link(choice)
+    session.remember_subject(Subject(choice.loaded, choice.graph, choice.question, replace(link, edits=None)))
+    address.write(replace(link, keep=keep(choice.loaded)))
 
 
 def page_link(choice: Choice) -> Link:
@@ -149,6 +151,7 @@ def keep(loaded: LoadedGraph | None) -> str | None:
         (loaded is not None and loaded is uploaded)
         or (history is not None and history.steps != ())
         or session.kept() != ()
+        or session.sweep() is not None
         or (run is not None and not run.is_live)  # what starts by itself does so again
         or (plan is not None and not feels_live(plan.question))
     )

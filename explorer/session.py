@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.jobs import Job, Question
-from explorer.link import Address
+from explorer.link import Address, Link, to_query
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.result import SolveResult
@@ -16,6 +16,7 @@ from solvers.split import Split
 if TYPE_CHECKING:
     from explorer.canvas_view import Look
     from explorer.project import Project
+    from explorer.sweep_run import SweepRun
 
 _GRAPH, _UPLOAD, _PLAN, _RUN, _NOTICE = "loaded_graph", "uploaded_graph", "plan", "run", "notice"
 _DP_SECONDS, _INCUMBENT, _SHOWN_RUN, _DRAWING = "dp_seconds", "incumbent", "shown_run", "drawing"
@@ -27,7 +28,8 @@ _TAKEN_BACK = "taken_back"
 _SPOKEN = "picture_has_spoken"
 SOLVE_KEY = "solve"
 """Key of the button that asks for a solve."""
-_KEPT = (_UPLOAD, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, _EDITS, _COMPARED)
+_SUBJECT, _SWEEP, _TO_EXPLORE = "subject_of_explore", "sweep", "to_explore"
+_KEPT = (_UPLOAD, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, _EDITS, _COMPARED, _SUBJECT, _SWEEP)
 """What a reload of the page must not lose."""
 
 
@@ -57,6 +59,24 @@ class Plan:
     def answers_for(self, loaded: LoadedGraph) -> bool:
         """Whether this is a plan of a loaded graph, at whatever bandwidth and on whatever devices."""
         return self.loaded.graph.digest == loaded.graph.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What Explore asked last: a question on a graph (at the bandwidth asked for), and the address that asks it."""
+
+    loaded: LoadedGraph
+    graph: DnnGraph
+    question: Question
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The sweep that was started last, and what it is about."""
+
+    run: "SweepRun"
+    subject: Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,3 +328,38 @@ def batch(name: str) -> Any:
 def remember_batch(name: str, value: Any) -> None:
     """Keep a batch of questions under a name."""
     st.session_state[f"batch {name}"] = value
+
+
+def subject() -> Subject | None:
+    """Return what Explore asked last."""
+    return cast("Subject | None", _get(_SUBJECT))
+
+
+def remember_subject(value: Subject) -> None:
+    """Keep what Explore asks, for the other pages."""
+    st.session_state[_SUBJECT] = value
+
+
+def sweep() -> Sweep | None:
+    """Return the sweep that was started last."""
+    return cast("Sweep | None", _get(_SWEEP))
+
+
+def remember_sweep(value: Sweep) -> None:
+    """Keep a sweep in the place of the one before."""
+    st.session_state[_SWEEP] = value
+
+
+def go_to_explore(link: Link) -> None:
+    """Have the app go to Explore, with what a link says."""
+    st.session_state[_TO_EXPLORE] = to_query(link)
+
+
+def wants_explore() -> bool:
+    """Whether the app is to go to Explore."""
+    return _get(_TO_EXPLORE) is not None
+
+
+def take_way_to_explore() -> dict[str, str] | None:
+    """Return the address of Explore to which the app is to go, and forget it; None if it is to stay."""
+    return cast("dict[str, str] | None", st.session_state.pop(_TO_EXPLORE, None))

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,8 @@ from solvers.sweep import PointResult, run_sweep
 from solvers.sweep_analysis import Prices
 from solvers.sweep_axes import Axis, Quantity, Value
 from solvers.sweep_file import SweepFile
-from solvers.sweep_plan import MAX_POINTS, Index, SweepSpec
+from solvers.sweep_plan import Index, SweepSpec
+from solvers.sweep_ranges import RangeError, read_ranges
 from solvers.sweep_table import csv_of, parquet_of, sweep_rows, sweep_text
 from solvers.worker_processes import WorkerProcesses
 
@@ -278,45 +279,15 @@ def several_of(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
 
 
 def several(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    """Return a reader of numbers and ranges, with commas between them.
-
-    >>> several(float)("1,2,4:8:2"), several(int)("1:8:x2")
-    ((1.0, 2.0, 4.0, 6.0, 8.0), (1, 2, 4, 8))
-    """
+    """Return a reader of numbers and ranges, with commas between them."""
 
     def read_all(text: str) -> tuple[Any, ...]:
-        values = [value for part in text.split(",") for value in _range(part.strip(), read)]
-        if len(values) > MAX_POINTS:
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} has more than {MAX_POINTS:,} values; give fewer")
-        return tuple(values)
+        try:
+            return read_ranges(text, read)
+        except RangeError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
 
     return read_all
-
-
-def _range(text: str, read: Callable[[str], Any]) -> Iterator[Any]:
-    """Yield the values of FIRST:LAST, FIRST:LAST:STEP or FIRST:LAST:xFACTOR, both ends included, or of one number."""
-    first, *rest = text.split(":")
-    if not rest:
-        yield read(first)
-        return
-    if len(rest) > 2:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no range; write 2:16, 2:16:2 or 1:64:x2")
-    low, high, step = read(first), read(rest[0]), rest[1] if len(rest) == 2 else "1"
-    is_factor = step[:1] in ("x", "X")
-    size = positive(step[1:] if is_factor else step, "a step above 0, or a factor such as x2")
-    if high < low:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} goes down; write the smaller end first")
-    if is_factor and (size <= 1 or low <= 0):
-        raise argparse.ArgumentTypeError(
-            f"{text[:40]!r} does not grow; give a factor above 1 and a first value above 0"
-        )
-    for i in range(MAX_POINTS + 1):
-        # Worked out from the first value each time: a sum of many steps would miss the last value by rounding.
-        value = low * size**i if is_factor else low + i * size
-        if value > high * (1 + 1e-9):
-            return
-        yield read(f"{value:.12g}")
-    raise argparse.ArgumentTypeError(f"{text[:40]!r} has more than {MAX_POINTS:,} values; give a larger step")
 
 
 def several_bandwidths(text: str) -> tuple[tuple[float, ...], bool]:

@@ -75,6 +75,7 @@ def test_jobs_do_not_know_streamlit() -> None:
         "jobs.py",
         "job_record.py",
         "solver_process.py",
+        "sweep_run.py",
         "solve_worker.py",
         "dag_view.py",
         "gantt_view.py",
