@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from explorer.levels import LevelView, Placement, graph_levels
 from solvers.costs import CutTensor, SplitCosts, split_costs
 from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
+from solvers.graph import DnnGraph, Node
 from solvers.split import Split
 
 OPENING_PANEL = 900.0, 420.0
@@ -105,6 +105,13 @@ class DagInfo:
         )
 
 
+def _accelerator_ms(node: Node, deployment: Deployment, device_of: Mapping[int, int] | None) -> float:
+    """Time of a node in ms on the accelerator it is on, which may be of a class; elsewhere that of the graph."""
+    device = None if device_of is None else device_of[node.id]
+    is_elsewhere = device is None or deployment.is_cpu(device)
+    return float(node.accelerator_ms if device is None or is_elsewhere else deployment.accelerator_ms(node, device))
+
+
 def dag_info(
     graph: DnnGraph, deployment: Deployment, split: Split | None = None, costs: SplitCosts | None = None
 ) -> DagInfo:
@@ -129,7 +136,7 @@ def dag_info(
             device=None if device_of is None else device_of[v],
             is_backward=node.is_backward,
             runs_on_accelerator=node.runs_on_accelerator,
-            accelerator_ms=float(node.accelerator_ms),
+            accelerator_ms=_accelerator_ms(node, deployment, device_of),
             cpu_ms=float(node.cpu_ms),
             memory_bytes=float(node.memory_bytes),
             output_bytes=graph.output_bytes[v],

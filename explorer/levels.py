@@ -169,7 +169,7 @@ def _box(
     for v in group.nodes:
         node = graph.node_by_id[v]
         on_cpu = device_of is not None and deployment.is_cpu(device_of[v])
-        time_ms = float(node.cpu_ms if on_cpu else node.accelerator_ms)
+        time_ms = float(node.accelerator_ms if device_of is None else deployment.node_ms(node, device_of[v]))
         total += time_ms
         memory += float(node.memory_bytes)
         if device_of is None:

@@ -17,6 +17,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from solvers.accelerator_kinds import accelerator_kinds
 from solvers.bounds import balance_bound, largest_block
 from solvers.contraction import contract
 from solvers.costs import CutTensor, Objective, SplitCosts, split_costs
@@ -109,6 +110,7 @@ class Explanation:
     violations: tuple[Violation, ...]
     num_accelerators: int
     num_cpus: int
+    deployment: Deployment
 
     @property
     def gap(self) -> float | None:
@@ -206,6 +208,7 @@ def explain(
         violations=violations,
         num_accelerators=deployment.num_accelerators,
         num_cpus=deployment.num_cpus,
+        deployment=deployment,
     )
 
 
@@ -283,7 +286,11 @@ def _cut_at(costs: SplitCosts, device: int) -> tuple[CutTensor, ...]:
 def _balance(graph: DnnGraph, deployment: Deployment, family: Family) -> Balance:
     contraction = contract(graph, family, deployment, join_idle=False)  # blocks of what must stay together, no more
     b, block_ms = largest_block(contraction, deployment)
-    times = {v: graph.node_by_id[v].accelerator_ms for v in contraction.members[b]}
+    kinds = accelerator_kinds(graph, deployment)
+    times = {
+        v: min((kind.node_ms(graph.node_by_id[v]) for kind in kinds), default=graph.node_by_id[v].cpu_ms)
+        for v in contraction.members[b]
+    }
     return Balance(
         balance_ms=balance_bound(contraction, deployment),
         block_ms=block_ms,

@@ -430,9 +430,7 @@ def _critical_path(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]
 
 
 def _time_on(explanation: Explanation, device: int) -> Callable[..., float]:
-    if explanation.devices[device].is_cpu:
-        return lambda node: float(node.cpu_ms)
-    return lambda node: float(node.accelerator_ms)
+    return lambda node: explanation.deployment.node_ms(node, device)
 
 
 def _sequence(steps: list[str]) -> str:

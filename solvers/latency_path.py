@@ -75,7 +75,7 @@ def latency_path(graph: DnnGraph, deployment: Deployment, split: Split) -> Laten
     tasks = task_graph(graph, split)
     if graph.is_training or not nx.is_directed_acyclic_graph(tasks):
         return None
-    pieces = _pieces(graph, split)
+    pieces = _pieces(graph, deployment, split)
     start_ms: dict[Task, float] = {}
     waits_for: dict[Task, Task | None] = {}
     for task in nx.topological_sort(tasks):
@@ -118,20 +118,21 @@ def _slack_ms(
     return tuple(slack)
 
 
-def _pieces(graph: DnnGraph, split: Split) -> Mapping[Task, Piece]:
+def _pieces(graph: DnnGraph, deployment: Deployment, split: Split) -> Mapping[Task, Piece]:
     position = {v: i for i, v in enumerate(graph.topological_order)}
     node = graph.node_by_id
     pieces: dict[Task, Piece] = {}
     for d in range(len(split.accelerators)):
+        link_speed = deployment.link_speed_of(d)
         for i, members in enumerate(split.subgraphs_of(d)):
             needed = {u for v in members for u in graph.inputs[v]} - members
             sent = [u for u in members if any(v not in members for v in graph.readers[u])]
             pieces["block", d, i] = (
                 d,
                 tuple(sorted(members, key=position.__getitem__)),
-                sum(node[u].transfer_ms for u in needed),
-                sum(node[v].accelerator_ms for v in members),
-                sum(node[u].transfer_ms for u in sent),
+                sum(node[u].transfer_ms / link_speed for u in needed),
+                sum(deployment.accelerator_ms(node[v], d) for v in members),
+                sum(node[u].transfer_ms / link_speed for u in sent),
             )
     for c, members in enumerate(split.cpus):
         for v in members:

@@ -42,7 +42,7 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
     nodes = []
     for v in graph.topological_order:
         node, d = graph.node_by_id[v], device_of[v]
-        time_ms = node.cpu_ms if deployment.is_cpu(d) else node.accelerator_ms
+        time_ms = deployment.node_ms(node, d)
         facts = {
             "device": deployment.device_name(d),
             "stage": stage_of.get(v),
@@ -113,10 +113,7 @@ def node_data(subject: Subject) -> dict[str, dict[str, Any]]:
         }
         for v, d in device_of.items()
     }
-    time_ms = {
-        v: graph.node_by_id[v].cpu_ms if deployment.is_cpu(d) else graph.node_by_id[v].accelerator_ms
-        for v, d in device_of.items()
-    }
+    time_ms = {v: deployment.node_ms(graph.node_by_id[v], d) for v, d in device_of.items()}
     documents: dict[str, dict[str, Any]] = {
         "device": {"name": "Device", "results": by_device},
         "time": _by_number("Time on its device (ms)", time_ms),

@@ -212,7 +212,7 @@ def _nodes(subject: Subject) -> str:
                 escaped(node.layer or ""),
                 _chip(subject, d),
                 stage_of.get(v, "–"),
-                milliseconds(node.cpu_ms if deployment.is_cpu(d) else node.accelerator_ms),
+                milliseconds(deployment.node_ms(node, d)),
                 binary_size(node.memory_bytes),
                 "unknown" if size is None else binary_size(size),
             ]

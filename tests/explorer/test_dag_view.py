@@ -7,7 +7,7 @@ import pytest
 from explorer.dag_view import dag_info
 from explorer.levels import BLOCKS, LAYERS, OPERATORS, STAGES
 from solvers.costs import split_costs
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, DeviceClass
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.split import Split
 from tests.graphs import chain, diamond, random_split, random_training_graph
@@ -153,3 +153,12 @@ def test_split_may_name_fewer_accelerators_than_the_deployment_has():
     deployment = Deployment(3, 1)
     info = dag_info(chain((1, 2)), deployment, Split((frozenset({1}),), (frozenset({2}),)))
     assert [node.device for node in info.nodes] == [0, 3]
+
+
+def test_times_are_those_of_the_class_a_node_is_on() -> None:
+    graph = chain((2.0, 4.0))
+    deployment = Deployment.of_classes((DeviceClass("fast", 1, 2.0), DeviceClass("slow", 1, 0.5)))
+    info = dag_info(graph, deployment, Split((frozenset({1}), frozenset({2}))))
+    assert [node.accelerator_ms for node in info.nodes] == [1.0, 8.0]
+    assert sum(box.time_ms for box in info.levels[0].boxes) == 9.0
+    assert [device.name for device in info.devices] == ["fast 1", "slow 1"]

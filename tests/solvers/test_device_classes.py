@@ -24,8 +24,11 @@ from solvers.deployment import (
     TrainingMemory,
 )
 from solvers.errors import DeploymentError, GraphError
+from solvers.explanation import explain
+from solvers.explanation_text import explanation_text, plain_text
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import graph_document, parse_graph
+from solvers.latency_path import latency_path
 from solvers.memory import training_bytes
 from solvers.schedule import simulate
 from solvers.schedule_types import ScheduleKind
@@ -205,6 +208,29 @@ def test_a_simulated_iteration_takes_the_loads_of_the_classes(seed: int) -> None
     for d in range(deployment.num_accelerators):
         slots = sum(slot.end_ms - slot.start_ms for slot in run.slots if slot.device == d)
         assert slots == pytest.approx(busy[d], abs=1e-9)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=50)
+def test_the_critical_path_of_a_sample_is_as_long_as_its_latency(seed: int) -> None:
+    graph = with_class_times(random_dag(seed, 6), seed)
+    deployment = random_classes(seed, num_cpus=1)
+    split = random_split(graph, deployment, seed)
+    latency = single_sample_latency(graph, deployment, split)
+    path = latency_path(graph, deployment, split)
+    assert (path is None) == (latency is None)
+    if path is not None and latency is not None:
+        assert path.steps[-1].end_ms == pytest.approx(latency)
+
+
+def test_an_explanation_has_the_times_of_the_class() -> None:
+    graph = chain((2.0, 4.0), transfer_ms=0.0)
+    deployment = Deployment.of_classes((DeviceClass("fast", 1, 2.0), DeviceClass("slow", 1, 0.5)))
+    split = Split((frozenset({1}), frozenset({2})))
+    explained = explain(graph, deployment, split, objective=Objective.LATENCY)
+    text = plain_text(explanation_text(explained, graph))
+    assert "slow 1" in text
+    assert "8 ms" in text
 
 
 def test_memory_is_that_of_the_class_and_named_so() -> None:
