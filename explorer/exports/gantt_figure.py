@@ -11,7 +11,7 @@ from explorer.exports.svg import Drawing, number
 from explorer.gantt_view import GanttInfo
 from explorer.palette import DeviceColour, Fill, device_colours, mix, text_on
 from explorer.wording import milliseconds
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, listed
 from solvers.schedule import Pass, Schedule, Slot, SlotKind
 
 LABEL_WIDTH = 112.0
@@ -292,7 +292,10 @@ class _GanttFigure:
         if most <= 0:
             self.drawing.text(self.left, top, f"{words}: the file gives no sizes", SIZE, look.muted)
             return top + 6
+        own = {self.info.deployment.capacity_bytes(lane.device) for lane in rows} - {None}
         limit = "no limit" if capacity is None else f"capacity of an accelerator {binary_size(capacity)}"
+        if len(own) > 1:
+            limit = f"capacities of {listed([binary_size(size) for size in sorted(size for size in own if size)])}"
         if capacity is not None:
             limit += ", dashed" if shows_capacity else ", far above what is held"
         about = f" · a row up to {binary_size(most)} · {limit}"

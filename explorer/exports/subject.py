@@ -82,7 +82,9 @@ def hardware(subject: Subject) -> str:
         parts.append(f"up to {deployment.replication.max_replicas} replicas of a stage")
     bandwidth = subject.graph.bandwidth_bytes_per_ms
     if bandwidth is not None:
-        parts.append(f"links of {bandwidth / 1e6:,.4g} GB/s")
+        factors = [one.link_speed for one in deployment.classes] or [1.0]
+        speeds = dict.fromkeys(f"{bandwidth * factor / 1e6:,.4g}" for factor in factors)
+        parts.append(f"links of {' and '.join(speeds)} GB/s")
     times = subject.graph.times
     if times is not None and times.accelerator and not deployment.classes:
         parts.append(f"times {times_text(times)}")

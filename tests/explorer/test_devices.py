@@ -9,13 +9,19 @@ from streamlit.testing.v1 import AppTest
 from explorer import launch
 from explorer.devices import AS_IN_FILE, devices_key
 from explorer.devices_text import is_known, origin_told
+from explorer.exports.subject import hardware
 from explorer.kept_plans import automatic_name
 from explorer.known_devices import VARIABLE, known_devices
+from solvers.catalogue import catalogue
 from solvers.deployment import Deployment
+from solvers.device_list import groups, parse_devices
+from solvers.equipment import Equipment, equip
 from solvers.graph import TimesOrigin
 from solvers.graph_json import write_graph
 from solvers.hardware import CatalogueError
 from solvers.samples import read_sample
+from solvers.split import Split
+from tests.explorer.subjects import subject_of
 from tests.explorer.test_app import APP, metrics, opened, solved
 from tests.graphs import chain
 
@@ -233,3 +239,20 @@ def test_a_file_of_devices_that_is_none_ends_the_start_with_a_sentence(
         launch.main()
     assert leaving.value.code == 2
     assert 'none.json" cannot be read: No such file' in capsys.readouterr().err
+
+
+def test_reports_tell_memory_and_links_of_each_kind() -> None:
+    def told(devices: str) -> str:
+        graph, deployment = read_sample(SAMPLE)
+        kinds = groups(parse_devices(devices), catalogue(), graph.times)
+        on = equip(graph, Deployment(2, 0, deployment.memory_bytes), Equipment(kinds), catalogue())
+        everything = Split((frozenset(node.id for node in graph.nodes),))
+        return hardware(subject_of(on.graph, on.deployment, everything, None))
+
+    assert told("2xA100-80:link=nvlink3+4xT4:link=pcie3-x16") == (
+        "2 × A100-80, 4 × T4 and 0 CPUs, 74.51 GiB and 14.9 GiB each, links of 300 and 12.6 GB/s"
+    )
+    assert told("H100-SXM:link=nvlink4") == (
+        "2 accelerators and 0 CPUs, 74.51 GiB each, links of 450 GB/s, "
+        "times computed by the roofline for H100-SXM (fp16)"
+    )
