@@ -111,6 +111,14 @@ def _check_combination(options: argparse.Namespace, listed: tuple[Listed, ...]) 
         if options.bandwidth is not None:
             raise DeploymentError("--link and --bandwidth both set the speed of the links; give one of them.")
     if listed:
+        if (
+            options.bandwidth is not None
+            and not options.bandwidth[1]
+            and any("link" in dict(k.settings) for k in listed)
+        ):
+            raise DeploymentError(
+                "--devices has links and --bandwidth their speed; give one, or a multiple such as 2x."
+            )
         counted = listed[0].count is not None
         for option in ("device", *(("accelerators", "memory") if counted else ())):
             if getattr(options, option) is not None:

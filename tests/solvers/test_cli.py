@@ -876,6 +876,20 @@ def test_a_cluster_is_evaluated_with_the_times_of_each_kind(placement: Run, llam
     )
 
 
+def test_all_links_of_a_cluster_may_be_a_multiple_of_theirs(placement: Run, llama: Path, tmp_path: Path) -> None:
+    split, cluster = tmp_path / "split.json", "1xA100-80:link=nvlink3+1xT4:link=pcie3-x16"
+    assert placement("solve", llama, "--devices", cluster, "--output", split).code == 0
+    once, twice = (
+        [
+            (device["in_ms"], device["out_ms"])
+            for device in placement("evaluate", llama, split, "--devices", cluster, *factor).json["devices"]
+        ]
+        for factor in ((), ("--bandwidth", "2x"))
+    )
+    assert twice == [(pytest.approx(a / 2), pytest.approx(b / 2)) for a, b in once]
+    assert any(a + b for a, b in once)
+
+
 def test_options_beat_what_a_device_brings(placement: Run, llama: Path, tmp_path: Path) -> None:
     split = tmp_path / "split.json"
     asked = ("--device", "A100-80", "--memory", 20, "--accelerators", 2, "--precision", "tf32")
@@ -908,6 +922,7 @@ def test_a_file_of_ones_own_devices(placement: Run, llama: Path, tmp_path: Path)
         (["--devices", "2xT4", "--device", "T4"], "leave --device out"),
         (["--devices", "2xT4", "--accelerators", "3"], "leave --accelerators out"),
         (["--devices", "2xT4", "--memory", "3"], "leave --memory out"),
+        (["--devices", "2xT4:link=pcie3-x16", "--bandwidth", "3"], "give one, or a multiple such as 2x"),
         (["--devices", "2xfoo", "--roofline"], "--roofline says nothing without a device of the catalogue"),
         (["--devices", "2xT4", "--precision", "bf16"], "T4 has no published peak in bf16"),
         (["--efficiency", "0.4"], "--efficiency says nothing without --device, --devices or --host"),
