@@ -94,7 +94,9 @@ def edit_assumptions(
                 "that a stage keeps. Interleaved 1F1B, ZB-H1 and ZB-V keep more than 1F1B, for which plans are made; "
                 "a warning says where that is too little. Otherwise memory counts one micro-batch.",
             )
-        if objective is not Objective.THROUGHPUT or counts_in_flight or deployment.num_accelerators < 2:
+        # What replicas share is shown as one device, and numbers of devices would no longer tell their classes.
+        several = deployment.num_accelerators > 1 and not deployment.classes
+        if objective is not Objective.THROUGHPUT or counts_in_flight or not several:
             return Assumptions(communication, 1, counts_in_flight)
         replicas_key = f"replicas_{digest}"
         bound("replicas", replicas_key, 1, range(1, deployment.num_accelerators + 1))

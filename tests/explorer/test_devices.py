@@ -109,6 +109,13 @@ def test_several_kinds_are_placed_together() -> None:
     assert value_ms(app) == alone
 
 
+def test_replicas_are_offered_for_accelerators_that_are_alike() -> None:
+    for devices, offered in (("A100-80", True), ("2xA100-80+4xT4", False)):
+        app = with_query(devices=devices, replicas="2")
+        assert any(box.label == "Replicas of a stage, up to" for box in app.number_input) is offered
+        assert not app.exception
+
+
 def test_only_what_is_solved_for_several_kinds_is_offered() -> None:
     app = with_query(devices="2xA100-80+4xT4")
     offered = {box.label: box.options for box in app.selectbox if box.label in ("Minimise time for", "Solver")}
