@@ -14,6 +14,7 @@ import streamlit as st
 from explorer.address import bound
 from explorer.devices_text import is_known, origin_of_times, origin_told, sources_text
 from explorer.known_devices import known_devices
+from explorer.link import Link
 from explorer.session import LoadedGraph
 from explorer.wording import plain
 from solvers.device_list import Listed, devices_text, groups, parse_devices
@@ -66,6 +67,18 @@ def _is_list_of_catalogue(text: Any) -> bool:
     except (PlacementError, TypeError):
         return False
     return True
+
+
+def equipped_by(loaded: LoadedGraph, link: Link) -> Equipped:
+    """Return graph and deployment on the devices that an address names; PlacementError for what cannot be had."""
+    efficiency = Efficiency(
+        USUAL.compute if link.efficiency is None else link.efficiency / 100,
+        USUAL.memory if link.memory_efficiency is None else link.memory_efficiency / 100,
+    )
+    measured_on = None if not link.measured_on or is_known(loaded.graph.times) else origin_told(link.measured_on)
+    return _equipped(
+        loaded, loaded.graph.digest, link.devices or "", link.host or "", efficiency, measured_on, bool(link.roofline)
+    )
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from explorer import session
+from explorer.devices import equipped_by
 from explorer.inputs import BYTES_PER_MS, DEFAULT_SAMPLE, FAMILIES, GIB, METHODS
 from explorer.jobs import Question
 from explorer.link import NO_LIMIT, Link, from_query, to_query
@@ -47,7 +48,7 @@ PARTS = {
 }
 """Parts of the address of the page, and the widgets that hold them."""
 KNOWN_PARTS = {"sample", "accelerators", "cpus", "memory", "bandwidth", "bandwidth_factor", "objective", "splits"}
-KNOWN_PARTS |= {"transfers", "keep"}
+KNOWN_PARTS |= {"transfers", "keep", "devices", "host", "efficiency", "memory_efficiency", "measured_on", "roofline"}
 """Parts of an address of Explore from which the page can ask by itself."""
 
 
@@ -245,12 +246,17 @@ def subject_of_link(link: Link) -> Subject:
     name = link.sample if link.sample in sample_names() else DEFAULT_SAMPLE
     graph, own = read_sample(name)
     loaded = LoadedGraph(graph, own, sample_info(name).title)
-    changed = own
-    if link.accelerators is not None:
+    try:
+        on = equipped_by(loaded, link)
+        graph, changed = on.graph, on.deployment
+    except PlacementError as error:
+        st.warning(plain(f"The devices of this address were not applied. {error}"))
+        changed = own
+    if link.accelerators is not None and not changed.classes:
         changed = replace(changed, num_accelerators=link.accelerators)
     if link.cpus is not None:
         changed = replace(changed, num_cpus=link.cpus)
-    if link.memory is not None:
+    if link.memory is not None and not changed.classes:
         changed = replace(changed, memory_bytes=None if link.memory == NO_LIMIT else link.memory * GIB)
     changed = replace(changed, communication=link.transfers or Communication.SUM)
     if link.bandwidth and graph.bandwidth_bytes_per_ms is not None:

@@ -176,3 +176,20 @@ def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
     wait_for(lambda: not run.state().is_running)
     assert run.state().error.startswith("There is no Dask scheduler at")
     assert run.state().details == ""
+
+
+def test_an_address_with_devices_sweeps_on_these_devices() -> None:
+    link = Link(sample="gnmt_layer_inference", devices="H100-SXM:link=nvlink4", accelerators=3, cpus=0, efficiency=40)
+    subject = subject_of_link(link)
+    assert subject.question.deployment.memory_bytes == 80e9
+    assert subject.question.deployment.num_accelerators == 3
+    assert subject.graph.times is not None
+    assert subject.graph.times.accelerator == "H100-SXM"
+    assert subject.graph.bandwidth_bytes_per_ms == pytest.approx(450e6)
+    slower = subject_of_link(replace(link, efficiency=20)).graph
+    assert sum(node.accelerator_ms for node in slower.nodes) > 1.05 * sum(n.accelerator_ms for n in subject.graph.nodes)
+    cluster = subject_of_link(Link(sample="gnmt_layer_inference", devices="2xA100-80+4xT4", accelerators=9, memory=1.0))
+    assert [one.name for one in cluster.question.deployment.classes] == ["A100-80", "T4"]
+    assert cluster.question.deployment.num_accelerators == 6
+    wrong = subject_of_link(Link(sample="teaching_chain", devices="H100-SXM"))  # nobody knows what its times are for
+    assert wrong.graph.digest == wrong.loaded.graph.digest
