@@ -174,9 +174,9 @@ def times_on(
 ) -> Retiming:
     """Return the times of a graph's nodes on an accelerator.
 
-    `origin` is what the graph's `accelerator_ms` are for. Times that the file has for the class `class_name` stay as
-    they are; times that were computed are computed anew; others are scaled. With `roofline_only` every node whose
-    flops and bytes are known is computed. Raises CatalogueError where times must be scaled and `origin` is None.
+    `origin` is what the graph's `accelerator_ms` are for. Times that were computed are computed anew; measured ones
+    that the file has for the class `class_name` stay as they are; others are scaled. With `roofline_only` every node
+    whose flops and bytes are known is computed. Raises CatalogueError where times must be scaled and `origin` is None.
     """
     own = {node.id: node.time_on(class_name) for node in graph.nodes} if class_name else {}
     return _times(graph, {node.id: node.accelerator_ms for node in graph.nodes}, own, setup, origin, roofline_only)
@@ -202,12 +202,12 @@ def _times(
     factors: list[float] = []
     for node in graph.nodes:
         v, flops, traffic = node.id, node.flops, moved[node.id]
-        if (known := own.get(v)) is not None:
-            ms[v], basis[v] = known, Basis.KNOWN
-            continue
         computed = None if flops is None or traffic is None else setup.roofline_ms(flops, traffic)
         if is_computed and computed is not None:
             ms[v], basis[v] = computed, Basis.ROOFLINE
+            continue
+        if (known := own.get(v)) is not None:
+            ms[v], basis[v] = known, Basis.KNOWN
             continue
         if origin is None:
             raise CatalogueError(_why_not(graph, roofline_only))

@@ -79,6 +79,17 @@ def test_several_kinds_are_classes_with_times_memory_and_links_of_their_own() ->
         assert node.transfer_ms / deployment.classes[1].link_speed == pytest.approx(slow.transfer_ms)
 
 
+def test_times_of_classes_that_were_computed_are_computed_anew() -> None:
+    """A file written for one efficiency is no measurement for another."""
+    groups = (Group(A100, 1, NVLINK), Group(T4, 1, PCIE))
+    once = sample(*groups)
+    slower = Equipment(groups, efficiency=Efficiency(0.25, 0.375))
+    again = equip(once.graph, once.deployment, slower, DEVICES).graph
+    for before, after in zip(once.graph.nodes, again.nodes, strict=True):
+        for name in ("A100-80", "T4"):
+            assert after.time_on(name) == pytest.approx(2 * (before.time_on(name) or 0.0))
+
+
 def test_the_evaluator_gives_each_class_the_load_it_has_alone() -> None:
     ids = [node.id for node in read_sample("llama3_8b_layer_inference")[0].nodes]
     half = frozenset(ids[: len(ids) // 2]), frozenset(ids[len(ids) // 2 :])
