@@ -157,7 +157,7 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
     device_of = padded.device_of()
     num_accelerators = len(padded.accelerators)
     accelerator_of = [padded.first_accelerator(d) for d in range(num_accelerators)]
-    link_speed = [deployment.link_speed_of(i) for i in accelerator_of]
+    place = [*accelerator_of, *[None] * len(padded.cpus)]
     compute: dict[tuple[int, bool], float] = {}
     receive: dict[tuple[int, bool], float] = {}
     send: dict[tuple[int, bool], float] = {}
@@ -172,12 +172,14 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
         if not abroad:
             continue
         if home < num_accelerators:
-            send[key] = send.get(key, 0.0) + node.transfer_ms / link_speed[home]
+            speed = deployment.transfer_speed(accelerator_of[home], (place[d] for d in abroad))
+            send[key] = send.get(key, 0.0) + node.transfer_ms / speed
         for d in abroad:
             if d < num_accelerators:
                 local_readers = [v for v in graph.readers[u] if device_of[v] == d]
                 in_backward = all(graph.node_by_id[v].is_backward for v in local_readers)
-                receive[d, in_backward] = receive.get((d, in_backward), 0.0) + node.transfer_ms / link_speed[d]
+                speed = deployment.transfer_speed(accelerator_of[d], (place[home],))
+                receive[d, in_backward] = receive.get((d, in_backward), 0.0) + node.transfer_ms / speed
         cut_tensors.append(CutTensor(u, home, tuple(abroad), node.transfer_ms, graph.output_bytes[u]))
 
     def pass_costs(d: int, is_backward: bool) -> PassCosts:
@@ -235,7 +237,9 @@ def single_sample_latency(graph: DnnGraph, deployment: Deployment, split: Split)
         abroad = {task_of[v] for v in graph.readers[u]} - {home}
         for task in abroad | {home} if abroad else ():
             if task[0] == "block":
-                duration_ms[task] += node.transfer_ms / deployment.link_speed_of(task[1])
+                others = abroad if task == home else {home}
+                places = (None if other[0] == "cpu" else other[1] for other in others)
+                duration_ms[task] += node.transfer_ms / deployment.transfer_speed(task[1], places)
     finish_ms: dict[Task, float] = {}
     for task in nx.topological_sort(tasks):
         start_ms = max((finish_ms[t] for t in tasks.predecessors(task)), default=0.0)

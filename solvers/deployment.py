@@ -8,7 +8,7 @@ each end pays on its own link; and it holds the memory of its class.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -191,6 +191,11 @@ class Deployment:
     counts and `memory_bytes` is None, for each class has its own (`of_classes` sees to that). What depends on the class
     is asked by device number: `node_ms`, `link_speed_of`, `capacity_bytes`, `memory_limit_of`, `device_name`.
 
+    With `accelerators_per_server` n accelerators 0 .. n-1 are in one server, the next n in another, and so on. Within a
+    server links are `server_link_speed` times as fast as between them and to CPUs: an accelerator receives a tensor at
+    that speed from its own server, and it sends one so if no other device than those of its server reads it. (It sends
+    a tensor once; the copy that leaves the server serves those inside as well.) See `transfer_speed`.
+
     Raises DeploymentError for counts, classes or a memory that make no sense. A deployment without any device is
     allowed: its placements are infeasible.
 
@@ -207,9 +212,12 @@ class Deployment:
     replication: Replication | None = None
     max_subgraphs: int = 1
     classes: tuple[DeviceClass, ...] = ()
+    accelerators_per_server: int | None = None
+    server_link_speed: float = 1.0
 
     def __post_init__(self) -> None:
         self._check_classes()
+        self._check_servers()
         for what, count in (("accelerators", self.num_accelerators), ("CPUs", self.num_cpus)):
             if not 0 <= count <= MAX_DEVICES:
                 raise DeploymentError(f"{count} {what}: give a number from 0 to {MAX_DEVICES}.")
@@ -238,6 +246,36 @@ class Deployment:
             )
         if self.memory_bytes is not None:
             raise DeploymentError("Each device class has a memory of its own; leave out that of all accelerators.")
+
+    def _check_servers(self) -> None:
+        if not 1 <= self.server_link_speed <= LARGEST_FACTOR:
+            raise DeploymentError(
+                f"Links within a server that are {self.server_link_speed} times as fast as between servers: give a "
+                f"factor from 1 to {LARGEST_FACTOR:g}."
+            )
+        if self.accelerators_per_server is None:
+            return
+        if not 1 <= self.accelerators_per_server <= MAX_DEVICES:
+            raise DeploymentError(
+                f"{self.accelerators_per_server} accelerators per server: give a number from 1 to {MAX_DEVICES}."
+            )
+        if self.replication is not None and self.replication.max_replicas > 1:
+            raise DeploymentError("Replicas are not modelled within servers; allow one replica, or leave servers out.")
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether links within servers differ from those between them."""
+        per_server = self.accelerators_per_server
+        return per_server is not None and per_server > 1 and self.server_link_speed > 1
+
+    def transfer_speed(self, accelerator: int, others: Iterable[int | None]) -> float:
+        """By what the time is divided that an accelerator takes to move a tensor from or to these; None is a CPU."""
+        speed = self.link_speed_of(accelerator)
+        if self.accelerators_per_server is None:
+            return speed
+        per_server = self.accelerators_per_server
+        inside = all(other is not None and other // per_server == accelerator // per_server for other in others)
+        return speed * self.server_link_speed if inside else speed
 
     @classmethod
     def of_classes(cls, classes: Sequence[DeviceClass], num_cpus: int = 0, **others: Any) -> "Deployment":

@@ -8,6 +8,7 @@ accelerator. Our superset adds `version`, `name` on top and `flops`, `parameterB
 ours. A node's layer is one text: a whole number is read from and written to the release's `layerId`, anything else
 `layer`. Accelerators of several classes are `deviceClasses` {`name`, `count`, `speed`?, `memory`? (bytes),
 `linkSpeed`?} on top, whose counts add up to `maxFPGAs`; then each class has a memory and there is no `maxSizePerFPGA`.
+Servers with faster links inside are `acceleratorsPerServer` and `serverLinkSpeed`, their speed relative to the others.
 A node's times on classes, in ms by name, are its `classLatency`. What the times are for is `times` {`accelerator`?,
 `precision`?, `host`?, `kind`: "measured", "scaled" or "roofline"} on top, by names of `solvers.catalogue`.
 
@@ -67,12 +68,15 @@ def parse_graph(text: str | bytes, name: str = "") -> tuple[DnnGraph, Deployment
     )
     graph = DnnGraph(nodes, edges, _text(document, "name", "the file") or _writable(name), _times_origin(document))
     memory_bytes = _optional_number(document, "maxSizePerFPGA", "the file", sys.float_info.max)
+    server_link_speed = _optional_number(document, "serverLinkSpeed", "the file", sys.float_info.max)
     try:
         deployment = Deployment(
             _integer(document, "maxFPGAs", "the file"),
             _integer(document, "maxCPUs", "the file"),
             memory_bytes,
             classes=_device_classes(document),
+            accelerators_per_server=_optional_integer(document, "acceleratorsPerServer", "the file"),
+            server_link_speed=1.0 if server_link_speed is None else server_link_speed,
         )
     except DeploymentError as error:
         raise GraphError(f"The file's devices are not usable: {error}") from None
@@ -210,6 +214,9 @@ def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
     document["maxCPUs"] = deployment.num_cpus
     if deployment.classes:
         document["deviceClasses"] = list(map(_class_document, deployment.classes))
+    if deployment.accelerators_per_server is not None:
+        document["acceleratorsPerServer"] = deployment.accelerators_per_server
+        document["serverLinkSpeed"] = deployment.server_link_speed
     document["nodes"] = [_node_document(node) for node in graph.nodes]
     document["edges"] = [
         {
@@ -442,6 +449,10 @@ def _integer(raw: dict[str, Any], field: str, place: str) -> int:
     if not _is_integer(raw[field]):
         raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give a whole number of up to 15 digits.")
     return int(raw[field])
+
+
+def _optional_integer(raw: dict[str, Any], field: str, place: str) -> int | None:
+    return None if raw.get(field) is None else _integer(raw, field, place)
 
 
 def _flag(raw: dict[str, Any], field: str, place: str) -> bool:

@@ -121,18 +121,22 @@ def _slack_ms(
 def _pieces(graph: DnnGraph, deployment: Deployment, split: Split) -> Mapping[Task, Piece]:
     position = {v: i for i, v in enumerate(graph.topological_order)}
     node = graph.node_by_id
+    place = {v: None if split.is_cpu(d) else d for v, d in split.device_of().items()}
     pieces: dict[Task, Piece] = {}
     for d in range(len(split.accelerators)):
-        link_speed = deployment.link_speed_of(d)
         for i, members in enumerate(split.subgraphs_of(d)):
             needed = {u for v in members for u in graph.inputs[v]} - members
             sent = [u for u in members if any(v not in members for v in graph.readers[u])]
             pieces["block", d, i] = (
                 d,
                 tuple(sorted(members, key=position.__getitem__)),
-                sum(node[u].transfer_ms / link_speed for u in needed),
+                sum(node[u].transfer_ms / deployment.transfer_speed(d, (place[u],)) for u in needed),
                 sum(deployment.accelerator_ms(node[v], d) for v in members),
-                sum(node[u].transfer_ms / link_speed for u in sent),
+                sum(
+                    node[u].transfer_ms
+                    / deployment.transfer_speed(d, (place[v] for v in graph.readers[u] if v not in members))
+                    for u in sent
+                ),
             )
     for c, members in enumerate(split.cpus):
         for v in members:

@@ -15,6 +15,8 @@ once and the result says so. Only dp replicates stages, and not together with a 
 
 Classes of accelerators that are alike for the graph are solved as identical accelerators, by every method.
 
+Servers with faster links inside are solved by `solvers.servers`, from problems whose links are alike.
+
 Latency has one family: every split for which it is defined is a candidate, whatever `family` says, and the result says
 free. Its CPUs are as many as needed as soon as there is one; a result's split puts all CPU nodes on the first.
 """
@@ -33,6 +35,7 @@ from solvers.latency import solve_latency
 from solvers.memory import why_static
 from solvers.pins import NO_PINS, Pins
 from solvers.result import OnProgress, SolveCancelled, SolveResult
+from solvers.servers import solve_on_servers
 from solvers.solving import MethodError, Problem, Reporter, contracted
 from solvers.split import Family, Split, complete_split, family_of
 from solvers.throughput import solve_by_dp, solve_by_dp_then_ip, solve_by_ip
@@ -109,7 +112,10 @@ def solve(
             reporter.report("the plan known before", new_split=True)  # whoever watches has a plan from the beginning
         if method not in BASELINES and reporter.within(gap):
             return _with_note(reporter.result(KNOWN_BEFORE), note)
-        result = run(problem, contraction, reporter)
+        if deployment.has_servers:
+            result = solve_on_servers(problem, reporter, method, solve)
+        else:
+            result = run(problem, contraction, reporter)
     except SolveCancelled:
         result = reporter.result(method, message="Cancelled; the best plan so far is kept.")
     if method in BASELINES and result.split is not None:

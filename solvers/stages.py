@@ -89,8 +89,7 @@ def _with_times(
     stage_of = {v: index for index, piece in enumerate(pieces) for v in piece.nodes}
     # For the latency of one sample each subgraph is received and sent on its own.
     places = [i if kind is ScheduleKind.SINGLE_STREAM else piece.device for i, piece in enumerate(pieces)]
-    speeds = [None if deployment.is_cpu(piece.device) else deployment.link_speed_of(piece.device) for piece in pieces]
-    transfers = _transfers(graph, stage_of, places, speeds)
+    transfers = _transfers(graph, deployment, stage_of, places, [piece.device for piece in pieces])
 
     def compute_ms(piece: Piece) -> float:
         return sum(deployment.node_ms(graph.node_by_id[v], piece.device) for v in piece.nodes)
@@ -144,13 +143,18 @@ def _with_backward_in_two(stages: Sequence[PipelineStage], weight_share: float) 
 
 
 def _transfers(
-    graph: DnnGraph, stage_of: Mapping[int, int], places: Sequence[int], link_speed: Sequence[float | None]
+    graph: DnnGraph,
+    deployment: Deployment,
+    stage_of: Mapping[int, int],
+    places: Sequence[int],
+    devices: Sequence[int],
 ) -> list[_Transfers]:
-    """Return what each stage sends and receives, given its place and its link speed, None for a CPU.
+    """Return what each stage sends and receives, given its place and its device.
 
     Data passes from place to place. At one place a lower stage index runs a micro-batch earlier.
     """
     transfers = [_Transfers() for _ in places]
+    accelerator = [None if deployment.is_cpu(d) else d for d in devices]
     for u, node in graph.node_by_id.items():
         home = stage_of[u]
         readers: dict[int, set[int]] = {}
@@ -158,15 +162,16 @@ def _transfers(
             readers.setdefault(places[stage_of[v]], set()).add(stage_of[v])
         for stage in readers.pop(places[home], set()) - {home}:
             transfers[stage].follows.add(home)
-        speed = link_speed[home]
-        if readers and speed is not None:
-            transfers[home].send_ms += node.transfer_ms / speed
+        own = accelerator[home]
+        if readers and own is not None:
+            others = (accelerator[min(stages)] for stages in readers.values())
+            transfers[home].send_ms += node.transfer_ms / deployment.transfer_speed(own, others)
         for stages in readers.values():
             first = min(stages)
             transfers[first].receives_from.add(home)
-            speed = link_speed[first]
-            if speed is not None:
-                transfers[first].receive_ms += node.transfer_ms / speed
+            reader = accelerator[first]
+            if reader is not None:
+                transfers[first].receive_ms += node.transfer_ms / deployment.transfer_speed(reader, (own,))
             for stage in stages - {first}:
                 transfers[stage].follows.add(first)
     return transfers
