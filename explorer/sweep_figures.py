@@ -309,7 +309,7 @@ def _figure(theme: ThemeName, height: int = HEIGHT) -> go.Figure:
 
 def _axis_options(axis: Axis) -> dict[str, Any]:
     options: dict[str, Any] = {"title": axis.quantity.label}
-    if axis.quantity is Quantity.OBJECTIVE:
+    if axis.quantity in (Quantity.OBJECTIVE, Quantity.DEVICES):
         return {**options, "type": "category"}
     if len(axis.values) <= 16:
         options["tickvals"] = [_place(axis, i) for i in range(len(axis.values))]

@@ -29,6 +29,7 @@ NAMES = {
     Quantity.CPUS: "CPUs",
     Quantity.MICRO_BATCHES: "Micro-batches",
     Quantity.OBJECTIVE: "Objective",
+    Quantity.DEVICES: "Devices",
 }
 USUAL_VALUES = {
     Quantity.ACCELERATORS: "1:12",
@@ -37,8 +38,10 @@ USUAL_VALUES = {
     Quantity.BANDWIDTH_FACTOR: "0.25:8:x2",
     Quantity.CPUS: "0:4",
     Quantity.MICRO_BATCHES: "1:64:x2",
+    Quantity.DEVICES: "A100-80; H100-SXM; H200; L40S",
 }
 VALUES_HELP = "A list such as 1,2,4, a range such as 2:16, one with a step such as 2:16:2, or by a factor: 1:64:x2."
+DEVICES_HELP = "Accelerators of the catalogue, with ; between: names such as H100-SXM, or mixes such as 2xA100-80+4xT4."
 NOTHING = "nothing else"
 PARTS = {
     "over": "sweep_quantity_1",
@@ -173,14 +176,14 @@ def _values(subject: Subject, quantity: Quantity, number: int) -> str:
         USUAL_VALUES[quantity],
         key=key,
         persist_state="session",
-        help=VALUES_HELP,
+        help=DEVICES_HELP if quantity is Quantity.DEVICES else VALUES_HELP,
     )
 
 
 def _quantities(subject: Subject) -> list[Quantity]:
     """Return what may vary on this graph; links in GB/s where the file's bytes tell their speed."""
     links = Quantity.BANDWIDTH if subject.graph.bandwidth_bytes_per_ms is not None else Quantity.BANDWIDTH_FACTOR
-    found = [Quantity.ACCELERATORS, links, Quantity.MEMORY, Quantity.CPUS, Quantity.OBJECTIVE]
+    found = [Quantity.ACCELERATORS, links, Quantity.MEMORY, Quantity.DEVICES, Quantity.CPUS, Quantity.OBJECTIVE]
     if subject.question.deployment.classes:  # each has counts, memory and links of its own, which Explore sets
         found = [Quantity.CPUS, Quantity.OBJECTIVE]
     if subject.question.deployment.training_memory is not None:
@@ -197,6 +200,8 @@ def axis_of(quantity: Quantity, text: str, subject: Subject) -> Axis:
     """Return the axis of a text in the units of the page; PlacementError where it is none."""
     if quantity is Quantity.OBJECTIVE:
         return Axis(quantity, tuple(_objectives(subject)))
+    if quantity is Quantity.DEVICES:
+        return Axis(quantity, tuple(part.strip() for part in text.split(";")))
     factor = {Quantity.MEMORY: GIB, Quantity.BANDWIDTH: BYTES_PER_MS}.get(quantity, 1.0)
     values: tuple[Value, ...] = tuple(value * factor for value in read_ranges(text, _number))
     return Axis(quantity, values)
@@ -309,6 +314,8 @@ def link_to_point(spec: SweepSpec, subject: Subject, index: Index) -> Link:
             link = replace(link, bandwidth=float(value) / BYTES_PER_MS)
         elif axis.quantity is Quantity.BANDWIDTH_FACTOR:
             link = replace(link, bandwidth_factor=float(value))
+        elif axis.quantity is Quantity.DEVICES:
+            link = replace(link, devices=str(value))
         elif axis.quantity is Quantity.MICRO_BATCHES:
             link = replace(link, micro_batches=int(value))
     return link

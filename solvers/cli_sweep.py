@@ -35,7 +35,7 @@ from solvers.solve import METHODS
 from solvers.split import Family
 from solvers.sweep import PointResult, run_sweep
 from solvers.sweep_analysis import Prices
-from solvers.sweep_axes import Axis, Quantity, Value
+from solvers.sweep_axes import Asked, Axis, Quantity, Value, asked_at
 from solvers.sweep_file import SweepFile
 from solvers.sweep_plan import Index, SweepSpec
 from solvers.sweep_ranges import RangeError, read_ranges
@@ -57,6 +57,7 @@ AXES = {
     "bandwidth": Quantity.BANDWIDTH,
     "micro_batches": Quantity.MICRO_BATCHES,
     "objective": Quantity.OBJECTIVE,
+    "devices": Quantity.DEVICES,
 }
 """The options that may hold several values, and what they vary."""
 
@@ -85,6 +86,12 @@ def add_sweep(commands: Any) -> None:
         type=several_of(one_of(Objective)),
         metavar=names_of(Objective) + ",...",
         default=(Objective.THROUGHPUT,),
+    )
+    group.add_argument(
+        "--devices",
+        action="append",
+        metavar="LIST",
+        help="of the catalogue, such as H100-SXM or 2xA100-80:link=nvlink3+4xT4; several of this option are an axis",
     )
     group.add_argument("--family", type=one_of(Family), metavar=names_of(Family), default=Family.CHAIN)
     group.add_argument("--method", choices=list(METHODS), metavar="METHOD", default="auto")
@@ -189,6 +196,9 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
         raise PlacementError(
             f"{' and '.join(axis.quantity for axis in axes)} vary; a sweep has one axis or two, so fix the others."
         )
+    if Quantity.DEVICES in single:
+        on = asked_at(Asked(graph, deployment, Objective.THROUGHPUT), Quantity.DEVICES, single[Quantity.DEVICES])
+        graph, deployment = on.graph, on.deployment
     if Quantity.ACCELERATORS in single:
         deployment = replace(deployment, num_accelerators=int(single[Quantity.ACCELERATORS]))
     if Quantity.CPUS in single:

@@ -25,7 +25,7 @@ from solvers.graph import DnnGraph
 from solvers.result import SolveResult, SolveStatus
 from solvers.solve import solve
 from solvers.split import Family, Split, check_split
-from solvers.sweep_axes import Asked, Quantity, Value, asked_at
+from solvers.sweep_axes import Asked, Quantity, Value, asked_at, in_order
 from solvers.sweep_plan import Index, SweepSpec
 
 MAX_TRIES = 3
@@ -60,7 +60,7 @@ class PackedGraph:
     @classmethod
     def of(cls, graph: DnnGraph) -> "PackedGraph":
         """Pack a graph."""
-        bare = DnnGraph(graph.nodes, graph.edges, graph.name)  # without what has been worked out of it
+        bare = replace(graph)  # without what has been worked out of it
         return cls(graph.digest, zlib.compress(pickle.dumps(bare), 1))
 
 
@@ -83,8 +83,9 @@ class PointTask:
 def solve_point(task: PointTask) -> SolveResult:
     """Solve one point, in whichever process this is; the same task has the same answer wherever it is solved."""
     asked = Asked(_unpacked(task.packed), task.deployment, task.objective)
-    for quantity, value in task.changes:
-        if quantity in (Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR):
+    for quantity, value in in_order(task.changes):
+        is_link = quantity in (Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR)
+        if is_link and asked.graph is _unpacked(task.packed):
             asked = replace(asked, graph=_with_links(task.packed, quantity, value))
         else:
             asked = asked_at(asked, quantity, value)
@@ -241,7 +242,7 @@ class _Run:
             packed=self._packed,
             deployment=spec.deployment,
             objective=spec.objective,
-            changes=tuple((axis.quantity, value) for axis, value in zip(spec.axes, spec.values(index), strict=True)),
+            changes=spec.changes(index),
             family=spec.family,
             method=spec.method,
             time_limit_s=spec.time_limit_s,

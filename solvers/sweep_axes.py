@@ -5,14 +5,17 @@ longer there, so that the optimum can only fall: more accelerators or CPUs (the 
 faster links, fewer micro-batches in flight. That makes neighbours useful to each other, see `solvers.sweep`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
+from solvers.catalogue import catalogue
 from solvers.costs import Objective
 from solvers.deployment import Deployment
+from solvers.device_list import device_classes, devices_text, groups, is_of_catalogue, parse_devices
+from solvers.equipment import Equipment, equip
 from solvers.errors import DeploymentError, PlacementError
 from solvers.graph import DnnGraph
 from solvers.quantities import binary_size
@@ -24,7 +27,10 @@ Value = float | str
 
 
 class Quantity(StrEnum):
-    """What may be varied: memory in bytes, bandwidth in bytes/ms, its factor on that of the graph."""
+    """What may be varied: memory in bytes, bandwidth in bytes/ms, its factor on that of the graph.
+
+    Devices are lists as `solvers.device_list` reads them, such as "A100-80" or "2xA100-80+4xT4".
+    """
 
     ACCELERATORS = "accelerators"
     CPUS = "cpus"
@@ -33,11 +39,12 @@ class Quantity(StrEnum):
     BANDWIDTH_FACTOR = "bandwidth factor"
     MICRO_BATCHES = "micro-batches"
     OBJECTIVE = "objective"
+    DEVICES = "devices"
 
     @property
     def is_monotone(self) -> bool:
         """Whether the optimum never rises from a harder value to an easier one."""
-        return self is not Quantity.OBJECTIVE
+        return self not in (Quantity.OBJECTIVE, Quantity.DEVICES)
 
     @property
     def is_easier_when_less(self) -> bool:
@@ -65,6 +72,7 @@ class Quantity(StrEnum):
             Quantity.BANDWIDTH_FACTOR: "Bandwidth (multiple of the file's)",
             Quantity.MICRO_BATCHES: "Micro-batches in flight",
             Quantity.OBJECTIVE: "Objective",
+            Quantity.DEVICES: "Devices",
         }[self]
 
     def shown(self, value: Value) -> Value:
@@ -114,6 +122,8 @@ class Axis:
             raise PlacementError(f"The sweep over {quantity} has {len(values)} values; give up to {MAX_VALUES}.")
         if quantity is Quantity.OBJECTIVE:
             checked: tuple[Value, ...] = tuple(Objective(str(value)) for value in values)
+        elif quantity is Quantity.DEVICES:
+            checked = tuple(devices_text(parse_devices(str(value))) for value in values)
         else:
             if any(isinstance(value, str) for value in values):
                 raise PlacementError(f"The sweep over {quantity} takes numbers.")
@@ -128,7 +138,7 @@ class Axis:
     def is_logarithmic(self) -> bool:
         """Whether the values are better drawn by their logarithms: they span a decade or grow by equal factors."""
         numbers = [float(value) for value in self.values if not isinstance(value, str)]
-        if self.quantity in (Quantity.ACCELERATORS, Quantity.CPUS, Quantity.OBJECTIVE) or len(numbers) < 3:
+        if self.quantity in (Quantity.ACCELERATORS, Quantity.CPUS) or len(numbers) < 3:
             return False
         return numbers[0] > 0 and numbers[-1] / numbers[0] >= 8 and not _is_even(numbers)
 
@@ -148,16 +158,35 @@ class Asked:
     objective: Objective
 
 
+def in_order(changes: Iterable[tuple[Quantity, Value]]) -> list[tuple[Quantity, Value]]:
+    """Return changes in the order they are made: devices first, for they bring memory and links of their own."""
+    return sorted(changes, key=lambda change: change[0] is not Quantity.DEVICES)
+
+
 def asked_at(base: Asked, quantity: Quantity, value: Value) -> Asked:
     """Return a question with one quantity changed; GraphError or DeploymentError where that is not possible."""
     if quantity is Quantity.OBJECTIVE:
         return replace(base, objective=Objective(str(value)))
+    if quantity is Quantity.DEVICES:
+        return _on_devices(base, str(value))
     number = float(value)
     if quantity is Quantity.BANDWIDTH:
         return replace(base, graph=base.graph.with_bandwidth(number))
     if quantity is Quantity.BANDWIDTH_FACTOR:
         return replace(base, graph=base.graph.with_bandwidth_factor(number))
     return replace(base, deployment=_deployment_at(base.deployment, quantity, number))
+
+
+def _on_devices(base: Asked, text: str) -> Asked:
+    """Return a question on a list of devices: of the catalogue, or relative to the times of the graph."""
+    kinds, devices = parse_devices(text), catalogue()
+    if is_of_catalogue(kinds, devices):
+        equipped = equip(base.graph, base.deployment, Equipment(groups(kinds, devices, base.graph.times)), devices)
+        return replace(base, graph=equipped.graph, deployment=equipped.deployment)
+    classes = device_classes(kinds)
+    total = sum(device_class.count for device_class in classes)
+    deployment = replace(base.deployment, num_accelerators=total, memory_bytes=None, classes=classes)
+    return replace(base, deployment=deployment)
 
 
 def _deployment_at(deployment: Deployment, quantity: Quantity, number: float) -> Deployment:

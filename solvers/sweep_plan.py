@@ -23,7 +23,7 @@ from solvers.errors import PlacementError
 from solvers.graph import DnnGraph
 from solvers.solve import require_solvable
 from solvers.split import Family
-from solvers.sweep_axes import Asked, Axis, Quantity, Value, asked_at
+from solvers.sweep_axes import Asked, Axis, Quantity, Value, asked_at, in_order
 
 MAX_POINTS = 10_000
 MAX_AXES = 2
@@ -81,20 +81,31 @@ class SweepSpec:
         """Return the value of each axis at a point."""
         return tuple(axis.values[i] for axis, i in zip(self.axes, index, strict=True))
 
+    def changes(self, index: Index) -> tuple[tuple[Quantity, Value], ...]:
+        """Return each quantity with its value at a point."""
+        return tuple((axis.quantity, value) for axis, value in zip(self.axes, self.values(index), strict=True))
+
     def asked(self, index: Index) -> Asked:
         """Return the question at a point."""
         asked = Asked(self.graph, self.deployment, self.objective)
-        for axis, value in zip(self.axes, self.values(index), strict=True):
-            asked = asked_at(asked, axis.quantity, value)
+        for quantity, value in in_order(self.changes(index)):
+            asked = asked_at(asked, quantity, value)
         return asked
 
     def deployment_at(self, index: Index) -> Deployment:
         """Return the devices at a point, without working out its graph."""
-        deployment = self.deployment
-        for axis, value in zip(self.axes, self.values(index), strict=True):
-            if axis.quantity.is_of_devices:
-                deployment = asked_at(Asked(self.graph, deployment, self.objective), axis.quantity, value).deployment
-        return deployment
+        if index not in self._deployments:
+            deployment = self.deployment
+            for quantity, value in in_order(self.changes(index)):
+                if quantity.is_of_devices:
+                    deployment = asked_at(Asked(self.graph, deployment, self.objective), quantity, value).deployment
+            self._deployments[index] = deployment
+        return self._deployments[index]
+
+    @cached_property
+    def _deployments(self) -> dict[Index, Deployment]:
+        """Those that were asked for: devices of the catalogue take a while."""
+        return {}
 
     def points(self) -> Iterator[Index]:
         """Yield all points so that neighbours come first: the ends, then ever finer."""

@@ -24,6 +24,7 @@ COLUMNS = {
     Quantity.BANDWIDTH_FACTOR: "bandwidth_factor",
     Quantity.MICRO_BATCHES: "micro_batches",
     Quantity.OBJECTIVE: "objective",
+    Quantity.DEVICES: "devices",
 }
 
 NOT_SOLVED = "NOT SOLVED"
@@ -79,7 +80,7 @@ def parquet_of(rows: list[dict[str, Any]]) -> bytes:
     import pyarrow.parquet as pq
 
     whole = {COLUMNS[quantity] for quantity in Quantity if quantity.is_whole}
-    texts = {COLUMNS[Quantity.OBJECTIVE], "status", "method", "message"}
+    texts = {COLUMNS[Quantity.OBJECTIVE], COLUMNS[Quantity.DEVICES], "status", "method", "message"}
     columns = {
         name: pa.array(
             [_cell(row[name]) for row in rows],

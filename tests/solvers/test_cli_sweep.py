@@ -79,6 +79,18 @@ def test_bad_input_is_one_sentence(placement: Run, graph: Path, arguments: list[
     assert answer.out == ""
 
 
+def test_devices_of_the_catalogue_are_an_axis_or_a_setting(placement: Run, tmp_path: Path) -> None:
+    graph = tmp_path / "gpt2.json"
+    graph.write_bytes(sample_text("gpt2_xl_layer_inference"))
+    answer = placement("sweep", graph, "--devices", "A100-80", "--devices", "T4", "--workers", 1, "--json")
+    rows = answer.json["points"]
+    assert [row["devices"] for row in rows] == ["A100-80", "T4"]
+    assert rows[0]["value_ms"] < rows[1]["value_ms"]
+    alone = placement("sweep", graph, "--devices", "T4", "--cpus", "0,1", "--workers", 1, "--json").json["points"]
+    assert rows[1]["value_ms"] in [pytest.approx(row["value_ms"]) for row in alone]
+    assert placement("sweep", graph, "--devices", "B9000", "--devices", "T4").code == 2
+
+
 def test_exit_codes_tell_that_nothing_fits(placement: Run, graph: Path) -> None:
     answer = placement("sweep", graph, "--accelerators", "0,1", "--memory", "1e-10", "--workers", 1)
     assert answer.code == 3

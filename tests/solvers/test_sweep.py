@@ -304,6 +304,21 @@ def test_sweeps_that_make_no_sense_are_refused_before_anything_is_solved(
         small_spec(**change)
 
 
+def test_devices_are_those_of_the_catalogue_and_compare_as_their_times_do() -> None:
+    graph, deployment = read_sample("gpt2_xl_layer_inference")
+    kinds = ("H100-SXM", "A100-80", "T4", "1xA100-80+2xT4")
+    spec = SweepSpec(graph, deployment, (Axis(Quantity.DEVICES, kinds), Axis(Quantity.BANDWIDTH, (8e6, 32e6))))
+    found = answers(spec)
+    for index, result in found.items():
+        asked = spec.asked(index)
+        assert asked.graph.bandwidth_bytes_per_ms == pytest.approx(spec.values(index)[1])
+        assert asked.deployment == spec.deployment_at(index)
+        assert result.value_ms == pytest.approx(solve(asked.graph, asked.deployment).value_ms, rel=1e-6)
+    assert found[(0, 1)].value_ms < found[(1, 1)].value_ms < found[(3, 1)].value_ms  # type: ignore[operator]
+    with pytest.raises(PlacementError, match="B9000"):
+        SweepSpec(graph, deployment, (Axis(Quantity.DEVICES, ("B9000",)),))
+
+
 @pytest.mark.parametrize("values", [(), (1, 1), (1.5, 2), ("a",), tuple(range(2000))])
 def test_axes_that_make_no_sense_are_refused(values: tuple[float | str, ...]) -> None:
     with pytest.raises(PlacementError, match="sweep over accelerators"):
