@@ -26,6 +26,10 @@ GREY = {"light": "#D5D9E0", "dark": "#4A5160"}
 NOT_YET = {"light": "#F2F4F7", "dark": "#1B212B"}
 
 
+NAMED = (Quantity.OBJECTIVE, Quantity.DEVICES)
+"""Quantities whose values have no order: nothing lies between two of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """What a figure shows: a sweep as far as it is solved, one measure of it, and at which prices."""
@@ -162,7 +166,8 @@ def _heat_map(picture: Picture) -> go.Figure:
             xgap=1,
             ygap=1,
         )
-    if len(known) == len(columns) * len(rows) and min(known) < max(known):
+    has_order = all(axis.quantity not in NAMED for axis in spec.axes)
+    if has_order and len(known) == len(columns) * len(rows) and min(known) < max(known):
         for colour, width in ((LIGHT_TEXT, 3.2), (DARK_TEXT, 1.4)):  # with a light rim, to be seen on every fill
             figure.add_contour(
                 z=values,
@@ -309,7 +314,7 @@ def _figure(theme: ThemeName, height: int = HEIGHT) -> go.Figure:
 
 def _axis_options(axis: Axis) -> dict[str, Any]:
     options: dict[str, Any] = {"title": axis.quantity.label}
-    if axis.quantity in (Quantity.OBJECTIVE, Quantity.DEVICES):
+    if axis.quantity in NAMED:
         return {**options, "type": "category"}
     if len(axis.values) <= 16:
         options["tickvals"] = [_place(axis, i) for i in range(len(axis.values))]

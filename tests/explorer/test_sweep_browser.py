@@ -40,6 +40,7 @@ def fill(page: Any, label: str, text: str) -> None:
 
 
 def test_progress_cancel_resume_and_a_click_that_lands_in_the_explorer(app: str, chromium_page: Any) -> None:
+
     page = chromium_page
     page.goto(f"{app}/?sample={SAMPLE}")
     page.get_by_text("Time per sample", exact=True).first.wait_for()
@@ -77,6 +78,8 @@ def test_progress_cancel_resume_and_a_click_that_lands_in_the_explorer(app: str,
 
 
 def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app: str, chromium_page: Any) -> None:
+    from playwright.sync_api import expect
+
     page = chromium_page
     page.goto(f"{app}/?sample=teaching_chain")
     page.get_by_text("Time per sample", exact=True).first.wait_for()
@@ -85,13 +88,13 @@ def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app:
     fill(page, "Values of Accelerators", "2:7")
     page.get_by_role("button", name="Start the sweep").click()
     page.get_by_text(re.compile("6 points in .* knee at 4 accelerators")).wait_for()
-    page.wait_for_url(re.compile("keep="))
+    page.wait_for_url(re.compile("values=2%3A7.*keep="))
     # A deep address first asks for the server's health beneath itself, which is not there; the browser logs that.
     other = page.context.new_page()
     other.set_default_timeout(SOLVE_MS)
     other.goto(re.sub("keep=[^&]*", "", page.url))
     other.get_by_text("Choose what varies at the side").wait_for()
-    assert other.get_by_label("Values of Accelerators", exact=True).input_value() == "2:7"
+    expect(other.get_by_label("Values of Accelerators", exact=True)).to_have_value("2:7", timeout=SOLVE_MS)
     reloaded = page.context.new_page()
     reloaded.set_default_timeout(SOLVE_MS)
     address = page.url
