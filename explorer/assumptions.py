@@ -6,13 +6,16 @@ import streamlit as st
 
 from explorer.address import bound
 from solvers.costs import Objective
-from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
+from solvers.deployment import MAX_DEVICES, Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.graph import DnnGraph
 from solvers.memory import why_static
 from solvers.schedule import ScheduleKind
 from solvers.split import Family
 
 MAX_SUBGRAPHS = 16
+USUAL_SERVER_LINK_SPEED = 8.0
+"""What links within a server are at first, against those between servers: NVLink against a fast network, roughly."""
+LARGEST_SERVER_LINK_SPEED = 1000.0
 TRANSFERS = {
     Communication.SUM: "One after the other",
     Communication.OVERLAPPED: "Beside the compute",
@@ -37,6 +40,8 @@ class Assumptions:
     max_replicas: int = 1
     counts_in_flight: bool = False
     max_subgraphs: int = 1
+    accelerators_per_server: int | None = None
+    server_link_speed: float = 1.0
 
     def on(self, deployment: Deployment, schedule: ScheduleKind, num_micro_batches: int) -> Deployment:
         """Return the deployment under these assumptions, with memory for the schedule of the timeline if asked for."""
@@ -50,6 +55,8 @@ class Assumptions:
             training_memory=memory,
             replication=replication,
             max_subgraphs=self.max_subgraphs,
+            accelerators_per_server=self.accelerators_per_server,
+            server_link_speed=self.server_link_speed,
         )
 
 
@@ -70,7 +77,7 @@ def edit_assumptions(
                 help="An accelerator runs so many sets of nodes one after the other, and may wait for others between "
                 "them. With 1 it runs all its nodes in one go.",
             )
-            return Assumptions(max_subgraphs=int(max_subgraphs))
+            return replace(_edit_servers(deployment, digest), max_subgraphs=int(max_subgraphs))
         bound("transfers", f"transfers_{digest}", Communication.SUM, TRANSFERS)
         communication = st.selectbox(
             "Transfers",
@@ -81,8 +88,9 @@ def edit_assumptions(
             help="Load of a device: compute + in + out; or the larger of compute and in + out, where transfers run "
             "beside the compute; or compute + the larger of in and out, where links are full duplex.",
         )
+        servers = _edit_servers(deployment, digest)
         if family is not Family.CHAIN:
-            return Assumptions(communication)
+            return replace(servers, communication=communication)
         counts_in_flight = False
         if graph.is_training and why_static(graph, TrainingMemory(InFlight.ONE_F_ONE_B, 1)) is None:
             bound("in_flight", f"in_flight_{digest}", False, (False, True))
@@ -95,9 +103,9 @@ def edit_assumptions(
                 "a warning says where that is too little. Otherwise memory counts one micro-batch.",
             )
         # What replicas share is shown as one device, and numbers of devices would no longer tell their classes.
-        several = deployment.num_accelerators > 1 and not deployment.classes
+        several = deployment.num_accelerators > 1 and not deployment.classes and servers == Assumptions()
         if objective is not Objective.THROUGHPUT or counts_in_flight or not several:
-            return Assumptions(communication, 1, counts_in_flight)
+            return replace(servers, communication=communication, counts_in_flight=counts_in_flight)
         replicas_key = f"replicas_{digest}"
         bound("replicas", replicas_key, 1, range(1, deployment.num_accelerators + 1))
         if st.session_state.get(replicas_key, 1) > deployment.num_accelerators:
@@ -113,3 +121,39 @@ def edit_assumptions(
             "all-reduce of its gradients besides. It takes up r of the accelerators.",
         )
     return Assumptions(communication, int(max_replicas), counts_in_flight)
+
+
+def _edit_servers(deployment: Deployment, digest: str) -> Assumptions:
+    """Ask how many accelerators share a server and how fast links are in it; no number means links are alike."""
+    if deployment.num_accelerators < 2:
+        return Assumptions()
+    usual = deployment.accelerators_per_server
+    per_server_key, speed_key = f"per_server_{digest}", f"server_links_{digest}"
+    bound("per_server", per_server_key, usual, lambda value: value is None or 1 <= value <= MAX_DEVICES)
+    # Its default is no value, or the box could not be emptied; so its first value is put there by hand.
+    st.session_state.setdefault(per_server_key, usual)
+    per_server = st.number_input(
+        "Accelerators per server",
+        1,
+        MAX_DEVICES,
+        None,
+        key=per_server_key,
+        persist_state="session",
+        placeholder="no servers",
+        help="The first so many accelerators are in one server, the next in another. Links within a server may be "
+        "faster than those between servers and to CPUs. Plans are then the best found, with a bound that holds.",
+    )
+    if per_server is None:
+        return Assumptions()
+    speed = deployment.server_link_speed if usual is not None else USUAL_SERVER_LINK_SPEED
+    bound("server_links", speed_key, speed, lambda value: 1 <= value <= LARGEST_SERVER_LINK_SPEED)
+    server_link_speed = st.number_input(
+        "Links within a server, times as fast",
+        1.0,
+        LARGEST_SERVER_LINK_SPEED,
+        speed,
+        format="%.4g",
+        key=speed_key,
+        persist_state="session",
+    )
+    return Assumptions(accelerators_per_server=int(per_server), server_link_speed=float(server_link_speed))

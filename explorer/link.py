@@ -64,6 +64,8 @@ class Link:
     splits: Family | None = None
     transfers: Communication | None = None
     in_flight: bool | None = None
+    per_server: int | None = None
+    server_links: float | None = None
     replicas: int | None = None
     subgraphs: int | None = None
     solver: str | None = None
@@ -225,6 +227,10 @@ def unpack_edits(packed: str) -> dict[str, Any]:
     return document
 
 
+def _read_servers(text: str) -> float:
+    return NO_LIMIT if text == "none" else _read_count(text)
+
+
 COUNT = Codec(_read_count, str)
 NUMBER = Codec(_read_number, _write_number)
 FLAG = Codec(_read_flag, lambda flag: "yes" if flag else "no")
@@ -248,6 +254,8 @@ CODECS: dict[str, Codec] = {
     "splits": _one_of(Family),
     "transfers": _one_of(Communication),
     "in_flight": FLAG,
+    "per_server": Codec(_read_servers, lambda number: "none" if number == NO_LIMIT else str(number)),
+    "server_links": NUMBER,
     "replicas": COUNT,
     "subgraphs": COUNT,
     "solver": WORD,

@@ -114,6 +114,12 @@ def _facts(question: Question) -> dict[str, tuple[Any, str]]:
         "splits": (question.family, str(question.family)),
         "solver": (question.method, METHOD_NAMES.get(question.method, question.method.replace("_", " "))),
         "transfers": (deployment.communication, str(deployment.communication)),
+        "servers": (
+            (deployment.accelerators_per_server, deployment.server_link_speed),
+            "none"
+            if deployment.accelerators_per_server is None
+            else f"{deployment.accelerators_per_server} accelerators each, links {deployment.server_link_speed:g} ×",
+        ),
         "replicas": (replication, "none" if replication is None else f"up to {replication.max_replicas}"),
         "memory of": (
             counted,

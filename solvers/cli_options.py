@@ -100,6 +100,18 @@ def add_model_options(parser: argparse.ArgumentParser, read_micro_batches: Calla
         help="at which replicas exchange gradients (default: that of the links)",
     )
     group.add_argument(
+        "--accelerators-per-server",
+        type=replicas,
+        metavar="N",
+        help="the first N accelerators are in one server, the next N in another, and so on",
+    )
+    group.add_argument(
+        "--server-link-speed",
+        type=positive,
+        metavar="X",
+        help="links within a server are X times as fast as those between servers and to CPUs",
+    )
+    group.add_argument(
         "--memory-schedule",
         type=one_of(InFlight),
         metavar=names_of(InFlight),
@@ -123,6 +135,18 @@ def with_model(options: argparse.Namespace, graph: DnnGraph, deployment: Deploym
         ("--micro-batches", options.micro_batches, "--memory-schedule", options.memory_schedule),
         ("--state-factor", options.state_factor, "--memory-schedule", options.memory_schedule),
         ("--memory-schedule", options.memory_schedule, "--micro-batches", options.micro_batches),
+        (
+            "--accelerators-per-server",
+            options.accelerators_per_server,
+            "--server-link-speed",
+            options.server_link_speed,
+        ),
+        (
+            "--server-link-speed",
+            options.server_link_speed,
+            "--accelerators-per-server",
+            options.accelerators_per_server,
+        ),
     ):
         if value is not None and base is None:
             raise DeploymentError(f"{option} says nothing without {needed}; give both, or neither.")
@@ -132,6 +156,12 @@ def with_model(options: argparse.Namespace, graph: DnnGraph, deployment: Deploym
         replication = Replication(options.max_replicas, speed)
     if options.memory_schedule is not None:
         memory = TrainingMemory(options.memory_schedule, options.micro_batches, options.state_factor)
+    if options.accelerators_per_server is not None:
+        deployment = replace(
+            deployment,
+            accelerators_per_server=options.accelerators_per_server,
+            server_link_speed=options.server_link_speed,
+        )
     return graph, replace(
         deployment, communication=options.communication, replication=replication, training_memory=memory
     )

@@ -248,6 +248,8 @@ def _may_replicate(graph: DnnGraph, deployment: Deployment, family: Family, meth
     """Whether the DP can be asked for one replica more."""
     if family is not Family.CHAIN or method == "ip" or deployment.training_memory is not None:
         return False
+    if deployment.accelerators_per_server is not None:
+        return False
     most = 1 if deployment.replication is None else deployment.replication.max_replicas
     if most >= deployment.num_accelerators:
         return False

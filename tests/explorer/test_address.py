@@ -55,11 +55,12 @@ QUERIES: list[dict[str, str]] = [
     },
     {"sample": "unet_operator_inference", "objective": "latency", "subgraphs": "2", "cpus": "0"},
     {"sample": "unet_operator_training", "transfers": "overlapped", "schedule": "gpipe", "in_flight": "yes"},
+    {"sample": "teaching_convex_beats_chain", "accelerators": "4", "per_server": "2", "server_links": "4"},
     {"sample": "teaching_convex_beats_chain", "transfers": "full-duplex", "replicas": "2", "accelerators": "4"},
 ]
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query["sample"])
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: "-".join(query.values()))
 def test_an_address_gives_the_page_and_the_page_the_same_address(query: dict[str, str]) -> None:
     app = visited(**query)
     assert not app.warning

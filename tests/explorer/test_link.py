@@ -33,6 +33,8 @@ DEVICES = st.lists(
 ).map(lambda kinds: devices_text(tuple(kinds)))
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "memory": NUMBERS | st.just(NO_LIMIT),
+    "per_server": COUNTS | st.just(NO_LIMIT),
+    "server_links": NUMBERS,
     "bandwidth": NUMBERS,
     "bandwidth_factor": NUMBERS,
     "objective": st.sampled_from(Objective),

@@ -737,6 +737,20 @@ def test_ctrl_c_of_a_running_program_prints_the_best_plan(tmp_path: Path) -> Non
 # communication, replicas, memory
 
 
+def test_links_within_servers_are_between_fast_and_slow_ones(placement: Run, graph_file: Path, tmp_path: Path) -> None:
+    output, devices = tmp_path / "split.json", ("--accelerators", "4", "--cpus", "0")
+    servers = ("--accelerators-per-server", "2", "--server-link-speed", "4")
+    slow = placement("solve", graph_file, *devices).json["value_ms"]
+    fast = placement("solve", graph_file, *devices, "--bandwidth", "4x").json["value_ms"]
+    solved = placement("solve", graph_file, *devices, *servers, "--output", output)
+    assert fast * (1 - 1e-6) <= solved.json["lower_bound_ms"] <= solved.json["value_ms"] <= slow
+    assert fast < slow
+    evaluated = placement("evaluate", graph_file, output, *devices, *servers).json
+    assert evaluated["max_load_ms"] == solved.json["value_ms"]
+    refused = placement("solve", graph_file, *devices, *servers[:2])
+    assert (refused.code, "--server-link-speed" in refused.err) == (2, True)
+
+
 def test_overlap_is_solved_and_evaluated(placement: Run, graph_file: Path, tmp_path: Path) -> None:
     output = tmp_path / "split.json"
     values = {}
