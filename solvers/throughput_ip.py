@@ -100,6 +100,8 @@ class ThroughputModel:
 
         device_of_block: dict[int, int] = {}
         if self.family is not Family.CHAIN:
+            # A variable of a pinned block that costs nothing is in no row, and the solver may say nothing of it.
+            device_of_block.update(self.fixed)
             for d, column in enumerate(self.accelerator + self.cpu):
                 device_of_block.update({b: d for b, x in enumerate(column) if is_set(x)})
         else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.explorer.picture import Picture
+from tests.explorer.picture import Picture, choose
 from tests.explorer.serving import ROOT, Address, free_port, served
 
 pytestmark = pytest.mark.browser
@@ -79,3 +79,16 @@ def test_picture_of_a_comparison(app: str, chromium_page: Any) -> None:
     page.get_by_role("heading", name="B against A").wait_for()
     page.locator(".placed-pipeline canvas.gantt").nth(1).wait_for()
     take(page, "compare")
+
+
+def test_picture_of_a_sweep(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1360, "height": 1080})
+    page.set_default_timeout(SOLVE_MS)
+    open_sample(page, app, "sample=gpt2_xl_layer_training")
+    page.get_by_role("link", name="Sweep").click()
+    choose(page, "and", "Memory (GiB)")
+    page.get_by_label("Values of Memory (GiB)").wait_for()
+    page.get_by_role("button", name="Start the sweep").click()
+    page.get_by_text("all optimal, proven").first.wait_for()
+    take(page, "sweep")

@@ -117,6 +117,16 @@ def test_a_start_that_breaks_pins_is_not_taken_for_an_answer(
     assert result.split is None or honours(pins, result.split)
 
 
+def test_pinned_nodes_without_any_cost_are_placed_too() -> None:
+    first = Node(2, 0.0, 0.0, transfer_ms=0.5)
+    others = (Node(1, 0.0, 0.0, runs_on_accelerator=False), Node(3, 0.0, 0.0, runs_on_accelerator=False))
+    graph = DnnGraph((first, *others), (Edge(2, 1), Edge(2, 3), Edge(1, 3)))
+    pins = Pins(((1, 1), (2, 0)))
+    result = solve(graph, Deployment(1, 1), family=Family.FREE, pins=pins)
+    assert result.split == Split((frozenset({2}),), (frozenset({1, 3}),))
+    assert result.value_ms == 0.5
+
+
 def test_without_pins_nothing_changes() -> None:
     graph = diamond()
     assert solve(graph, Deployment(2), pins=Pins()).value_ms == solve(graph, Deployment(2)).value_ms
