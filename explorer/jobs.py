@@ -24,12 +24,12 @@ from explorer.solve_worker import (
     deployment_document,
     pins_document,
     progress_from_document,
-    result_from_document,
 )
 from explorer.solver_process import SolverProcess
 from solvers.graph import DnnGraph
 from solvers.graph_json import graph_document, split_document
 from solvers.result import SolveResult, SolveStatus
+from solvers.result_json import result_from_document
 from solvers.split import Split
 
 __all__ = ["HistoryPoint", "Job", "JobState", "Question", "Snapshot", "WorkerPool"]

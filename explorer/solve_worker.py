@@ -31,8 +31,9 @@ from solvers.deployment import Communication, Deployment, DeviceClass, InFlight,
 from solvers.errors import PlacementError
 from solvers.graph_json import parse_graph, parse_split, split_document
 from solvers.pins import Pins
-from solvers.result import Progress, RejectedPlan, SolveResult, SolveStatus
-from solvers.split import Family, Split, Violation
+from solvers.result import Progress, SolveResult
+from solvers.result_json import result_document
+from solvers.split import Family, Split
 
 SECONDS_BETWEEN_REPORTS = 0.1
 """Progress without a new plan is passed on at most this often; a new plan is passed on at once."""
@@ -119,49 +120,6 @@ def progress_document(progress: Progress) -> dict[str, Any]:
 def progress_from_document(document: dict[str, Any]) -> Progress:
     """Return the report that `progress_document` wrote."""
     return Progress(**{**document, "split": split_from_document(document["split"])})
-
-
-def result_document(result: SolveResult) -> dict[str, Any]:
-    """Return a result as a JSON object; times in ms and seconds as in the result."""
-    return {
-        "status": result.status,
-        "method": result.method,
-        "objective": result.objective,
-        "family": result.family,
-        "split": result.split and split_document(result.split),
-        "value_ms": result.value_ms,
-        "lower_bound_ms": result.lower_bound_ms,
-        "runtime_s": result.runtime_s,
-        "message": result.message,
-        "rejected": result.rejected
-        and {
-            "split": split_document(result.rejected.split),
-            "value_ms": result.rejected.value_ms,
-            "violations": [asdict(violation) for violation in result.rejected.violations],
-        },
-    }
-
-
-def result_from_document(document: dict[str, Any]) -> SolveResult:
-    """Return the result that `result_document` wrote."""
-    return SolveResult(
-        **{
-            **document,
-            "status": SolveStatus(document["status"]),
-            "objective": Objective(document["objective"]),
-            "family": Family(document["family"]),
-            "split": split_from_document(document["split"]),
-            "rejected": document["rejected"] and _rejected_from_document(document["rejected"]),
-        }
-    )
-
-
-def _rejected_from_document(document: dict[str, Any]) -> RejectedPlan:
-    return RejectedPlan(
-        parse_split(json.dumps(document["split"])),
-        document["value_ms"],
-        tuple(Violation(**violation) for violation in document["violations"]),
-    )
 
 
 class Reporter:

@@ -11,11 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from solvers.costs import Objective
 from solvers.errors import PlacementError
-from solvers.graph_json import parse_split, split_document
-from solvers.result import SolveResult, SolveStatus
-from solvers.split import Family
+from solvers.result import SolveResult
+from solvers.result_json import result_document, result_from_document
 from solvers.sweep import PointResult
 from solvers.sweep_plan import Index, SweepSpec
 
@@ -91,42 +89,3 @@ class SweepFile:
         self._file.write(json.dumps(document, allow_nan=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-
-
-def result_document(result: SolveResult) -> dict[str, Any]:
-    """Return an answer as a JSON object; a plan that breaks rules is left out."""
-    return {
-        "status": result.status,
-        "method": result.method,
-        "objective": result.objective,
-        "family": result.family,
-        "value_ms": result.value_ms,
-        "lower_bound_ms": result.lower_bound_ms,
-        "runtime_s": result.runtime_s,
-        "message": result.message,
-        "split": result.split and split_document(result.split),
-    }
-
-
-def result_from_document(document: dict[str, Any]) -> SolveResult:
-    """Return the answer that `result_document` wrote; ValueError, KeyError or TypeError where it is not one."""
-    split = document["split"]
-    return SolveResult(
-        status=SolveStatus(document["status"]),
-        method=str(document["method"]),
-        objective=Objective(document["objective"]),
-        family=Family(document["family"]),
-        split=None if split is None else parse_split(json.dumps(split)),
-        value_ms=_number_or_none(document["value_ms"]),
-        lower_bound_ms=_number_or_none(document["lower_bound_ms"]),
-        runtime_s=float(document["runtime_s"]),
-        message=str(document["message"]),
-    )
-
-
-def _number_or_none(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError
-    return float(value)

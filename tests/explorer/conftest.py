@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from explorer.solver_pool import solver_pool
+from tests.explorer.serving import Address, free_port, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -35,6 +36,14 @@ def solver_processes() -> Iterator[None]:
     yield
     solver_pool().close()
     solver_pool.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[Address]:
+    """Start the app by its own command for a module of tests; its address."""
+    port = free_port()
+    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

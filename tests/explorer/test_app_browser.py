@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,20 +12,12 @@ import pytest
 from solvers.samples import read_sample
 from solvers.solve import solve
 from tests.explorer.picture import choose
-from tests.explorer.serving import Address, free_port, served
+from tests.explorer.serving import Address
 
 pytestmark = pytest.mark.browser
 
 SOLVE_MS = 60_000
 SAMPLE = "bert_base_operator_inference"
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Address]:
-    """The app, started by its own command; its address."""
-    port = free_port()
-    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
-        yield address
 
 
 def metric(page: Any, label: str) -> str:

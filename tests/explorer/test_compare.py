@@ -13,11 +13,11 @@ from explorer.load_bars import load_bars
 from explorer.load_chart import NamedLoads, compared_loads
 from explorer.method_table import table_rows
 from explorer.session import KeptPlan, LoadedGraph, Plan
-from explorer.solve_worker import result_document, result_from_document
 from solvers.comparison import compare
 from solvers.costs import split_costs
 from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph
+from solvers.result_json import result_document, result_from_document
 from solvers.samples import read_sample
 from solvers.solve import solve
 from solvers.split import Family, Split

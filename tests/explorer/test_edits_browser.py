@@ -1,11 +1,10 @@
 """Hand edits in a real browser: move, see what is broken, undo, redo, repair, pin, re-solve; refusals say why."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.explorer.serving import Address, free_port, served
+from tests.explorer.serving import Address
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -14,13 +13,6 @@ pytestmark = pytest.mark.browser
 
 SAMPLE = "bert_base_operator_inference"
 WAIT_MS = 150_000
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Address]:
-    port = free_port()
-    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
-        yield address
 
 
 def opened(page: "Page", app: Address, sample: str = SAMPLE) -> "Locator":

@@ -5,7 +5,6 @@ import io
 import json
 import xml.etree.ElementTree as ET
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,12 @@ from solvers.costs import split_costs
 from solvers.graph_json import parse_graph, parse_split
 from solvers.samples import read_sample
 from tests.explorer.picture import choose
-from tests.explorer.serving import Address, free_port, served
 
 pytestmark = pytest.mark.browser
 
 SOLVE_MS = 180_000
 SAMPLE = "gpt2_xl_layer_training"
 STEM = "GPT-2_XL_training_by_layers"
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Address]:
-    """The app, started by its own command; its address."""
-    port = free_port()
-    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
-        yield address
 
 
 def open_exports(page: Any, address: str) -> None:

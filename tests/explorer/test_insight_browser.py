@@ -1,7 +1,6 @@
 """Explain and Compare in a real browser: what would help, two plans side by side, all methods."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,20 +12,11 @@ from solvers.quantities import counted
 from solvers.result import SolveResult
 from solvers.samples import read_sample
 from solvers.solve import solve
-from tests.explorer.serving import Address, free_port, served
 
 pytestmark = pytest.mark.browser
 
 SAMPLE = "teaching_chain"
 SOLVE_MS = 60_000
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Address]:
-    """The app, started by its own command; its address."""
-    port = free_port()
-    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
-        yield address
 
 
 @pytest.fixture(autouse=True)

@@ -22,8 +22,6 @@ from explorer.solve_worker import (
     Reporter,
     progress_document,
     progress_from_document,
-    result_document,
-    result_from_document,
 )
 from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
@@ -31,6 +29,7 @@ from solvers.errors import GraphError
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.pins import NO_PINS, Pins
 from solvers.result import OnProgress, Progress, SolveResult, SolveStatus
+from solvers.result_json import result_document, result_from_document
 from solvers.split import Family, Split
 
 LIMIT_S = 60.0

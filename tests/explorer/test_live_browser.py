@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,6 @@ pytestmark = pytest.mark.browser
 SOLVE_MS = 120_000
 SLOW = "sample=mixtral_8x7b_layer_inference&splits=free&limit=600"
 """A solve that takes minutes."""
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Address]:
-    """The app, started by its own command; its address."""
-    port = free_port()
-    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
-        yield address
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 30.0) -> Any:

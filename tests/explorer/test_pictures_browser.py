@@ -4,27 +4,19 @@ What each picture is to show is waited for, so a page that no longer gets there 
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.explorer.picture import Picture, choose
-from tests.explorer.serving import ROOT, Address, free_port, served
+from tests.explorer.serving import ROOT
 
 pytestmark = pytest.mark.browser
 
 SOLVE_MS = 60_000
 REST_MS = 1000
 """After the last change: animations are over and what follows the pointer is gone."""
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Address]:
-    port = free_port()
-    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
-        yield address
 
 
 def take(page: Any, name: str) -> None:

@@ -1,25 +1,14 @@
 """A sweep in a real browser: progress, Cancel, Resume, and a click on a cell that lands in the explorer."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from tests.explorer.serving import Address, free_port, served
 
 pytestmark = pytest.mark.browser
 
 SOLVE_MS = 60_000
 SAMPLE = "bert_base_operator_inference"
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Address]:
-    """The app, started by its own command; its address."""
-    port = free_port()
-    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
-        yield address
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,11 @@
 """Names from a file are text wherever the app shows them, whatever they look like."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.explorer.picture import Picture
-from tests.explorer.serving import free_port, served
 
 pytestmark = pytest.mark.browser
 
@@ -24,14 +22,6 @@ IMAGES = """() => {
     search(document);
     return found;
 }"""
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[str]:
-    """The app, started by its own command; its address."""
-    port = free_port()
-    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
-        yield address
 
 
 def nasty_graph() -> bytes:
