@@ -27,8 +27,9 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# As many processes as there are cores, up to four; `.venv/bin/python -m pytest` takes one.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 benchmark: install
 	mkdir -p build

@@ -1,5 +1,6 @@
-"""What tests in both folders share: the paper's workloads, and settings of hypothesis."""
+"""What tests in both folders share: the paper's workloads, settings of hypothesis, and Ctrl-C."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ settings.register_profile("placement", deadline=None, print_blob=True)
 # For a long search: pytest --hypothesis-profile=thorough
 settings.register_profile("thorough", settings.get_profile("placement"), max_examples=2000)
 settings.load_profile("placement")
+
+# A script that starts tests with `&` has them and all programs they start ignore Ctrl-C, which some of them send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Slow, obvious answers that the solvers are held against."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from solvers.costs import Objective, objective_value
@@ -16,11 +16,18 @@ def colocated_sets(graph: DnnGraph) -> list[tuple[int, ...]]:
     return [*graph.colocation_members.values(), *alone]
 
 
-def all_splits(graph: DnnGraph, deployment: Deployment) -> Iterator[Split]:
-    """Yield every split that keeps colocation classes together, valid or not, with every number of replicas allowed."""
+def all_splits(graph: DnnGraph, deployment: Deployment, *, alike_in_order: bool = False) -> Iterator[Split]:
+    """Yield every split that keeps colocation classes together, valid or not, with every number of replicas allowed.
+
+    With `alike_in_order` devices that are alike begin in the order of their numbers: one split stands for all that
+    differ by an exchange of such devices, which `test_devices_that_are_alike_can_be_exchanged` allows.
+    """
     sets = colocated_sets(graph)
+    groups = _alike(deployment) if alike_in_order else []
     most = 1 if deployment.replication is None else deployment.replication.max_replicas
     for devices in itertools.product(range(deployment.num_devices), repeat=len(sets)):
+        if not all(_begin_in_order(devices, group) for group in groups):
+            continue
         device_of = {v: d for ids, d in zip(sets, devices, strict=True) for v in ids}
         split = Split.from_device_of(device_of, deployment)
         counts = [range(1, (most if members else 1) + 1) for members in split.accelerators]
@@ -29,14 +36,40 @@ def all_splits(graph: DnnGraph, deployment: Deployment) -> Iterator[Split]:
                 yield replace(split, replicas=replicas)
 
 
+def _alike(deployment: Deployment) -> list[range]:
+    """Return the devices that may change places: the accelerators of a class, and the CPUs.
+
+    Not so accelerators whose numbers mean something: the server they are in; where a schedule's memory depends on the
+    stages after each, which comes first of those that data flow does not order; and the class of those that come
+    after one with replicas, which take accelerators of their own.
+    """
+    cpus = range(deployment.num_accelerators, deployment.num_devices)
+    has_replicas = deployment.replication is not None and deployment.replication.max_replicas > 1
+    if (
+        deployment.accelerators_per_server is not None
+        or deployment.training_memory is not None
+        or (deployment.classes and has_replicas)
+    ):
+        return [cpus]
+    counts = [c.count for c in deployment.classes] or [deployment.num_accelerators]
+    ends = list(itertools.accumulate(counts))
+    return [*(range(end - count, end) for count, end in zip(counts, ends, strict=True)), cpus]
+
+
+def _begin_in_order(devices: Iterable[int], group: range) -> bool:
+    used = dict.fromkeys(d for d in devices if d in group)
+    return all(d == group[i] for i, d in enumerate(used))
+
+
 def best_value(graph: DnnGraph, deployment: Deployment, family: Family, objective: Objective) -> float | None:
     """Return the optimum in ms over all valid splits of a family; None when there is none."""
-    values = (
-        objective_value(graph, deployment, split, objective)
-        for split in all_splits(graph, deployment)
-        if not check_split(graph, deployment, split, family)
-    )
-    return min((value for value in values if value is not None), default=None)
+    best: float | None = None
+    for split in all_splits(graph, deployment, alike_in_order=True):
+        value = objective_value(graph, deployment, split, objective)
+        # Rules are looked at last, since that takes longest.
+        if value is not None and (best is None or value < best) and not check_split(graph, deployment, split, family):
+            best = value
+    return best
 
 
 def max_load_by_definition(graph: DnnGraph, deployment: Deployment, device_of: dict[int, int]) -> float:
@@ -92,6 +125,9 @@ def best_latency(graph: DnnGraph, deployment: Deployment) -> float | None:
         return best_value(graph, deployment, Family.FREE, Objective.LATENCY)
     best: float | None = None
     for slots in itertools.product(range(k * q + deployment.num_cpus), repeat=len(graph.nodes)):
+        accelerators = [slot // q for slot in slots if slot < k * q]
+        if not all(_begin_in_order(accelerators, group) for group in _alike(deployment)):
+            continue
         members = [
             frozenset(node.id for node, slot in zip(graph.nodes, slots, strict=True) if slot == s)
             for s in range(k * q + deployment.num_cpus)
@@ -99,9 +135,7 @@ def best_latency(graph: DnnGraph, deployment: Deployment) -> float | None:
         split = Split.from_subgraphs(
             tuple(tuple(members[d * q : d * q + q]) for d in range(k)), tuple(members[k * q :])
         )
-        if check_split(graph, deployment, split):
-            continue
         value = objective_value(graph, deployment, split, Objective.LATENCY)
-        if value is not None and (best is None or value < best):
+        if value is not None and (best is None or value < best) and not check_split(graph, deployment, split):
             best = value
     return best

@@ -55,8 +55,9 @@ def chromium() -> "Iterator[Browser]":
         if os.environ.get("REQUIRE_BROWSER_TESTS") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS), timeout=TIMEOUT_MS)
         yield browser

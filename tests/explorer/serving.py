@@ -1,24 +1,33 @@
 """Servers for browser tests: started as a user would start them, stopped with everything they started."""
 
+import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60
 
 
+PORTS = range(20_000, 32_000)
+"""Ports of servers: below those that a system gives to connections, which would take one before its server has it."""
+
+
 def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nothing listens on, another one each time, also in tests that run beside these."""
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Address(str):
@@ -36,27 +45,30 @@ class Address(str):
 @contextmanager
 def served(arguments: list[str], port: int) -> Iterator[Address]:
     """Run `python ARGUMENTS` until the block ends; yield the address once it answers."""
-    process = subprocess.Popen(  # noqa: S603 -- the arguments are the tests' own
-        [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        _wait_until_healthy(port, process)
-        address = Address(f"http://localhost:{port}")
-        address.pid = process.pid
-        yield address
-    finally:
-        process.terminate()
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(  # noqa: S603 -- the arguments are the tests' own
+            [sys.executable, *arguments], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT
+        )
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
+            _wait_until_healthy(port, process, output)
+            address = Address(f"http://localhost:{port}")
+            address.pid = process.pid
+            yield address
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
 
 
-def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
+def _wait_until_healthy(port: int, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
-        assert process.poll() is None, "the server ended before it served anything"
+        if process.poll() is not None:
+            output.seek(0)
+            raise AssertionError(f"the server ended before it served anything, and wrote:\n{output.read().decode()}")
         try:
             with urllib.request.urlopen(f"http://localhost:{port}/_stcore/health", timeout=2):
                 return

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from explorer.palette import device_colour
 from solvers.deployment import Deployment
@@ -37,17 +38,17 @@ def test_click_on_a_node_tells_python_and_escape_takes_it_back(chromium_page, se
     chromium_page.mouse.click(*picture.point("p.screenPositionOf(3)"))
     chromium_page.get_by_text("selected: {'node': 3}").wait_for()
     details = chromium_page.locator(".details:not([hidden])")
-    assert "<b>op 3</b>" in details.inner_text()
+    expect(details).to_contain_text("<b>op 3</b>")
     chromium_page.keyboard.press("Escape")
     chromium_page.get_by_text("selected: None").wait_for()
-    assert chromium_page.locator(".details:not([hidden])").count() == 0
+    expect(chromium_page.locator(".details:not([hidden])")).to_have_count(0)
 
 
 def test_bar_links_to_the_graph_and_selects_its_device(chromium_page, server):
     picture = Picture(chromium_page, f"{server}/?graph=chain")
     chromium_page.mouse.move(*picture.point("p.barPosition(0)"))
     picture.wait_for("p.focus.device === 0 && p.focus.microBatch === 0")
-    assert "micro-batch 0" in chromium_page.locator(".tooltip").first.inner_text()
+    expect(chromium_page.locator(".tooltip").first).to_contain_text("micro-batch 0")
     chromium_page.mouse.click(*picture.point("p.barPosition(0)"))
     chromium_page.get_by_text("selected: {'device': 0, 'stage': 0, 'micro_batch': 0}").wait_for()
     details = chromium_page.locator(".details").first.inner_text()
@@ -67,7 +68,7 @@ def test_new_plan_updates_in_place_and_keeps_the_view(chromium_page, server):
     chromium_page.get_by_label("Stages").press("Enter")
     picture.wait_for(f"p.digest !== '{digest}'")
     assert picture.get("p.view") == view
-    assert picture.root.get_attribute("data-mounted") == "once"
+    expect(picture.root).to_have_attribute("data-mounted", "once")
     assert picture.get("p.boxColourOf(4)") != colour
 
 
@@ -107,8 +108,8 @@ def test_keys_work_from_elsewhere_on_the_page_but_not_while_typing(chromium_page
     picture.wait_for("p.view.fitted")
     chromium_page.keyboard.press("/")
     chromium_page.keyboard.type("op 3")
-    assert chromium_page.locator(".search input").first.input_value() == "op 3"
-    assert chromium_page.locator(".count").first.inner_text() == "1 found, Enter to go"
+    expect(chromium_page.locator(".search input").first).to_have_value("op 3")
+    expect(chromium_page.locator(".count").first).to_have_text("1 found, Enter to go")
 
 
 def test_timeline_zooms_by_keyboard_once_it_has_the_focus(chromium_page, server):
@@ -128,8 +129,8 @@ def test_details_give_size_and_time_of_every_tensor_in_and_out(chromium_page, se
     sections = details.locator("section").all_inner_texts()
     assert "977 KiB · 0.25 ms, not cut" in sections[0]
     assert "977 KiB · 0.25 ms, cut" in sections[1]
-    assert "0.25 ms each way, cut" in details.inner_text()
-    assert "sent to" in details.inner_text()
+    expect(details).to_contain_text("0.25 ms each way, cut")
+    expect(details).to_contain_text("sent to")
 
 
 def test_all_lanes_of_many_devices_are_shown(chromium_page, server):
@@ -157,15 +158,15 @@ def test_search_counts_goes_to_matches_and_says_when_there_is_none(chromium_page
     chromium_page.keyboard.press("/")
     box, count = chromium_page.locator(".search input").first, chromium_page.locator(".count").first
     box.type("op 19")
-    assert count.inner_text() == "11 found, Enter to go"
+    expect(count).to_have_text("11 found, Enter to go")
     box.press("Enter")
-    assert count.inner_text() == "1 of 11"
+    expect(count).to_have_text("1 of 11")
     assert picture.get("p.selection.nodes[0]") == 18
     box.fill('"op ("')  # in quotes, so plain text
-    assert count.inner_text() == "no match"
+    expect(count).to_have_text("no match")
     box.fill("17")
     box.press("Enter")
-    assert "id 17," in chromium_page.locator(".details").first.inner_text()
+    expect(chromium_page.locator(".details").first).to_contain_text("id 17,")
 
 
 def test_levels_of_detail_unfold(chromium_page, server):
@@ -198,31 +199,30 @@ def test_large_graph_opens_folded_and_keeps_the_level_that_the_user_chose(chromi
 def test_picture_in_a_closed_tab_is_drawn_when_it_opens(chromium_page, server):
     Picture(chromium_page, f"{server}/?graph=chain")
     chromium_page.get_by_role("tab", name="Other").click()
-    hidden = chromium_page.locator(".placed-pipeline").nth(1)
-    hidden.wait_for()
-    chromium_page.wait_for_timeout(300)
-    assert hidden.evaluate("root => root.__placement.view.scale") > 0.5
+    Picture(chromium_page, None, 1).wait_for("p.view.scale > 0.5")
 
 
-def test_two_thousand_nodes_pan_smoothly(chromium_page, server):
+def test_two_thousand_nodes_zoom_and_come_back_to_where_they_were(chromium_page, server):
     picture = Picture(chromium_page, f"{server}/?graph=layers&nodes=2000")
     chromium_page.locator(".levels").first.get_by_role("button", name="Nodes").click()
     picture.wait_for("p.level === 'operators'")
-    frames = picture.root.evaluate(
+    # How fast frames follow each other is measured in benchmarks/interface.py.
+    place = "[p.view.x, p.view.y, p.view.scale]"
+    before = picture.get(place)
+    scales = picture.root.evaluate(
         """async root => {
             const canvas = root.querySelector("canvas.graph");
             const box = canvas.getBoundingClientRect();
-            const times = [];
-            let last = performance.now();
-            for (let i = 0; i < 40; i += 1) {
+            const scales = [];
+            for (let i = 0; i < 20; i += 1) {
                 canvas.dispatchEvent(new WheelEvent("wheel", { bubbles: true, cancelable: true,
-                    clientX: box.left + 300, clientY: box.top + 150, deltaY: i % 20 < 10 ? -60 : 60 }));
+                    clientX: box.left + 300, clientY: box.top + 150, deltaY: i < 10 ? -60 : 60 }));
                 await new Promise(requestAnimationFrame);
-                times.push(performance.now() - last);
-                last = performance.now();
+                scales.push(root.__placement.view.scale);
             }
-            return times.sort((a, b) => a - b);
+            return scales;
         }"""
     )
-    # A frame is 17 ms; the bound leaves room for a busy machine.
-    assert frames[len(frames) // 2] < 60
+    assert scales[:10] == sorted(set(scales[:10]))
+    assert scales[10:] == sorted(set(scales[10:]), reverse=True)
+    assert picture.get(place) == pytest.approx(before)

@@ -1,7 +1,6 @@
 """The page Compare without a browser: kept plans, their differences, and all methods on one graph."""
 
 import re
-import time
 from dataclasses import replace
 
 import pytest
@@ -21,8 +20,9 @@ from solvers.result_json import result_document, result_from_document
 from solvers.samples import read_sample
 from solvers.solve import solve
 from solvers.split import Family, Split
-from tests.explorer.test_explain import html
+from tests.explorer.test_explain import html, is_over
 from tests.graphs import chain, training_chain
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
 
@@ -135,11 +135,7 @@ def test_all_methods_give_what_the_library_gives() -> None:
     app = opened(plan_of(graph, deployment))
     app.button(key="run_methods").click().run()
     run = app.session_state["batch all methods"]
-    for _ in range(300):
-        run.batch.advance()
-        if run.batch.is_over:
-            break
-        time.sleep(0.1)
+    eventually(lambda: is_over(run.batch))
     app.run()
     (table,) = app.dataframe
     expected = {question.label: outcome for question, outcome in compare(graph, deployment, time_limit_s=10.0)}
@@ -158,8 +154,7 @@ def test_cancelling_keeps_the_methods_that_are_done() -> None:
     app = opened(plan_of(graph, replace(deployment, num_accelerators=2)))
     app.button(key="run_methods").click().run()
     run = app.session_state["batch all methods"]
-    while not run.batch.answers():
-        time.sleep(0.05)
+    eventually(run.batch.answers)
     run.batch.cancel()
     app.run()
     assert len(app.dataframe[0].value) >= 1

@@ -1,8 +1,10 @@
 """Hand edits in a real browser: move, see what is broken, undo, redo, repair, pin, re-solve; refusals say why."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.explorer.serving import Address
 
@@ -79,7 +81,7 @@ def test_a_move_that_breaks_memory_names_device_and_shortfall_and_can_be_taken_b
     home = device_of(picture, 100)
     target = 2 if home != 2 else 1
     select(page, picture, 100)
-    assert "Move to" in picture.locator(".edit-bar").inner_text()
+    expect(picture.locator(".edit-bar")).to_contain_text("Move to")
     told_move = do(picture, f"move-{target}", f"26 nodes moved to Accelerator {target + 1}")
     assert "max-load" in told_move
     assert device_of(picture, 100) == target
@@ -153,7 +155,7 @@ def test_edits_that_cannot_be_made_say_why(chromium_page: "Page", app: Address) 
     do(picture, "pin", "pinned to")
     page.keyboard.press("Escape")
     do(picture, "repair", "There is nothing to repair")
-    assert picture.locator(".edit-message").inner_text().startswith("Not applied:")
+    expect(picture.locator(".edit-message")).to_have_text(re.compile("^Not applied:"))
     # M and a number move the selection; to where it is, it cannot go.
     select(page, picture, 100)
     here = device_of(picture, 100)

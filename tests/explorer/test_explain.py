@@ -1,6 +1,5 @@
 """The tab Explain without a browser: sentences about the plan shown, and what would help, solved in the background."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from solvers.solve import solve
 from solvers.split import Family
 from tests.explorer.test_app import opened
 from tests.graphs import chain
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
 
@@ -31,13 +31,27 @@ def html(app: AppTest) -> str:
 
 def answered(app: AppTest) -> AppTest:
     """Run the page until everything that was asked under 'What would help' is there."""
-    for _ in range(200):
-        app.run()
-        assert not app.exception
-        if app.session_state["batch what would help"].batch.is_over:
-            return app.run()
-        time.sleep(0.1)
-    raise AssertionError("the questions were never over")
+    eventually(lambda: without_exception(app).session_state["batch what would help"].batch.is_over)
+    return app.run()
+
+
+def without_exception(app: AppTest) -> AppTest:
+    """Run the page and return it, unless the run raised something."""
+    app.run()
+    assert not app.exception
+    return app
+
+
+def asks_for(app: AppTest, accelerators: int) -> bool:
+    """Whether what would help is asked about a plan on so many accelerators."""
+    asked = app.session_state["batch what would help"]
+    return bool(asked) and asked.question.deployment.num_accelerators == accelerators
+
+
+def is_over(batch: Batch) -> bool:
+    """Have a batch start its next questions; tell whether there are none left."""
+    batch.advance()
+    return batch.is_over
 
 
 def test_the_plan_shown_is_explained() -> None:
@@ -69,13 +83,7 @@ def test_questions_follow_the_inputs_once_asked() -> None:
     answered(app.button(key="ask what would help").click().run())
     box = next(box for box in app.number_input if box.label == "Accelerators")
     box.set_value(2).run()
-    for _ in range(100):
-        app.run()
-        if app.session_state["batch what would help"] and (
-            app.session_state["batch what would help"].question.deployment.num_accelerators == 2
-        ):
-            break
-        time.sleep(0.1)
+    eventually(lambda: asks_for(without_exception(app), accelerators=2))
     answered(app)
     graph, deployment = read_sample("teaching_chain")
     value = solve(graph, replace(deployment, num_accelerators=3)).value_ms
@@ -93,8 +101,7 @@ def test_a_batch_works_on_few_questions_at_a_time_and_keeps_what_is_done_when_ca
     batch.advance()
     assert list(batch.snapshots()) == ["0"]
     batch.advance()
-    while not batch.answers():
-        time.sleep(0.05)
+    eventually(batch.answers)
     batch.cancel()
     batch.advance()
     answers = batch.answers()
@@ -112,9 +119,7 @@ def test_a_batch_hands_on_what_is_known() -> None:
 
     asks = [ask("first", graph), ask("second", DnnGraph(graph.nodes, (Edge(1, 3),)))]
     batch = Batch(solver_pool(), "a test", asks, start_of=start_of, at_once=1)
-    while not batch.is_over:
-        batch.advance()
-        time.sleep(0.02)
+    eventually(lambda: is_over(batch))
     assert seen == [("first", ()), ("second", ("first",))]
 
 
@@ -123,9 +128,7 @@ def test_quick_questions_may_end_by_themselves_when_a_batch_is_left() -> None:
     batch = Batch(solver_pool(), "a test", [ask(str(i), graph) for i, graph in enumerate(graphs)], at_once=1)
     batch.advance()
     batch.cancel(spare=lambda question: question.graph_digest == graphs[0].digest)
-    while not batch.is_over:
-        batch.advance()
-        time.sleep(0.02)
+    eventually(lambda: is_over(batch))
     assert {key: snapshot.state for key, snapshot in batch.answers().items()} == {"0": JobState.DONE}
 
 
@@ -146,18 +149,11 @@ def test_a_proof_with_pins_is_none_for_other_plans() -> None:
 def test_where_there_is_no_plan_it_says_what_would_make_one_possible() -> None:
     app = opened("teaching_chain")
     next(box for box in app.number_input if box.label == "Memory (GiB)").set_value(5.0).run()
-    for _ in range(100):
-        app.run()
-        assert not app.exception
-        if app.error:
-            break
-        time.sleep(0.1)
+    eventually(lambda: without_exception(app).error)
     assert "No plan exists" in app.error[0].value
     app.button(key="ask what would make a plan possible").click().run()
     batch = app.session_state["batch what would make a plan possible"].batch
-    while not batch.is_over:
-        batch.advance()
-        time.sleep(0.05)
+    eventually(lambda: is_over(batch))
     text = html(app.run())
     assert "a plan becomes possible" in text.split(">One CPU more</th>")[1].split("</tr>")[0]
     assert "cannot help, proven" in text.split(">Links twice as fast</th>")[1].split("</tr>")[0]

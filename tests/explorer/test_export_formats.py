@@ -50,9 +50,9 @@ def own_nodes(graph: Any) -> list[Any]:
 
 
 def test_dot_has_every_node_and_edge_and_marks_what_is_cut() -> None:
-    subject = sample_subject("bert_base_operator_inference")
+    subject = sample_subject("gnmt_layer_inference")
     graph = parsed_dot(dot_of(subject))
-    assert len(own_nodes(graph)) == 323
+    assert len(own_nodes(graph)) == 41
     assert len(graph.get_edges()) == len(subject.graph.edges)
     device_of = subject.split.device_of()
     cut = [e for e in subject.graph.edges if device_of[e.source] != device_of[e.target]]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 
 from solvers.costs import split_costs
 from solvers.graph_json import parse_graph, parse_split
@@ -88,7 +89,7 @@ def test_every_file_is_of_the_plan_on_the_page(app: str, chromium_page: Any) -> 
     name, content = download(page, "Report (HTML)")
     assert name == f"{STEM}_report.html"
     assert f"<dd>{value}</dd>".encode() in content
-    assert page.get_by_text("Traceback").count() == 0
+    expect(page.get_by_text("Traceback")).to_have_count(0)
 
 
 def test_the_figure_is_drawn_as_chosen(app: str, chromium_page: Any) -> None:

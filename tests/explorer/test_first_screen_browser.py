@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.explorer.picture import BUSY_MS, Picture
 from tests.explorer.serving import free_port, served
@@ -26,8 +27,6 @@ def address() -> Iterator[str]:
 def test_headline_graph_and_all_lanes_are_on_the_first_screen_of_a_projector(
     address: str, chromium_page: "Page"
 ) -> None:
-    from playwright.sync_api import expect
-
     chromium_page.goto(address)
     chromium_page.get_by_test_id("stMetric").first.wait_for(timeout=3 * BUSY_MS)
     picture = Picture(chromium_page, None)

@@ -3,11 +3,13 @@
 What the replay says of a moment is checked against the bars themselves, moment by moment.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.explorer.picture import Picture, served_picture
 
@@ -86,7 +88,7 @@ def test_replay_plays_pauses_and_ends(chromium_page: Any, server: str) -> None:
     assert not picture.get("p.replay.playing")
     chromium_page.wait_for_timeout(200)
     assert picture.get("p.replay.timeMs") == stopped
-    assert "done" in picture.root.locator(".readout").inner_text()
+    expect(picture.root.locator(".readout")).to_contain_text("done")
     chromium_page.keyboard.press("Escape")
     assert picture.get("[p.replay.timeMs, p.lit()]") == [None, None]
 
@@ -234,7 +236,7 @@ def test_critical_path_dims_the_rest(chromium_page: Any, server: str) -> None:
 def test_memory_over_time_counts_what_is_in_flight(chromium_page: Any, server: str) -> None:
     picture = Picture(chromium_page, f"{server}/?{TRAINING}&activations=1")
     assert picture.get("p.memory.showsBytes")
-    assert not picture.root.locator(".memory-note").is_visible()
+    expect(picture.root.locator(".memory-note")).to_be_hidden()
     bars = picture.get(BARS)
     for lane in range(4):
         own = [bar for bar in bars if bar["lane"] == lane]
@@ -251,7 +253,7 @@ def test_memory_over_time_counts_what_is_in_flight(chromium_page: Any, server: s
 def test_memory_that_the_file_does_not_tell_is_not_drawn(chromium_page: Any, server: str) -> None:
     picture = Picture(chromium_page, f"{server}/?{TRAINING}")
     assert not picture.get("p.memory.showsBytes")
-    assert "does not say how much" in picture.root.locator(".memory-note").inner_text()
+    expect(picture.root.locator(".memory-note")).to_contain_text("does not say how much")
     # What is drawn instead: at most as many micro-batches as there are stages from there to the end.
     whole = picture.get("p.replay.wholeMs")
     peaks = [max(picture.get(f"p.memoryAt({lane}, {k / 40 * whole})") for k in range(40)) for lane in range(4)]
@@ -262,7 +264,9 @@ def test_devices_over_their_memory_are_named(chromium_page: Any, server: str) ->
     picture = Picture(chromium_page, f"{server}/?{TRAINING}&activations=1&schedule=gpipe")
     label = picture.root.locator("canvas.memory").get_attribute("aria-label")
     assert label.count("over its memory") == 4
-    assert "Over memory: Accelerator 1" in picture.root.locator("canvas.gantt").get_attribute("aria-label")
+    expect(picture.root.locator("canvas.gantt")).to_have_attribute(
+        "aria-label", re.compile("Over memory: Accelerator 1")
+    )
 
 
 def test_bounds_and_assumptions_stand_under_the_picture(chromium_page: Any, server: str) -> None:
@@ -276,13 +280,13 @@ def test_bounds_and_assumptions_stand_under_the_picture(chromium_page: Any, serv
 
 def test_pieces_of_a_device_are_told_apart(chromium_page: Any, server: str) -> None:
     picture = Picture(chromium_page, f"{server}/?graph=chain&nodes=4&stages=2&alternate=1")
-    assert "pieces of a device" in picture.root.locator(".timeline-head").inner_text()
+    expect(picture.root.locator(".timeline-head")).to_contain_text("pieces of a device")
     picture.root.locator("canvas.gantt").scroll_into_view_if_needed()
     bars = picture.get(BARS)
     last = max(range(len(bars)), key=lambda i: bars[i]["stage"] * (bars[i]["kind"] == COMPUTE))
     chromium_page.mouse.move(*picture.point(f"p.barPosition({last})"))
     picture.wait_for("p.focus.kind === 'bar'")
-    assert "piece b of its device" in picture.root.locator(".tooltip").inner_text()
+    expect(picture.root.locator(".tooltip")).to_contain_text("piece b of its device")
 
 
 def test_legend_names_only_what_is_there(chromium_page: Any, server: str) -> None:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from explorer.palette import device_colour, sequential_ramp
 from solvers.deployment import Deployment
@@ -42,28 +43,28 @@ def test_levels_go_from_devices_to_nodes(chromium_page, server):
     titles = picture.root.locator(".levels button span").all_inner_texts()
     assert titles == ["Devices", "Stages", "Layers", "Nodes"]
     show_level(picture, "Devices", "devices")
-    assert picture.root.locator(".levels button.on small").inner_text() == "4"
+    expect(picture.root.locator(".levels button.on small")).to_have_text("4")
 
 
 def test_folding_of_repeats_can_be_switched_off_and_stays_off(chromium_page, server):
     picture = Picture(chromium_page, f"{server}/?graph=layers&stages=2")
     show_level(picture, "Layers", "layers")
     fold = picture.root.get_by_role("button", name="Fold repeats")
-    assert fold.get_attribute("aria-pressed") == "false"
+    expect(fold).to_have_attribute("aria-pressed", "false")
     fold.click()
     picture.wait_for("p.level === 'blocks'")
     # One box for each device, one for the layer on the border between them; the first and last layer hold fewer nodes.
-    assert picture.root.locator(".levels button.on small").inner_text() == "5"
+    expect(picture.root.locator(".levels button.on small")).to_have_text("5")
     fold.click()
     picture.wait_for("p.level === 'layers'")
     show_level(picture, "Stages", "stages")
-    assert fold.is_hidden()
+    expect(fold).to_be_hidden()
     show_level(picture, "Layers", "layers")
 
 
 def test_colour_by_time_follows_what_is_visible_and_has_a_legend(chromium_page, server):
     picture = Picture(chromium_page, f"{server}/?graph=chain")
-    assert picture.root.locator(".scale-legend").is_hidden()
+    expect(picture.root.locator(".scale-legend")).to_be_hidden()
     colour_by(picture, "time")
     ramp = [step.fill for step in sequential_ramp("light")]
     # Times are 1, 2 and 3 ms in turn, from node 3 on.
@@ -78,7 +79,7 @@ def test_colour_by_time_follows_what_is_visible_and_has_a_legend(chromium_page, 
     picture.wait_for("p.graphLook.scale.high < 3 || p.graphLook.scale.low > 1")
     colour_by(picture, "device")
     picture.wait_for(f"p.boxColourOf(1) === '{device_colour(0, Deployment(4, 1)).forward.fill}'")
-    assert picture.root.locator(".scale-legend").is_hidden()
+    expect(picture.root.locator(".scale-legend")).to_be_hidden()
 
 
 def test_what_sends_nothing_and_what_is_not_known_look_different(chromium_page, server):
@@ -98,7 +99,7 @@ def test_lanes_gather_the_boxes_of_a_device_and_come_back(chromium_page, server)
     lanes = picture.root.get_by_role("button", name="Lanes")
     lanes.click()
     picture.wait_for("p.graphLook.arrangement === 'lanes' && !p.graphLook.isMoving")
-    assert lanes.get_attribute("aria-pressed") == "true"
+    expect(lanes).to_have_attribute("aria-pressed", "true")
     # Ten nodes for each of four devices: every lane lies below the one before.
     heights = [[picture.get(f"p.screenPositionOf({v}).y") for v in range(10 * d + 1, 10 * d + 11)] for d in range(4)]
     for above, below in pairwise(heights):
@@ -209,15 +210,15 @@ def test_search_says_how_many_and_what_is_wrong(chromium_page, server):
     picture = Picture(chromium_page, f"{server}/?graph=chain")
     box, count = picture.root.get_by_role("searchbox"), picture.root.locator(".count")
     box.fill("time>=2")
-    assert count.inner_text() == "4 found, Enter to go"
+    expect(count).to_have_text("4 found, Enter to go")
     box.fill("time>9")
-    assert count.inner_text() == "no match"
+    expect(count).to_have_text("no match")
     box.fill("op[")
-    assert "op[ is no regular expression" in count.inner_text()
-    assert box.get_attribute("aria-invalid") == "true"
+    expect(count).to_contain_text("op[ is no regular expression")
+    expect(box).to_have_attribute("aria-invalid", "true")
     box.fill("")
-    assert count.inner_text() == ""
-    assert box.get_attribute("aria-invalid") == "false"
+    expect(count).to_have_text("")
+    expect(box).to_have_attribute("aria-invalid", "false")
 
 
 def test_two_thousand_nodes_in_lanes_zoom_with_scale_and_overview(chromium_page, server):

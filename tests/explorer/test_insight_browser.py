@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from solvers.comparison import compare
 from solvers.plan_diff import Placed, plan_diff
@@ -54,7 +55,7 @@ def test_what_would_help_is_what_a_solve_finds(app: str, chromium_page: Any) -> 
     page = chromium_page
     page.goto(f"{app}/?sample={SAMPLE}")
     page.get_by_text("sets the pace with 8 ms per sample").wait_for(timeout=SOLVE_MS)
-    assert page.get_by_role("table", name="What would help, by gain").count() == 0
+    expect(page.get_by_role("table", name="What would help, by gain")).to_have_count(0)
     page.get_by_role("button", name="What would help?").click()
     row = page.get_by_role("row", name=re.compile("^One accelerator more"))
     value = solved(4).value_ms
@@ -77,7 +78,7 @@ def test_two_plans_side_by_side_with_the_nodes_that_moved(app: str, chromium_pag
     assert splits[1] is not None
     diff = plan_diff(Placed(graph, sides[0], splits[0]), Placed(graph, sides[1], splits[1]))
     page.get_by_text(re.compile(rf"{counted(len(diff.moved), 'node').capitalize()} on another device")).wait_for()
-    assert page.locator(".placed-pipeline").count() == 2
+    expect(page.locator(".placed-pipeline")).to_have_count(2)
     page.get_by_role("button", name="Drop").first.click()
     page.get_by_text("Keep one more plan to compare with.").wait_for()
 
@@ -105,4 +106,4 @@ def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chro
     select("best free")
     page.get_by_role("button", name="Keep the plan of best free").click()
     page.get_by_role("link", name="Compare (3)").wait_for()
-    assert page.get_by_label("Plan C", exact=True).input_value() == "best free"
+    expect(page.get_by_label("Plan C", exact=True)).to_have_value("best free")

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from solvers.pins import NO_PINS, Pins
 from solvers.result import OnProgress, Progress, SolveResult, SolveStatus
 from solvers.result_json import result_document, result_from_document
 from solvers.split import Family, Split
+from tests.waiting import eventually
 
 LIMIT_S = 60.0
 FUNCTIONS = ("tests.explorer.test_jobs:pretend_to_solve",)
@@ -108,15 +109,6 @@ def question(method: str, **options: Any) -> Question:
 
 def ask(pool: WorkerPool, method: str, session: str = "me", **options: Any) -> Job:
     return pool.start(session, question(method, **options), GRAPH)
-
-
-def eventually(condition: Callable[[], Any]) -> Any:
-    """Wait for something to become true, and return it."""
-    end_s = time.monotonic() + LIMIT_S
-    while not (value := condition()):
-        assert time.monotonic() < end_s, "it did not happen"
-        time.sleep(0.02)
-    return value
 
 
 def is_gone(pid: int) -> bool:
@@ -513,6 +505,7 @@ def test_close_ends_everything() -> None:
 
 OWNER = """
 import sys, time
+from tests.waiting import eventually
 from tests.explorer.test_jobs import FUNCTIONS, WorkerPool, ask, pids
 pool = WorkerPool(FUNCTIONS, spare=0)
 print(*pids(ask(pool, "hang")), flush=True)

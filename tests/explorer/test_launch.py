@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.explorer.serving import free_port, served
+from tests.waiting import eventually
 
 
 def test_first_start_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -12,4 +13,4 @@ def test_first_start_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("BROWSER", "true")  # a browser that does nothing
     port = free_port()
     with served(["-m", "explorer.launch", "--port", str(port)], port) as address:
-        assert address.children  # a solver is warming up
+        eventually(lambda: address.children)  # a solver is warming up

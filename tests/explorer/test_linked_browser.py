@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from explorer.canvas_view import pack, standalone_source
 from explorer.palette import MIN_CONTRAST
@@ -68,7 +69,7 @@ def test_several_nodes_are_collected_with_shift(chromium_page: Any, server: str)
 def test_pictures_of_one_group_follow_each_other(chromium_page: Any, server: str) -> None:
     left = Picture(chromium_page, f"{server}/?graph=chain&pair=1&stages=3")
     right = Picture(chromium_page, None, 1)
-    assert left.root.locator(".tables:visible").count() == 0
+    expect(left.root.locator(".tables:visible")).to_have_count(0)
     chromium_page.mouse.move(*left.point("p.screenPositionOf(5)"))
     right.wait_for("p.focus.kind === 'node' && p.focus.nodes[4] === 1")
     assert (left.get("p.focus.device"), right.get("p.focus.device")) == (1, 2)
@@ -103,11 +104,11 @@ def test_picture_works_in_a_file_of_its_own(chromium_page: Any, tmp_path: Path) 
     background = "root => getComputedStyle(root.querySelector('.details')).backgroundColor"
     assert picture.root.evaluate(background) == "rgb(14, 17, 23)"
     chromium_page.mouse.click(*picture.point("p.screenPositionOf(2)"))
-    assert "3 ms" in chromium_page.locator(".details:not([hidden])").inner_text()
+    expect(chromium_page.locator(".details:not([hidden])")).to_contain_text("3 ms")
     chromium_page.evaluate("window.shown.setTheme('light')")
     assert picture.root.evaluate(background) == "rgb(255, 255, 255)"
     chromium_page.evaluate("window.shown.destroy()")
-    assert chromium_page.locator(".placed-pipeline").count() == 0
+    expect(chromium_page.locator(".placed-pipeline")).to_have_count(0)
 
 
 def test_keys_step_change_the_level_and_open_their_sheet(chromium_page: Any, server: str) -> None:
@@ -122,7 +123,7 @@ def test_keys_step_change_the_level_and_open_their_sheet(chromium_page: Any, ser
     for place, name in enumerate(names, start=1):
         chromium_page.keyboard.press(str(place))
         pressed = picture.root.locator(".levels button[aria-pressed='true']").first
-        assert pressed.inner_text() == name
+        expect(pressed).to_have_text(name)
     picture.wait_for("p.level === 'operators'")
     chromium_page.mouse.click(*picture.point("p.screenPositionOf(2)"))
     chromium_page.get_by_text("selected: {'node': 2}").wait_for()
@@ -139,7 +140,7 @@ def test_escape_takes_back_the_search_before_the_selection(chromium_page: Any, s
     picture.root.locator(".search input").fill("op")
     picture.root.focus()
     chromium_page.keyboard.press("Escape")
-    assert picture.root.locator(".search input").input_value() == ""
+    expect(picture.root.locator(".search input")).to_have_value("")
     assert picture.get("p.selection.nodes[0]") == 1
     chromium_page.keyboard.press("Escape")
     chromium_page.get_by_text("selected: None").wait_for()

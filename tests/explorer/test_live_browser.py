@@ -4,30 +4,22 @@ import json
 import os
 import re
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.explorer.picture import choose
 from tests.explorer.serving import Address, free_port, served
 from tests.explorer.test_app_browser import metric, picture, set_number, tiny_graph, upload, wait_for_picture
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.browser
 
 SOLVE_MS = 120_000
 SLOW = "sample=mixtral_8x7b_layer_inference&splits=free&limit=600"
 """A solve that takes minutes."""
-
-
-def eventually(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
-    end_s = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < end_s, "it did not happen"
-        time.sleep(0.1)
-    return value
 
 
 def start_slow_solve(page: Any, app: str) -> None:
@@ -55,8 +47,8 @@ def test_the_best_plan_so_far_is_drawn_and_stays_when_cancelled(app: Address, ch
     wait_for_picture(page, "p.nodes === 419 && p.bars > 0")
     page.get_by_text("(running)").first.wait_for()
     page.get_by_text("within").first.wait_for()  # a gap, no proof
-    assert page.get_by_text("optimal, proven").count() == 0
-    assert page.get_by_text("stale").count() == 0
+    expect(page.get_by_text("optimal, proven")).to_have_count(0)
+    expect(page.get_by_text("stale")).to_have_count(0)
     page.get_by_role("button", name="Fit").wait_for()
     page.mouse.move(800, 640)
     page.mouse.wheel(0, -400)
@@ -91,7 +83,7 @@ def test_the_end_of_a_proof_moves_nothing(app: Address, chromium_page: Any) -> N
     running = place_of_picture(page)
     page.get_by_role("button", name="Hide", exact=True).wait_for(timeout=SOLVE_MS)
     assert place_of_picture(page) == running
-    assert page.locator(".solve-strip").inner_text().startswith(("Optimal, proven", "Solved"))
+    expect(page.locator(".solve-strip")).to_have_text(re.compile("^(Optimal, proven|Solved)"))
 
 
 def test_a_reload_goes_on_with_the_same_solve(app: Address, chromium_page: Any) -> None:
@@ -108,7 +100,7 @@ def test_a_reload_goes_on_with_the_same_solve(app: Address, chromium_page: Any) 
     # The page that is gone does not take the solve with it, however long one waits.
     page.wait_for_timeout(9000)
     assert elapsed_s(page) >= before + 9.0
-    assert page.get_by_role("button", name="Cancel").is_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
     assert solvers & app.children
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("the best plan so far is kept").wait_for()
@@ -117,7 +109,7 @@ def test_a_reload_goes_on_with_the_same_solve(app: Address, chromium_page: Any) 
     page.reload()
     page.get_by_test_id("stMetric").first.wait_for(timeout=SOLVE_MS)
     assert metric(page, "Time per sample") == value
-    assert page.get_by_text("no plan yet").count() == 0
+    expect(page.get_by_text("no plan yet")).to_have_count(0)
 
 
 def test_a_closed_tab_ends_its_solve_within_ten_seconds(app: Address, chromium: Any) -> None:
@@ -248,7 +240,7 @@ def test_a_project_file_brings_everything_back(app: Address, chromium_page: Any)
         eventually(lambda: metric(page, "Time per sample") == value)
         page.get_by_text("(from a file)").first.wait_for()
         page.get_by_text("optimal, proven").first.wait_for()  # total work proves it here, not the file
-        assert page.get_by_text("stale").count() == 0
+        expect(page.get_by_text("stale")).to_have_count(0)
 
 
 def test_an_uploaded_graph_outlasts_a_reload_and_a_strange_id_is_told(app: Address, chromium_page: Any) -> None:

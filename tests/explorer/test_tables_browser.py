@@ -2,10 +2,12 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.explorer.picture import Picture, served_picture
 
@@ -53,7 +55,7 @@ def test_devices_are_shown_first_with_what_they_do_and_hold(chromium_page: Any, 
     assert (rows[0]["Receive (ms)"], rows[0]["Send (ms)"], rows[0]["Load (ms)"]) == ("0", "0.5", "5.5")
     assert rows[0]["Capacity (GiB)"] == "16"
     assert max(row["Of max-load"] for row in rows if row["Of max-load"] == "100 %") == "100 %"
-    assert table.locator("caption").inner_text() == "Compute, transfers, load and memory of every device"
+    expect(table.locator("caption")).to_have_text("Compute, transfers, load and memory of every device")
 
 
 def test_rows_and_pictures_point_at_each_other(chromium_page: Any, server: str) -> None:
@@ -77,13 +79,13 @@ def test_click_on_a_row_selects_and_the_selected_row_comes_into_sight(chromium_p
     table = open_table(chromium_page, "Nodes")
     table.get_by_role("row", name="<b>op 3</b>").click()
     chromium_page.get_by_text("selected: {'node': 3}").wait_for()
-    assert table.locator("tr[aria-selected='true']").count() == 1
+    expect(table.locator("tr[aria-selected='true']")).to_have_count(1)
     search = chromium_page.locator(".search input").first
     search.fill("op 177")
     search.press("Enter")
     picture.wait_for("p.selection.nodes[0] === 176")
     row = table.locator("tr[aria-selected='true']")
-    assert "op 177" in row.inner_text()
+    expect(row).to_contain_text("op 177")
     box, area = row.bounding_box(), tables(chromium_page).locator(".table-scroll:not([hidden])").bounding_box()
     assert area["y"] <= box["y"] <= area["y"] + area["height"] - box["height"]
 
@@ -95,7 +97,7 @@ def test_columns_sort_and_unknown_values_stand_last(chromium_page: Any, server: 
         table.get_by_role("button", name="Time (ms)").click()
         column = heads(table).index("Time (ms)")
         assert [row[column] for row in cells(table)] == order
-    assert table.locator("th[aria-sort='ascending']").inner_text().startswith("Time (ms)")
+    expect(table.locator("th[aria-sort='ascending']")).to_have_text(re.compile(r"^Time \(ms\)"))
     table.get_by_role("button", name="Time (ms)").click()
     assert [row[heads(table).index("Id")] for row in cells(table)] == ["1", "2", "3", "4", "5", "6"]
 
@@ -103,13 +105,13 @@ def test_columns_sort_and_unknown_values_stand_last(chromium_page: Any, server: 
 def test_only_the_rows_in_sight_exist_and_all_can_be_reached(chromium_page: Any, server: str) -> None:
     picture = Picture(chromium_page, f"{server}/?graph=layers&nodes=2000")
     table = open_table(chromium_page, "Nodes")
-    assert table.get_attribute("aria-rowcount") == "2001"
+    expect(table).to_have_attribute("aria-rowcount", "2001")
     assert len(cells(table)) < 60
     table.locator("tr[data-at='0']").focus()
     chromium_page.keyboard.press("End")
     chromium_page.keyboard.press("Enter")
     picture.wait_for("p.selection?.nodes[0] === 1999")
-    assert "op 2000" in chromium_page.locator(".details").first.inner_text()
+    expect(chromium_page.locator(".details").first).to_contain_text("op 2000")
     assert len(cells(table)) < 60
     chromium_page.keyboard.press("ArrowUp")
     picture.wait_for("p.focus.nodes[1998] === 1")
@@ -145,5 +147,5 @@ def test_folded_tables_stay_folded_on_the_next_visit(chromium_page: Any, server:
         if toggle.count():
             toggle.click()
         tables(chromium_page).get_by_role("button", name="Show tables").wait_for()
-        assert tables(chromium_page).locator("table:visible").count() == 0
-    assert toggle.count() == 0
+        expect(tables(chromium_page).locator("table:visible")).to_have_count(0)
+    expect(toggle).to_have_count(0)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.explorer.picture import Picture
 
@@ -53,8 +54,8 @@ def test_markup_in_names_is_shown_as_text_everywhere(app: str, chromium_page: An
     page.mouse.click(*picture.point("p.screenPositionOf(2)"))
     details = picture.root.locator(".details")
     details.get_by_role("heading", name=f"{NASTY} 2").wait_for()
-    assert f"{NASTY} layer 2" in details.inner_text()
-    assert f"{NASTY} 1" in details.inner_text()
+    expect(details).to_contain_text(f"{NASTY} layer 2")
+    expect(details).to_contain_text(f"{NASTY} 1")
     for title, expected in (
         ("Devices", "Accelerator 1"),
         ("Cut tensors", NASTY),
@@ -62,7 +63,7 @@ def test_markup_in_names_is_shown_as_text_everywhere(app: str, chromium_page: An
         ("Slots", "compute"),
     ):
         picture.root.get_by_role("tab", name=title).click()
-        assert expected in picture.root.locator(".table-scroll:not([hidden])").inner_text()
+        expect(picture.root.locator(".table-scroll:not([hidden])")).to_contain_text(expected)
     search = picture.root.locator(".search input")
     search.fill('"<img src=x"')
     search.press("Enter")

@@ -100,6 +100,7 @@ def test_on_the_command_line(cluster: str, placement: Run, tmp_path: Path) -> No
     assert rows[0] == rows[1]
 
 
-def test_no_scheduler_is_one_sentence() -> None:
+def test_no_scheduler_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.dask_cluster.CONNECT_SECONDS", 1)
     with pytest.raises(ClusterError, match="no Dask scheduler"), dask_executor("tcp://127.0.0.1:1"):
         pass

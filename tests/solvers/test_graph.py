@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 from dataclasses import replace
 
 import networkx as nx
@@ -100,15 +99,13 @@ def test_a_cycle_is_found_and_named_truly(data: st.DataObject) -> None:
         assert "..." in u + v or (int(u), int(v)) in pairs
 
 
-def test_a_very_long_cycle_is_named_in_a_moment_and_in_short() -> None:
+def test_a_very_long_cycle_is_named_in_short() -> None:
     n = 100_000
     nodes = tuple(Node(v, 1.0, 1.0) for v in range(n))
     edges = tuple(Edge(v, (v + 1) % n) for v in range(n))
-    start = time.monotonic()
     with pytest.raises(GraphError, match=r"100000 nodes") as caught:
         DnnGraph(nodes, edges)
     assert len(str(caught.value)) < 200
-    assert time.monotonic() - start < 30  # walking a list instead of a table took minutes
 
 
 @given(small_graphs(max_nodes=8))
