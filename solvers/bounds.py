@@ -75,30 +75,56 @@ def _priced_bound(time_ms: FloatArray, count: FloatArray) -> float:
 
     `time_ms` is (types, n). For any prices y_g >= 0 of device time with sum_g count_g y_g = 1 a block costs at least
     min_g y_g t_gb, and all device time together T: so T >= sum_b min_g y_g t_gb, and the best prices give T itself (the
-    dual of the linear program). Prices start in proportion to speed, which is best where no block prefers a type more
-    than others do, and rise most where the blocks that are cheapest there ask for most time (multiplicative weights).
+    dual of the linear program).
     """
     if not np.isfinite(time_ms).any(axis=0).all():
         return np.inf
+    if not (np.where(np.isfinite(time_ms), time_ms, 0.0).sum(axis=1) > 0).all():
+        return 0.0  # a type that does all it can do in no time
+    price = device_prices(time_ms, count)
+    return float((price[:, None] * time_ms).min(axis=0).sum()) * (1 - ROUNDING)
+
+
+def device_prices(time_ms: FloatArray, count: FloatArray) -> FloatArray:
+    """Return prices y_g > 0 of device time, sum_g count_g y_g = 1, for which sum_b min_g y_g t_gb is about the largest.
+
+    `time_ms` is (types, n): every type takes some time for some block, and every block can run on some type. Prices
+    start in proportion to speed, which is best where no block prefers a type more than others do, and rise most where
+    the blocks that are cheapest there ask for most time (multiplicative weights).
+    """
     work = np.where(np.isfinite(time_ms), time_ms, 0.0)
     total = work.sum(axis=1)
-    if not (total > 0).all():
-        return 0.0  # a type that does all it can do in no time
     on_all = np.isfinite(time_ms).all(axis=0)
     total = np.where(on_all.any() and (time_ms[:, on_all].sum(axis=1) > 0), time_ms[:, on_all].sum(axis=1), total)
-    price = 1.0 / total
-    best = 0.0
+    price: FloatArray = 1.0 / total
+    best, best_price = -1.0, price
     for step in range(PRICE_STEPS):
-        price /= (count * price).sum()
-        cost = np.where(np.isfinite(time_ms), price[:, None] * work, np.inf)
+        price = price / (count * price).sum()
+        cost = price[:, None] * time_ms
         cheapest = cost.argmin(axis=0)
-        best = max(best, float(cost.min(axis=0).sum()))
+        value = float(cost.min(axis=0).sum())
+        if value > best:
+            best, best_price = value, price
         asked = np.bincount(cheapest, work[cheapest, np.arange(work.shape[1])], len(count)) / count
         largest = asked.max()
         if largest == 0:
             break
         price = price * np.exp(PRICE_STEP / math.sqrt(1 + step) * (asked / largest))
-    return best * (1 - ROUNDING)
+    return best_price
+
+
+def block_work(time_ms: FloatArray, count: np.ndarray) -> FloatArray:
+    """Return the work of each block: its time on the kind where that is cheapest, times the price of the kind's time.
+
+    `time_ms` is (kinds, n); a block that runs on no kind counts as no work.
+    """
+    runs = np.isfinite(time_ms).any(axis=0)
+    works = (np.where(np.isfinite(time_ms), time_ms, 0.0) > 0).any(axis=1)
+    work = np.zeros(time_ms.shape[1])
+    if works.all() and runs.any():
+        price = device_prices(time_ms[:, runs], count.astype(np.float64))
+        work[runs] = (price[:, None] * time_ms[:, runs]).min(axis=0)
+    return work  # a kind that does all it can do in no time does any amount of work
 
 
 def _least_time(spent: FloatArray, left: FloatArray, k: int, num_cpus: int) -> float:

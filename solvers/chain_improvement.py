@@ -1,4 +1,4 @@
-"""Better chains where the ideals are too many to go through all: the chain DP on parts of the order left open.
+"""Better chains without going through all ideals: the chain DP on parts of the order left open.
 
 A plan is a chain of stages. Some topological order of the blocks goes through its stages one after the other; adding
 that order as a path leaves n + 1 ideals, the plan's among them (the linearised DP of Tarnawski et al., NeurIPS 2020,
@@ -12,22 +12,22 @@ Nothing is proven here: bounds come from elsewhere. Time per sweep as in `solver
 
 import heapq
 import random
-import time
-from dataclasses import replace
-from itertools import pairwise
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Protocol
 
 import numpy as np
 
 from solvers.chain_kernel import FINISHED
-from solvers.chain_search import ThresholdSearch, chain_problem
-from solvers.contraction import Contraction, renumbered
-from solvers.deployment import Deployment
-from solvers.throughput_dp import as_devices, chain_value_ms
+from solvers.chain_search import ThresholdSearch, flat_edges
+from solvers.contraction import Contraction, IntArray
+from solvers.split import Split
 
 FIRST_FREE = 8
 """Free blocks of the first sweep."""
-QUICK_SECONDS, SLOW_SECONDS = 0.1, 0.5
-"""After a quicker sweep there are more free blocks, after a slower one fewer."""
+QUICK_IDEALS, SLOW_IDEALS = 2_000, 20_000
+"""After a sweep through fewer ideals off its path there are more free blocks, after one through more, fewer."""
+WINDOW = 0.01
+"""A sweep finds the best chain of its order among those that are better by no more than this share."""
 PATIENCE = 60
 """Sweeps in a row without a better plan after which to end."""
 MIN_GAIN = 1e-6
@@ -36,20 +36,59 @@ MAX_SWEEP_BYTES = 2**26
 """Tables of one sweep; it is given up when they become larger."""
 
 
+class ChainModel(Protocol):
+    """What plans are improved for: `solvers.throughput_dp.ChainSearch`, or the like for several kinds of devices."""
+
+    contraction: Contraction
+
+    def flattened(self, edges: IntArray, order: IntArray | None = None) -> Any:
+        """Return the blocks, renumbered in `order`, with these edges (number, 2)."""
+        ...
+
+    def threshold_search(self, problem: Any, threshold: float, floor: float) -> ThresholdSearch:
+        """Return a search for a chain of such blocks."""
+        ...
+
+    def devices_of(self, stages: list[tuple[int, list[int]]]) -> dict[int, int]:
+        """Return the device of each block."""
+        ...
+
+    def value_of(self, device_of_block: dict[int, int]) -> float:
+        """Return the max-load in ms of blocks on devices."""
+        ...
+
+    def stop(self) -> None:
+        """End a running search."""
+        ...
+
+
+def chain_by_block(contraction: Contraction, split: Split) -> dict[int, int] | None:
+    """Return the device of each block under a split; None if it divides a block or its devices form no chain."""
+    device_of = split.device_of()
+    device_of_block: dict[int, int] = {}
+    for b, members in enumerate(contraction.members):
+        device_of_block[b] = device_of[members[0]]
+        if any(device_of[v] != device_of_block[b] for v in members):
+            return None
+    before: dict[int, set[int]] = {d: set() for d in device_of_block.values()}
+    for a, b in contraction.edges:
+        if device_of_block[a] != device_of_block[b]:
+            before[device_of_block[b]].add(device_of_block[a])
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError:
+        return None
+    return device_of_block
+
+
 class ChainImprovement:
     """A search for better chains than a given one, watched and stopped like `solvers.throughput_dp.ChainSearch`."""
 
-    def __init__(
-        self, contraction: Contraction, deployment: Deployment, device_of_block: dict[int, int], seed: int = 0
-    ) -> None:
+    def __init__(self, model: ChainModel, device_of_block: dict[int, int], seed: int = 0) -> None:
         """Start from a valid plan of the chain family."""
+        self._model = model
+        contraction = self._contraction = model.contraction
         n = contraction.num_blocks
-        self._contraction, self._first_cpu = contraction, deployment.num_accelerators
-        self._deployment = replace(
-            deployment,
-            num_accelerators=min(n, deployment.num_accelerators),
-            num_cpus=min(n, deployment.num_cpus),
-        )
         self._behind: list[list[int]] = [[] for _ in range(n)]
         self._num_ahead = [0] * n
         for a, b in contraction.edges:
@@ -60,46 +99,53 @@ class ChainImprovement:
             for b in hyperedge.blocks:
                 self._nets_of[b].append(e)
         self._random = random.Random(seed)  # noqa: S311 -- a search needs repetition, not secrecy
-        self._stop = np.zeros(1, np.uint8)
+        self._edges = flat_edges(contraction)
+        self._is_stopped = False
         self.phase = "improving the plan"
         self.lower_bound_ms = 0.0
         self.device_of_block = device_of_block
-        self.value_ms = chain_value_ms(contraction, device_of_block, self._first_cpu)
+        self.value_ms = model.value_of(device_of_block)
         self._num_free = FIRST_FREE
 
     def stop(self) -> None:
         """Make a running search return with what it has; safe from any thread."""
-        self._stop[0] = 1
+        self._is_stopped = True
+        self._model.stop()
 
     def run(self) -> None:
         """Sweep until PATIENCE sweeps in a row have found nothing, or `stop` is called."""
         futile = 0
-        while futile < PATIENCE and not self._stop[0]:
+        while futile < PATIENCE and not self._is_stopped:
             futile = 0 if self.sweep() else futile + 1
 
     def sweep(self) -> bool:
         """Search among the chains of one random order with some blocks free; say whether a better one was found."""
-        began = time.thread_time()
         free = self._free_blocks(min(self._num_free, self._contraction.num_blocks))
         order = self._order()
-        chain = renumbered(self._contraction, order)
-        fixed = [i for i, b in enumerate(order) if b not in free]
-        edges = tuple(sorted({*chain.edges, *pairwise(fixed)}))
-        problem = chain_problem(chain, self._deployment, edges)
+        rows = np.array(order, np.int32)
+        number = np.empty_like(rows)
+        number[rows] = np.arange(rows.size, dtype=np.int32)
+        is_free = np.zeros(rows.size, bool)
+        is_free[list(free)] = True
+        path = np.flatnonzero(~is_free[rows]).astype(np.int32)
+        # Edges between blocks of the path say nothing new.
+        others = number[self._edges[is_free[self._edges].any(axis=1)]]
+        edges = np.concatenate([np.stack([path[:-1], path[1:]], axis=1), others])
+        problem = self._model.flattened(edges, rows)
         threshold = self.value_ms * (1 - MIN_GAIN)
-        weights = np.array([h.weight_ms for h in chain.hyperedges], np.float64)
-        search = ThresholdSearch(problem, weights, threshold, threshold, self._stop)
+        search = self._model.threshold_search(problem, threshold, threshold * (1 - WINDOW))
         is_complete = search.run(MAX_SWEEP_BYTES) == FINISHED
-        seconds = time.thread_time() - began
-        if not is_complete or seconds > SLOW_SECONDS:
+        # Counted, not timed, so that the same sweeps are made on any machine.
+        off_path = search.num_ideals - len(order)
+        if not is_complete or off_path > SLOW_IDEALS:
             self._num_free = max(1, self._num_free * 2 // 3)
-        elif seconds < QUICK_SECONDS:
+        elif off_path < QUICK_IDEALS:
             self._num_free += 1
         stages = search.stages()
         if stages is None:
             return False
-        found = as_devices([(on_cpu, [order[i] for i in blocks]) for on_cpu, blocks in stages], self._first_cpu)
-        value_ms = chain_value_ms(self._contraction, found, self._first_cpu)
+        found = self._model.devices_of([(kind, [order[i] for i in blocks]) for kind, blocks in stages])
+        value_ms = self._model.value_of(found)
         if value_ms >= self.value_ms:
             return False
         self.device_of_block, self.value_ms = found, value_ms
@@ -134,8 +180,9 @@ class ChainImprovement:
         while ready:
             a = heapq.heappop(ready)[2]
             order.append(a)
-            behind = list(self._behind[a])
-            self._random.shuffle(behind)
+            behind = self._behind[a]
+            if len(behind) > 1:
+                behind = self._random.sample(behind, len(behind))
             for b in behind:
                 missing[b] -= 1
                 if missing[b] == 0:

@@ -42,8 +42,8 @@ from numba import njit
 
 from solvers.contraction import FloatArray, IntArray
 
-FINISHED, FULL, STOPPED = 0, 1, 2
-"""Outcomes of `grow`: done, some table must grow, the stop flag was set."""
+FINISHED, FULL, STOPPED, PAUSED = 0, 1, 2, 3
+"""Outcomes of `grow`: done, some table must grow, the stop flag was set, it has taken as many steps as it may."""
 
 RELATIVE_SLACK = 1e-9
 """Sums of the same times in another order differ by less; thresholds are widened by it so that no chain is lost."""
@@ -155,8 +155,11 @@ ON_CPU, PINNED = 1, 2
 SIDE, SIZE, ROW, COUNT, LABEL_COUNT, FIRST_WORD, LAST_WORD = 0, 1, 2, 3, 5, 7, 9
 NUM_IDEALS, NUM_CHAINS, COMPLETE, STEPS = 11, 12, 13, 14
 NEED_ROWS, NEED_LABELS, NEED_IDEALS, NEED_CHAINS = 15, 16, 17, 18
-NUM_COUNTERS = 19
-"""Entries of the counters: COUNT, LABEL_COUNT, FIRST_WORD and LAST_WORD have one for each side."""
+LOOK_AT, MOST_STEPS = 19, 20
+NUM_COUNTERS = 21
+"""Entries of the counters: COUNT, LABEL_COUNT, FIRST_WORD and LAST_WORD have one for each side. A label that meets a
+block it may take is a step; after each LOOK_EVERY the search looks whether it is to end."""
+LOOK_EVERY = 4096
 
 
 @njit(cache=True, nogil=True)
@@ -192,6 +195,16 @@ def assign_slots(order, descendants, pin_ptr, pin_idx, slot, behind):
                 common &= descendants[pin_idx[i], w]
             behind[chosen, w] = common
     return count
+
+
+@njit(cache=True, nogil=True)
+def add_descendants(successor_ptr, successor_idx, descendants):
+    """Fill the bit set of the blocks that depend on each block, itself included; they are in topological order."""
+    for b in range(successor_ptr.size - 2, -1, -1):
+        descendants[b, b >> 6] |= np.uint64(1) << np.uint64(b & 63)
+        for a in range(successor_ptr[b], successor_ptr[b + 1]):
+            for w in range(b >> 6, descendants.shape[1]):
+                descendants[b, w] |= descendants[successor_idx[a], w]
 
 
 @njit(cache=True, nogil=True)
@@ -526,6 +539,35 @@ def _take(problem, limits, borders, labels, places, found, counters, i, v, dead_
 
 
 @njit(cache=True, nogil=True)
+def _next_size(borders, places, counters):
+    """Go on to the ideals with one block more. Their rows share full words at their beginning: no longer kept."""
+    side = counters[SIDE]
+    other = 1 - side
+    for i in range(counters[COUNT + side]):
+        places[side, borders.place[side, i]] = -1
+        for w in range(counters[FIRST_WORD + side], counters[LAST_WORD + side] + 1):
+            borders.blocks[side, i, w] = 0
+            borders.ready[side, i, w] = 0
+    counters[COUNT + side] = 0
+    counters[LABEL_COUNT + side] = 0
+    counters[SIDE] = other
+    counters[SIZE] += 1
+    counters[ROW] = 0
+    first_word = counters[FIRST_WORD + side]
+    is_full = True
+    while first_word < counters[LAST_WORD + other]:
+        for i in range(counters[COUNT + other]):
+            if borders.blocks[other, i, first_word] != ~np.uint64(0):
+                is_full = False
+                break
+        if not is_full:
+            break
+        first_word += 1
+    counters[FIRST_WORD + other] = first_word
+    counters[LAST_WORD + side] = counters[LAST_WORD + other]
+
+
+@njit(cache=True, nogil=True)
 def grow(problem, limits, borders, labels, places, found, chains, counters, best, best_origin, masks, dead, stop):
     """Go through the ideals by size from where `counters` stand; after FULL call again with larger tables."""
     n = problem.work.size
@@ -549,11 +591,13 @@ def grow(problem, limits, borders, labels, places, found, chains, counters, best
                 num_labels += 1
                 max_room = max(max_room, limits.room[labels.state[side, a]])
                 a = labels.next[side, a]
-            counters[STEPS] += num_labels
-            if counters[STEPS] > 4096:
-                counters[STEPS] = 0
+            counters[STEPS] += num_labels * max(num_ready, 1)
+            if counters[STEPS] >= counters[LOOK_AT]:
+                counters[LOOK_AT] = counters[STEPS] + LOOK_EVERY
                 if stop[0]:
                     return STOPPED
+                if counters[STEPS] > counters[MOST_STEPS]:
+                    return PAUSED
             counters[NEED_ROWS] = counters[COUNT + other] + num_ready
             counters[NEED_IDEALS] = counters[NUM_IDEALS] + num_ready
             counters[NEED_CHAINS] = counters[NUM_CHAINS] + states
@@ -604,29 +648,7 @@ def grow(problem, limits, borders, labels, places, found, chains, counters, best
                             dead_work += _leave_out(problem, v, dead)
         if counters[COUNT + other] == 0:
             return FINISHED
-        # The next size. Its rows share full words at their beginning, which are no longer kept.
-        for i in range(counters[COUNT + side]):
-            places[side, borders.place[side, i]] = -1
-            for w in range(counters[FIRST_WORD + side], counters[LAST_WORD + side] + 1):
-                borders.blocks[side, i, w] = 0
-                borders.ready[side, i, w] = 0
-        counters[COUNT + side] = 0
-        counters[LABEL_COUNT + side] = 0
-        counters[SIDE] = other
-        counters[SIZE] += 1
-        counters[ROW] = 0
-        first_word = counters[FIRST_WORD + side]
-        is_full = True
-        while first_word < counters[LAST_WORD + other]:
-            for i in range(counters[COUNT + other]):
-                if borders.blocks[other, i, first_word] != ~np.uint64(0):
-                    is_full = False
-                    break
-            if not is_full:
-                break
-            first_word += 1
-        counters[FIRST_WORD + other] = first_word
-        counters[LAST_WORD + side] = counters[LAST_WORD + other]
+        _next_size(borders, places, counters)
 
 
 @njit(cache=True, nogil=True)

@@ -1,6 +1,7 @@
 """One search for a chain within a threshold: the tables of `solvers.chain_kernel`, made, enlarged and read."""
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from solvers.chain_kernel import (
     COUNT,
     FULL,
     LAST_WORD,
+    MOST_STEPS,
     NEED_CHAINS,
     NEED_IDEALS,
     NEED_LABELS,
@@ -18,17 +20,19 @@ from solvers.chain_kernel import (
     NUM_IDEALS,
     PINNED,
     RELATIVE_SLACK,
+    STEPS,
     Borders,
     ChainProblem,
     Chains,
     Found,
     Labels,
     Limits,
+    add_descendants,
     assign_slots,
     grow,
     rehash,
 )
-from solvers.contraction import Contraction, FloatArray, compressed_rows
+from solvers.contraction import Contraction, FloatArray, IntArray, compressed_rows
 from solvers.deployment import Deployment
 from solvers.ideal_table import words_for
 
@@ -38,54 +42,72 @@ FIRST_ROWS = 256
 MAX_IDEALS = 5_000_000
 """A search that comes to more would take minutes; other methods get further by then."""
 
+NO_LIMIT = 2**62
+
 
 def is_loaded() -> bool:
     """Whether the kernel is compiled in this process, so that a search begins at once."""
     return bool(getattr(grow, "signatures", True))  # without compilation it is a plain function
 
 
-def chain_problem(
-    contraction: Contraction,
-    deployment: Deployment,
-    edges: tuple[tuple[int, int], ...],
-    pinned: Collection[int] = (),
+class FlatContraction(NamedTuple):
+    """What the kernel needs of a contraction, without its edges: times, bytes, and the blocks of each hyperedge."""
+
+    accelerator_ms: FloatArray
+    cpu_ms: FloatArray
+    memory_bytes: FloatArray
+    pin_ptr: IntArray
+    pin_idx: IntArray
+
+    @classmethod
+    def of(cls, contraction: Contraction) -> "FlatContraction":
+        """Flatten a contraction."""
+        rows = [list(hyperedge.blocks) for hyperedge in contraction.hyperedges]
+        times = (contraction.accelerator_ms, contraction.cpu_ms)
+        return cls(*times, contraction.memory_bytes, *compressed_rows(rows))
+
+    def renumbered(self, order: IntArray, number: IntArray) -> "FlatContraction":
+        """Return it with its blocks in `order`, in which each block has its `number`."""
+        pin_idx = number[self.pin_idx]
+        net = np.repeat(np.arange(self.pin_ptr.size - 1), np.diff(self.pin_ptr))
+        pin_idx = pin_idx[np.lexsort((pin_idx, net))]  # the kernel wants the blocks of a hyperedge in topological order
+        times = (self.accelerator_ms[order], self.cpu_ms[order])
+        return FlatContraction(*times, self.memory_bytes[order], self.pin_ptr, pin_idx)
+
+
+def flat_edges(contraction: Contraction) -> IntArray:
+    """Return the edges of a contraction, (number, 2)."""
+    return np.array(contraction.edges, np.int32).reshape(-1, 2)
+
+
+def flat_problem(
+    flat: FlatContraction, deployment: Deployment, edges: IntArray, pinned: Collection[int] = ()
 ) -> ChainProblem:
-    """Flatten a contraction, with `edges` in place of its own, for the kernel; no two `pinned` blocks share a stage."""
-    n = contraction.num_blocks
-    successors: list[list[int]] = [[] for _ in range(n)]
-    predecessors: list[list[int]] = [[] for _ in range(n)]
-    nets: list[list[int]] = [[] for _ in range(n)]
-    for a, b in edges:
-        successors[a].append(b)
-        predecessors[b].append(a)
-    for e, hyperedge in enumerate(contraction.hyperedges):
-        for b in hyperedge.blocks:
-            nets[b].append(e)
+    """Return the kernel's problem for blocks in topological order and `edges`, (number, 2), between them."""
+    n, num_nets = flat.accelerator_ms.size, flat.pin_ptr.size - 1
+    successor_ptr, successor_idx = _rows_by(edges[:, 0], edges[:, 1], n)
+    predecessor_ptr, predecessor_idx = _rows_by(edges[:, 1], edges[:, 0], n)
+    net = np.repeat(np.arange(num_nets, dtype=np.int32), np.diff(flat.pin_ptr))
+    net_ptr, net_idx = _rows_by(flat.pin_idx, net, n)
+    pin_ptr, pin_idx = flat.pin_ptr, flat.pin_idx
     pinned_blocks = np.zeros(n, np.int32)
     pinned_blocks[list(pinned)] = PINNED
     words = words_for(n)
     descendants = np.zeros((n, words), np.uint64)
-    for b in range(n - 1, -1, -1):  # blocks are numbered in topological order
-        descendants[b, b >> 6] |= np.uint64(1 << (b & 63))
-        for successor in successors[b]:
-            descendants[b] |= descendants[successor]
-    successor_ptr, successor_idx = compressed_rows(successors)
-    predecessor_ptr, predecessor_idx = compressed_rows(predecessors)
-    net_ptr, net_idx = compressed_rows(nets)
-    pin_ptr, pin_idx = compressed_rows([list(h.blocks) for h in contraction.hyperedges])
-    slot = np.zeros(len(contraction.hyperedges), np.int32)
-    by_first_end = np.argsort([h.blocks[0] for h in contraction.hyperedges], kind="stable").astype(np.int32)
+    add_descendants(successor_ptr, successor_idx, descendants)
+    slot = np.zeros(num_nets, np.int32)
+    by_first_end = np.argsort(pin_idx[pin_ptr[:-1]], kind="stable").astype(np.int32)
     num_slots = 64
     while assign_slots(by_first_end, descendants, pin_ptr, pin_idx, slot, np.empty((num_slots, words), np.uint64)) < 0:
         num_slots *= 2
     memory = deployment.memory_bytes
-    work = np.where(np.isfinite(contraction.accelerator_ms), contraction.accelerator_ms, 0.0)
+    work = np.where(np.isfinite(flat.accelerator_ms), flat.accelerator_ms, 0.0)
     return ChainProblem(
-        accelerator_ms=contraction.accelerator_ms,
-        cpu_ms=contraction.cpu_ms,
-        memory_bytes=contraction.memory_bytes,
+        accelerator_ms=flat.accelerator_ms,
+        cpu_ms=flat.cpu_ms,
+        memory_bytes=flat.memory_bytes,
         work=work,
-        is_cpu_only=np.isinf(contraction.accelerator_ms).astype(np.int32),
+        is_cpu_only=np.isinf(flat.accelerator_ms).astype(np.int32),
         successor_ptr=successor_ptr,
         successor_idx=successor_idx,
         predecessor_ptr=predecessor_ptr,
@@ -105,6 +127,13 @@ def chain_problem(
     )
 
 
+def _rows_by(row: IntArray, value: IntArray, num_rows: int) -> tuple[IntArray, IntArray]:
+    """Return row pointers, and the values of each row in the order given."""
+    ptr = np.zeros(num_rows + 1, np.int32)
+    ptr[1:] = np.cumsum(np.bincount(row, minlength=num_rows))
+    return ptr, value[np.argsort(row, kind="stable")]
+
+
 class ThresholdSearch:
     """One search for a chain within a threshold; `run` does the work."""
 
@@ -116,6 +145,7 @@ class ThresholdSearch:
         slots = int(problem.slot.max(initial=0)) + 1
         states = (problem.num_accelerators + 1) * (problem.num_cpus + 1)
         self._problem, self._stop = problem, stop
+        self.threshold, self.floor = threshold, floor
         self._limits = _limits(problem, net_weight, threshold, floor)
         self._borders = Borders(
             blocks=np.zeros((2, FIRST_ROWS, words), np.uint64),
@@ -163,8 +193,12 @@ class ThresholdSearch:
         self._borders.num_cpu_only[0, 0] = problem.is_cpu_only.sum()
         self._borders.memory[0, 0] = problem.memory_bytes.sum()
 
-    def run(self, max_bytes: int) -> int:
-        """Search; return FINISHED, STOPPED, or FULL if more than `max_bytes` or MAX_IDEALS would be needed."""
+    def run(self, max_bytes: int, max_steps: int | None = None) -> int:
+        """Search; return FINISHED, STOPPED, PAUSED after `max_steps` in all, or FULL.
+
+        The last when more than `max_bytes` or MAX_IDEALS would be needed. After PAUSED it may be run again and goes on.
+        """
+        self._counters[MOST_STEPS] = NO_LIMIT if max_steps is None else max_steps
         while True:
             outcome = grow(
                 self._problem, self._limits, self._borders, self._labels, self._places, self._found, self._chains,
@@ -174,22 +208,29 @@ class ThresholdSearch:
                 return int(outcome)
 
     @property
+    def num_steps(self) -> int:
+        """Steps taken so far; see `chain_kernel.LOOK_EVERY`."""
+        return int(self._counters[STEPS])
+
+    @property
     def num_ideals(self) -> int:
         """Ideals come to so far."""
         return int(self._counters[NUM_IDEALS])
 
-    def stages(self) -> list[tuple[bool, list[int]]] | None:
-        """Return the complete chain found: for each stage whether it runs on a CPU, and its blocks; None without."""
+    def stages(self) -> list[tuple[int, list[int]]] | None:
+        """Return the complete chain found: for each stage 1 if it runs on a CPU, and its blocks; None without."""
         if not self._counters[COMPLETE]:
             return None
         width = self._problem.num_cpus + 1
         chain = int(self._counters[NUM_CHAINS]) - 1
-        stages: list[tuple[bool, list[int]]] = []
+        stages: list[tuple[int, list[int]]] = []
+        ideal = self._ideal(chain)
         while self._chains.origin[chain] != -1:
             before = int(self._chains.origin[chain])
-            on_cpu = int(self._chains.state[chain] - self._chains.state[before]) != width
-            stages.append((on_cpu, sorted(self._ideal(chain) - self._ideal(before))))
-            chain = before
+            ideal_before = self._ideal(before)
+            on_cpu = int(self._chains.state[chain] - self._chains.state[before] != width)
+            stages.append((on_cpu, sorted(ideal - ideal_before)))
+            chain, ideal = before, ideal_before
         return stages[::-1]
 
     def _ideal(self, chain: int) -> set[int]:
@@ -247,26 +288,9 @@ def _resized(array: np.ndarray, axis: int, size: int) -> np.ndarray:
 def _limits(problem: ChainProblem, net_weight: FloatArray, threshold: float, floor: float) -> Limits:
     """Return what follows from a threshold."""
     limit = threshold * (1 + RELATIVE_SLACK)
-    k, num_cpus = problem.num_accelerators, problem.num_cpus
-    # The CPUs' work is a fractional knapsack: the blocks with the best ratios first.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = np.where(problem.work > 0, problem.work / problem.cpu_ms, 0.0)
-    best_first = np.argsort(-ratio, kind="stable")
-    spent = np.concatenate([[0.0], np.cumsum(problem.cpu_ms[best_first])])
-    done = np.concatenate([[0.0], np.cumsum(problem.work[best_first])])
-    room = np.zeros((k + 1, num_cpus + 1))
-    slope = np.zeros(num_cpus + 1)
-    for c in range(num_cpus + 1):
-        cpu_ms = (num_cpus - c) * limit
-        i = int(np.searchsorted(spent, cpu_ms, side="right"))
-        by_cpus = float(done[-1])
-        if i < spent.size:
-            # Not from `done`, where a large sum before it may swallow a small block with a high ratio.
-            slope[c] = ratio[best_first[i - 1]]
-            in_part = cpu_ms - spent[i - 1]
-            # Where no time is left an infinite slope must not make the product no number.
-            by_cpus = float(done[i - 1] + (slope[c] * in_part if in_part > 0 else 0.0))
-        room[:, c] = (k - np.arange(k + 1)) * limit + by_cpus
+    k = problem.num_accelerators
+    by_cpus, slope = cpu_knapsack(problem, limit)
+    room = (k - np.arange(k + 1))[:, None] * limit + by_cpus
     return Limits(
         limit=limit,
         floor=float(floor),
@@ -278,3 +302,27 @@ def _limits(problem: ChainProblem, net_weight: FloatArray, threshold: float, flo
         cpu_only_slack=RELATIVE_SLACK * float(problem.cpu_ms[problem.is_cpu_only == 1].sum()),
         memory_slack=RELATIVE_SLACK * float(problem.memory_bytes.sum()),
     )
+
+
+def cpu_knapsack(problem: ChainProblem, limit: float) -> tuple[FloatArray, FloatArray]:
+    """Return, with c CPUs used, the work that the others can do within the limit, and what a further ms adds at most.
+
+    A fractional knapsack: the blocks with the best ratios of work to CPU time first.
+    """
+    num_cpus = problem.num_cpus
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.where(problem.work > 0, problem.work / problem.cpu_ms, 0.0)
+    best_first = np.argsort(-ratio, kind="stable")
+    spent = np.concatenate([[0.0], np.cumsum(problem.cpu_ms[best_first])])
+    done = np.concatenate([[0.0], np.cumsum(problem.work[best_first])])
+    room, slope = np.full(num_cpus + 1, done[-1]), np.zeros(num_cpus + 1)
+    for c in range(num_cpus + 1):
+        cpu_ms = (num_cpus - c) * limit
+        i = int(np.searchsorted(spent, cpu_ms, side="right"))
+        if i < spent.size:
+            # Not from `done`, where a large sum before it may swallow a small block with a high ratio.
+            slope[c] = ratio[best_first[i - 1]]
+            in_part = cpu_ms - spent[i - 1]
+            # Where no time is left an infinite slope must not make the product no number.
+            room[c] = done[i - 1] + (slope[c] * in_part if in_part > 0 else 0.0)
+    return room, slope

@@ -67,9 +67,12 @@ class ContentsDiagram:
 
 
 def contents_diagram(
-    contraction: Contraction, max_width: int = MAX_WIDTH, check: Callable[[], object] = object
+    contraction: Contraction,
+    max_width: int = MAX_WIDTH,
+    check: Callable[[], object] = object,
+    order: IntArray | None = None,
 ) -> ContentsDiagram:
-    """Return the diagram of a contraction's blocks.
+    """Return the diagram of a contraction's blocks, in an `order` if one is given.
 
     An arc on which a block joins that accelerators cannot run is infinitely long. `check` is called often; what it
     raises ends the work.
@@ -82,7 +85,7 @@ def contents_diagram(
     [[0.0, 1.0], [0.0, 1.5], [0.5, 1.0]]
     """
     max_width = max(1, min(max_width, MAX_NODES // max(1, contraction.num_blocks)))
-    order = vertex_order(contraction, check)
+    order = vertex_order(contraction, check) if order is None else order
     position = np.empty(contraction.num_blocks, np.int64)
     position[order] = np.arange(contraction.num_blocks)
     starts: list[list[int]] = [[] for _ in order]

@@ -9,6 +9,9 @@ Every bound is a threshold T that is proven out of reach:
 
 Prices and contents of one threshold are a start at the next: both are kept per block of the original contraction.
 
+Where accelerators are of several classes merging takes all of them for the best in every respect, which is valid for
+each; work and prices know every class and its number.
+
 Communication that overlaps with compute or is full duplex is relaxed to the sum of smaller terms: compute alone is at
 most max(compute, transfers), and compute + (in + out) / 2 at most compute + max(in, out). The bounds hold for convex
 and chain splits too, which are free splits.
@@ -20,10 +23,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from solvers.accelerator_kinds import blocks_on_the_best_of_all_classes
+from solvers.bounds import block_work
 from solvers.column_generation import BoolArray, Certificate, DeviceContents
 from solvers.contraction import Contraction, FloatArray
 from solvers.deployment import Communication, Deployment
-from solvers.min_cut_colocation import colocated
+from solvers.min_cut_colocation import colocated, merged
 
 MAX_BLOCKS_FOR_CUTS = 2000
 """Minimum cuts between all neighbours take too long beyond."""
@@ -65,11 +70,18 @@ class FreeBounds:
         """Start from a bound that is known."""
         self._contraction = additive(contraction, deployment.communication)
         self._deployment = deployment
+        self._easier, self._identical = blocks_on_the_best_of_all_classes(self._contraction, deployment)
         self.lower_bound_ms = lower_bound_ms
-        finite = np.where(np.isfinite(contraction.accelerator_ms), contraction.accelerator_ms, contraction.cpu_ms)
+        work = contraction.accelerator_ms
+        if deployment.classes:
+            present = [i for i, c in enumerate(deployment.classes) if c.count]
+            count = np.array([deployment.classes[i].count for i in present])
+            on_some = block_work(contraction.class_ms[present], count)
+            work = np.where(np.isfinite(work), on_some, np.inf)
+        finite = np.where(np.isfinite(work), work, contraction.cpu_ms)
         self._price: FloatArray = finite if finite.sum() > 0 else np.ones(contraction.num_blocks)
         self._work = self._price
-        self._columns: list[tuple[BoolArray, float]] = []
+        self._columns: list[tuple[int, BoolArray, float]] = []
 
     def raise_by_cuts(self, value_ms: float, watch: Watch) -> None:
         """Bisect for the largest threshold at which merging ends in a block that no device can take."""
@@ -148,20 +160,23 @@ class FreeBounds:
             self._raise(contents.provable_threshold(best.price, self.lower_bound_ms, threshold_ms, watch))
         sizes = np.bincount(parts)
         self._price = (best.price / sizes)[parts]
-        self._columns = [(row[parts], load) for row, load in contents.columns.values()]
+        self._columns = [(g, row[parts], load) for (g, _), (row, load) in contents.columns.items()]
         return outcome
 
     def _hand_down(self, contents: DeviceContents, parts: np.ndarray) -> None:
         """Give contents known from other thresholds to new ones, where no merged block is divided by them."""
         first = np.unique(parts, return_index=True)[1]
-        for row, load in self._columns:
+        for g, row, load in self._columns:
             if np.array_equal(row[first][parts], row):
-                contents.add(row[first], load)
+                contents.add(g, row[first], load)
 
     def _merged(self, threshold_ms: float, watch: Watch) -> tuple[Contraction, list[int]] | None:
         if self._contraction.num_blocks > MAX_BLOCKS_FOR_CUTS:
             return self._contraction, list(range(self._contraction.num_blocks))
-        return colocated(self._contraction, self._deployment, threshold_ms, _checking(watch))
+        reduced = colocated(self._easier, self._identical, threshold_ms, _checking(watch))
+        if reduced is None or not self._deployment.classes:
+            return reduced
+        return merged(self._contraction, reduced[1], self._deployment.communication)
 
     def _raise(self, threshold_ms: float) -> None:
         self.lower_bound_ms = max(self.lower_bound_ms, threshold_ms)

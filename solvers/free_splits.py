@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from solvers.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.annealing import MOST_FORWARD_NODES, Annealing
 from solvers.contraction import Contraction
 from solvers.free_bounds import FreeBounds
@@ -89,12 +88,10 @@ def raise_bound(
     """Prove better lower bounds on the plan known so far, from the contraction of the graph for free splits.
 
     They bound the GPipe time as well, since no device's load exceeds max FW_i + max BW_i, but not replicated stages.
-    Accelerators of several classes are all taken for the best of them, which bounds the problem from below.
     `watch` is called often and says whether to go on, within `seconds_left`; `before_prices` between the cheap bounds
     and the dear ones.
     """
-    easier, deployment = blocks_on_the_best_of_all_classes(free, problem.deployment)
-    bounds = FreeBounds(easier, deployment, reporter.lower_bound_ms or 0.0)
+    bounds = FreeBounds(free, problem.deployment, reporter.lower_bound_ms or 0.0)
 
     def hand_over() -> bool:
         reporter.proved(bounds.lower_bound_ms)

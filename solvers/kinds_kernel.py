@@ -1,7 +1,8 @@
-"""Compiled core of the chain solver where accelerators are of several kinds: see `solvers.variant_kernel`.
+"""Compiled core of the chain solver for GPipe and the variants on several kinds: see `solvers.variant_kernel`.
 
 It goes through the same stages in the same order as the kernel for one kind, and keeps what depends on the kind (times,
-memory and link) for each of them. It is a kernel of its own, since one kind alone would take it twice the time.
+memory and link) for each of them. It is a kernel of its own, since one kind alone would take it twice the time. The
+plain model has a faster one in `solvers.chain_kinds_kernel`.
 """
 
 import numpy as np

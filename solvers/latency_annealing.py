@@ -5,7 +5,7 @@ one slot after the other, and slot kq is the pool of CPUs. Annealing moves a blo
 neighbours in topological order, to another slot, and judges the plan anew in time O(nodes + edges): loads, then the
 finish times of the tasks (slots and CPU nodes) in the order in which their inputs arrive. A plan whose tasks wait for
 each other is refused; one that exceeds memory is allowed on the way, at a price, for full accelerators could not
-exchange blocks otherwise.
+exchange blocks otherwise. Times, links and memory are those of the kind of each slot's accelerator.
 """
 
 import math
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from solvers.accelerator_kinds import accelerator_kinds
 from solvers.contraction import Contraction
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -88,20 +89,25 @@ class _Arrays:
         block_of_node = {v: b for b, members in enumerate(contraction.members) for v in members}
         row = {node.id: i for i, node in enumerate(graph.nodes)}
         readers = [[row[v] for v in graph.readers[node.id]] for node in graph.nodes]
-        capacity = deployment.memory_bytes
-        if capacity is None:
-            share = np.zeros(contraction.num_blocks)
-        else:
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                share = np.nan_to_num(contraction.memory_bytes / capacity, nan=0.0, posinf=math.inf)
-        may_accelerate = np.isfinite(contraction.accelerator_ms) & (share <= 1 + 1e-9)
+        kinds = accelerator_kinds(graph, deployment)
+        kind_of = np.zeros(deployment.num_accelerators, np.int32)
+        share, accelerator_ms = (np.zeros((max(1, len(kinds)), contraction.num_blocks)) for _ in range(2))
+        for g, kind in enumerate(kinds):
+            kind_of[list(kind.devices)] = g
+            accelerator_ms[g] = kind.block_ms(contraction)
+            if kind.memory_bytes is not None:
+                with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                    share[g] = np.nan_to_num(contraction.memory_bytes / kind.memory_bytes, nan=0.0, posinf=math.inf)
+        may_accelerate = np.isfinite(accelerator_ms) & (share <= 1 + 1e-9)
         pins = [list(e.blocks) for e in contraction.hyperedges]
         self.fields: tuple[Any, ...] = (
             deployment.num_accelerators * deployment.max_subgraphs,
             deployment.max_subgraphs,
             deployment.num_cpus > 0,
             np.array([block_of_node[node.id] for node in graph.nodes], np.int32),
-            np.where(np.isfinite(contraction.accelerator_ms), contraction.accelerator_ms, 0.0),
+            np.repeat(kind_of, deployment.max_subgraphs),
+            np.array([1.0 / kind.link_speed for kind in kinds] or [1.0]),
+            np.where(np.isfinite(accelerator_ms), accelerator_ms, 0.0),
             np.array([node.cpu_ms for node in graph.nodes]),
             np.where(np.isfinite(share), share, 0.0),
             may_accelerate,
@@ -157,7 +163,10 @@ def _judge(
 
     Here k counts slots, q to an accelerator.
     """
-    k, q, _, block_of, accelerator_ms, cpu_ms, share, _, reader_start, readers, pin_start, pins, weight = fields
+    (
+        k, q, _, block_of, kind_of, link_factor, accelerator_ms, cpu_ms, share, _, reader_start, readers, pin_start,
+        pins, weight,
+    ) = fields  # fmt: skip
     n = block_of.size
     load[:] = 0.0
     used[:] = 0.0
@@ -168,8 +177,8 @@ def _judge(
     for b in range(device.size):
         d = device[b]
         if d < k:
-            load[d] += accelerator_ms[b]
-            used[d // q] += share[b]
+            load[d] += accelerator_ms[kind_of[d], b]
+            used[d // q] += share[kind_of[d], b]
     for e in range(weight.size):
         home = device[pins[pin_start[e]]]
         is_cut = False
@@ -182,7 +191,7 @@ def _judge(
                 d = device[pins[i]]
                 if d < k and mark[d] != e:
                     mark[d] = e
-                    load[d] += weight[e]
+                    load[d] += link_factor[kind_of[d]] * weight[e]
     # Tasks: slots 0 .. k-1, then CPU nodes at k + v. `first` and `following` list a slot's nodes.
     for v in range(n):
         d = device[block_of[v]]
@@ -262,7 +271,7 @@ def _anneal(
 
     `price` is what memory in excess costs, in ms for one accelerator's worth.
     """
-    k, _, has_cpu, block_of, _, _, _, may_accelerate, reader_start, readers, _, _, _ = fields
+    k, _, has_cpu, block_of, kind_of, _, _, _, _, may_accelerate, reader_start, readers, _, _, _ = fields
     n, num_blocks = block_of.size, device.size
     task, following = np.empty(n, np.int32), np.empty(n, np.int32)
     pending, queue, start = np.empty(k + n, np.int32), np.empty(k + n, np.int32), np.empty(k + n, np.float64)
@@ -286,7 +295,9 @@ def _anneal(
             # Two blocks change places.
             other = int(rng.random() * num_blocks)
             here, there = device[low], device[other]
-            if (here < k and not may_accelerate[other]) or (there < k and not may_accelerate[low]):
+            if (here < k and not may_accelerate[kind_of[here], other]) or (
+                there < k and not may_accelerate[kind_of[there], low]
+            ):
                 continue
             if here != there:
                 moved[0], source[0], goal[0] = low, here, there
@@ -310,7 +321,7 @@ def _anneal(
                     if 0 <= beside < num_blocks:
                         target = device[beside]
             for b in range(low, high):
-                if device[b] != target and (target == k or may_accelerate[b]):
+                if device[b] != target and (target == k or may_accelerate[kind_of[target], b]):
                     moved[num_moved], source[num_moved], goal[num_moved] = b, device[b], target
                     num_moved += 1
         if num_moved == 0:

@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from solvers.accelerator_kinds import AcceleratorKind
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.latency_cuts import EPSILON, PartCuts, Times
@@ -50,6 +51,8 @@ MAX_GRAPH = 5_000
 
 def latency_bound(graph: DnnGraph, deployment: Deployment, most_ideals: int = IDEAL_LIMITS[-1]) -> float:
     """Return a proven lower bound in ms on the latency of every plan of an inference graph, infinite if none exists.
+
+    Accelerators must be of one class; `accelerator_kinds.with_the_best_of_all_classes` makes them so.
 
     >>> from solvers.graph import Edge, Node
     >>> nodes = (Node(1, 2.0, 9.0, 1.0, transfer_ms=0.5), Node(2, 3.0, 9.0, 1.0))
@@ -109,9 +112,12 @@ def _or_infinite(value: float | None) -> float:
     return np.inf if value is None else value
 
 
-def node_times(graph: DnnGraph, deployment: Deployment) -> Times:
-    """Return each node's times in ms, infinite where it or its colocation class cannot run."""
-    capacity = deployment.memory_limit_bytes
+def node_times(graph: DnnGraph, deployment: Deployment, kind: AcceleratorKind | None = None) -> Times:
+    """Return each node's times in ms, infinite where it or its colocation class cannot run.
+
+    `kind` tells of which accelerators where they are of several kinds.
+    """
+    capacity = deployment.memory_limit_bytes if kind is None else kind.memory_limit_bytes
 
     def fits(ids: tuple[int, ...]) -> bool:
         nodes = [graph.node_by_id[v] for v in ids]
@@ -123,7 +129,7 @@ def node_times(graph: DnnGraph, deployment: Deployment) -> Times:
         c = node.colocation_class
         may_accelerate = deployment.num_accelerators > 0 and (fits((node.id,)) if c is None else class_fits[c])
         times[node.id] = (
-            node.accelerator_ms if may_accelerate else np.inf,
+            (node.accelerator_ms if kind is None else kind.node_ms(node)) if may_accelerate else np.inf,
             node.cpu_ms if deployment.num_cpus else np.inf,
         )
     return times

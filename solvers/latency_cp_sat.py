@@ -20,7 +20,13 @@ some level would rise and none could fall, so levels exclude circles, even those
 For q = 1 the members of a colocation class are in the same slot, or all on CPUs, and each slot holds at most M. For
 q > 1 on[s, i] puts a used slot s on accelerator i, at most q slots on each, which run one after the other in the order
 of the slots; z[v, i] = [v is on accelerator i] is the same for the members of a class, and sum_v m_v z[v, i] <= M.
-Accelerators are numbered in the order of their first slots.
+Accelerators of a kind are numbered in the order of their first slots.
+
+Where accelerators are of several kinds, p_v, c_u and M depend on the kind g of the slot: kind[s, g] says which it is,
+
+    sum_g kind[s, g] = used[s],   for q = 1: sum_s kind[s, g] <= k_g,   else: kind[s, g] = sum_{i of kind g} on[s, i].
+
+A time counts in E_s with the least of the kinds, and with what a kind takes more times a product of two literals.
 
 (Tarnawski et al., NeurIPS 2020, section 5, whose program times the same subgraphs with big-M rows.)
 """
@@ -29,6 +35,7 @@ import json
 import os
 import sys
 import threading
+from itertools import pairwise
 from typing import Any
 
 from ortools.sat.python import cp_model
@@ -50,6 +57,11 @@ def main() -> None:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = problem["workers"]
     solver.parameters.random_seed = 0
+    # CP-SAT 9.15 cuts off optima in presolve: adding up the coefficients of a row in 32 bits, it takes rows that bind
+    # for rows that always hold (github.com/google/or-tools/issues/5293). The limit of 0 turns off the rules with that
+    # fault, should workers presolve parts of the program; the rest of presolve gains nothing here.
+    solver.parameters.cp_model_presolve = False
+    solver.parameters.presolve_inclusion_work_limit = 0
     solver.best_bound_callback = lambda bound: write({"bound": bound})
     status = solver.solve(latency.model, _Watcher(latency, write))
     write({"status": solver.status_name(status), "bound": solver.best_objective_bound})
@@ -74,7 +86,11 @@ class _Watcher(cp_model.CpSolverSolutionCallback):
         accelerator = [
             next((i for i, on in enumerate(row) if self.boolean_value(on)), -1) for row in latency.on_accelerator
         ]
-        self._write({"slot": slot, "accelerator": accelerator or list(range(latency.num_slots))})
+        if not accelerator:
+            left = [iter(devices) for devices in latency.problem["kinds"]]
+            kinds = [next((g for g, x in enumerate(row) if self.boolean_value(x)), -1) for row in latency.kind]
+            accelerator = [-1 if g < 0 else next(left[g]) for g in kinds]
+        self._write({"slot": slot, "accelerator": accelerator})
 
 
 class LatencyProgram:
@@ -84,12 +100,18 @@ class LatencyProgram:
         self.problem = problem
         self.model = cp_model.CpModel()
         self.num_nodes = len(problem["cpu"])
-        self.num_slots = problem["num_accelerators"] * problem["max_subgraphs"]
+        self.devices: list[list[int]] = problem["kinds"]
+        self.num_slots = sum(map(len, self.devices)) * problem["max_subgraphs"]
         self.on_accelerator: list[list[Any]] = []
         self._add_levels()
         self._add_slots()
+        self._add_kinds()
         if problem["max_subgraphs"] == 1:
-            self._add_memory([[row[s] for row in self.in_slot] for s in range(self.num_slots)])
+            for g, devices in enumerate(self.devices):
+                if len(self.devices) > 1:
+                    self.model.add(sum(row[g] for row in self.kind) <= len(devices))
+            for s in range(self.num_slots):
+                self._add_memory([row[s] for row in self.in_slot], self.kind[s])
             self._colocate(self.in_slot)
         else:
             self._add_accelerators()
@@ -117,7 +139,7 @@ class LatencyProgram:
             on_cpu = model.new_bool_var(f"y_{v}")
             for s, x in enumerate(in_slot):
                 model.add(x == row[2 * s + 2] - row[2 * s + 1])
-                if problem["accelerator"][v] is None:
+                if all(times[v] is None for times in problem["accelerator"]):
                     model.add(x == 0)
             if problem["cpu"][v] is None:
                 model.add(on_cpu == 0)
@@ -136,11 +158,41 @@ class LatencyProgram:
             if s:
                 model.add_implication(used, self.used[s - 1])
 
-    def _add_memory(self, rows: list[list[Any]]) -> None:
-        size = self.problem["size"]
-        if size is not None:
-            for row in rows:
-                self.model.add(sum(m * x for m, x in zip(size, row, strict=True)) <= self.problem["capacity"])
+    def _add_kinds(self) -> None:
+        """Add the kind of each slot; where there is one it is that of the used slots."""
+        if len(self.devices) == 1:
+            self.kind = [[used] for used in self.used]
+            return
+        model = self.model
+        self.kind = [
+            [model.new_bool_var(f"kind_{s}_{g}") for g in range(len(self.devices))] for s in range(self.num_slots)
+        ]
+        for s, row in enumerate(self.kind):
+            model.add(sum(row) == self.used[s])
+            for g, x in enumerate(row):
+                for v, times in enumerate(self.in_slot):
+                    if self.problem["accelerator"][g][v] is None:
+                        model.add_implication(x, ~times[s])
+
+    def _add_memory(self, row: list[Any], kinds: list[Any]) -> None:
+        """Limit what a row holds by the memory of the kind that is 1, of as many as `kinds` tells."""
+        size, capacity = self.problem["size"], self.problem["capacity"]
+        if any(bytes_ is not None for bytes_ in capacity):
+            boundless = sum(size)
+            limit = sum((boundless if c is None else c) * x for c, x in zip(capacity, kinds, strict=True))
+            self.model.add(sum(m * x for m, x in zip(size, row, strict=True)) <= limit)
+
+    def _on_kinds(self, s: int, ms: list[int | None], taken: Any) -> list[Any]:
+        """Return the terms of slot s's time for what takes so long on each kind, where `taken` is 1."""
+        known = [time for time in ms if time is not None]  # where there is none the kind is excluded
+        least = min(known, default=0)
+        terms = [least * taken]
+        for g, time in enumerate(ms):
+            if time is not None and time > least:
+                on_kind = self.model.new_bool_var("")
+                self.model.add_bool_or([~taken, ~self.kind[s][g], on_kind])
+                terms.append((time - least) * on_kind)
+        return terms
 
     def _colocate(self, rows: list[list[Any]]) -> None:
         for first, *others in self.problem["classes"]:
@@ -149,13 +201,16 @@ class LatencyProgram:
                     self.model.add(x == y)
 
     def _add_accelerators(self) -> None:
-        model, k = self.model, self.problem["num_accelerators"]
+        model, k = self.model, sum(map(len, self.devices))
         on = [[model.new_bool_var(f"on_{s}_{i}") for i in range(k)] for s in range(self.num_slots)]
         for s, row in enumerate(on):
             model.add(sum(row) == self.used[s])
-            for i in range(1, k):
-                # Accelerator i comes after accelerator i - 1.
-                model.add_bool_or([~row[i], *(on[t][i - 1] for t in range(s))])
+            for g, devices in enumerate(self.devices):
+                if len(self.devices) > 1:
+                    model.add(sum(row[i] for i in devices) == self.kind[s][g])
+                for first, second in pairwise(devices):
+                    # The second comes after the first.
+                    model.add_bool_or([~row[second], *(on[t][first] for t in range(s))])
         for i in range(k):
             model.add(sum(row[i] for row in on) <= self.problem["max_subgraphs"])
         members = [[model.new_bool_var(f"z_{v}_{i}") for i in range(k)] for v in range(self.num_nodes)]
@@ -164,7 +219,10 @@ class LatencyProgram:
             for s in range(self.num_slots):
                 for i in range(k):
                     model.add_bool_or([~self.in_slot[v][s], ~on[s][i], row[i]])
-        self._add_memory([[row[i] for row in members] for i in range(k)])
+        for g, devices in enumerate(self.devices):
+            here = [int(g == other) for other in range(len(self.devices))]
+            for i in devices:
+                self._add_memory([row[i] for row in members], here)
         self._colocate(members)
         self.on_accelerator = on
 
@@ -184,7 +242,9 @@ class LatencyProgram:
             model.add(latency >= f)
             model.add(f >= (problem["cpu"][v] or 0) * self.on_cpu[v])
         for s in range(self.num_slots):
-            load = [(problem["accelerator"][v] or 0) * row[s] for v, row in enumerate(self.in_slot)]
+            load: list[Any] = []
+            for v, row in enumerate(self.in_slot):
+                load += self._on_kinds(s, [times[v] for times in problem["accelerator"]], row[s])
             for u, targets in readers.items():
                 receives, sends = model.new_bool_var(f"in_{u}_{s}"), model.new_bool_var(f"out_{u}_{s}")
                 for v in targets:
@@ -194,7 +254,8 @@ class LatencyProgram:
                 model.add_implication(receives, ~self.in_slot[u][s])
                 model.add_implication(sends, self.in_slot[u][s])
                 model.add(start[s] >= finish[u]).only_enforce_if(receives)
-                load += [problem["transfer"][u] * receives, problem["transfer"][u] * sends]
+                for moves in (receives, sends):
+                    load += self._on_kinds(s, [times[u] for times in problem["transfer"]], moves)
             model.add(end[s] >= start[s] + sum(load))
             model.add(latency >= end[s])
             for v, row in enumerate(self.in_slot):

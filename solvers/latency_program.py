@@ -13,6 +13,7 @@ from typing import Any
 
 import networkx as nx
 
+from solvers.accelerator_kinds import accelerator_kinds
 from solvers.costs import task_graph
 from solvers.deployment import MEMORY_TOLERANCE, Deployment
 from solvers.graph import DnnGraph
@@ -68,25 +69,32 @@ class LatencyProgram:
         """Return what the child process reads; nodes are numbered in topological order."""
         graph, deployment = self.graph, self.deployment
         number = {v: i for i, v in enumerate(graph.topological_order)}
-        times = node_times(graph, deployment)
-        memory = deployment.memory_bytes
-        sizes = None
-        if memory is not None:
-            # Nodes that do not fit have no accelerator time.
-            sizes = [
-                int(min(1.0, graph.node_by_id[v].memory_bytes / memory) * SIZE_UNITS)
-                if memory > 0 and times[v][0] < math.inf
-                else 0
-                for v in number
-            ]
+        kinds = accelerator_kinds(graph, deployment)
+        times = [node_times(graph, deployment, kind) for kind in kinds]
+        memory = max((kind.memory_bytes for kind in kinds if kind.memory_bytes is not None), default=0.0)
+        # Nodes that fit on no accelerator have no accelerator time.
+        sizes = [
+            int(min(1.0, graph.node_by_id[v].memory_bytes / memory) * SIZE_UNITS)
+            if memory > 0 and any(of_kind[v][0] < math.inf for of_kind in times)
+            else 0
+            for v in number
+        ]
+        capacity = [
+            None
+            if kind.memory_bytes is None
+            else math.floor(SIZE_UNITS * (kind.memory_bytes / memory if memory else 1.0) * (1 + MEMORY_TOLERANCE)) + 1
+            for kind in kinds
+        ]
         return {
-            "num_accelerators": deployment.num_accelerators,
+            "kinds": [list(kind.devices) for kind in kinds],
             "max_subgraphs": deployment.max_subgraphs,
-            "accelerator": [self._units(times[v][0]) for v in number],
-            "cpu": [self._units(times[v][1]) for v in number],
-            "transfer": [self._units(graph.node_by_id[v].transfer_ms) for v in number],
+            "accelerator": [[self._units(of_kind[v][0]) for v in number] for of_kind in times],
+            "cpu": [self._units(times[0][v][1]) for v in number],
+            "transfer": [
+                [self._units(graph.node_by_id[v].transfer_ms / kind.link_speed) for v in number] for kind in kinds
+            ],
             "size": sizes,
-            "capacity": math.floor(SIZE_UNITS * (1 + MEMORY_TOLERANCE)) + 1,
+            "capacity": capacity,
             "edges": [[number[e.source], number[e.target]] for e in graph.edges],
             "classes": [[number[v] for v in ids] for ids in graph.colocation_members.values()],
             "least": max(0, min(UNITS, math.floor(self.lower_bound_ms * self.units_per_ms * (1 - SLACK)) - 1)),
@@ -138,7 +146,10 @@ class LatencyProgram:
 def serial_time(graph: DnnGraph, deployment: Deployment) -> float:
     """Return an upper bound in ms on the latency of every plan: all tasks and transfers one after the other."""
     slots = deployment.num_accelerators * deployment.max_subgraphs
+    kinds = accelerator_kinds(graph, deployment)
+    slowest_link = min((kind.link_speed for kind in kinds), default=1.0)
     return sum(
-        max(node.accelerator_ms, node.cpu_ms) + node.transfer_ms * min(slots, 1 + len(graph.readers[node.id]))
+        max(node.cpu_ms, *(kind.node_ms(node) for kind in kinds))
+        + node.transfer_ms / slowest_link * min(slots, 1 + len(graph.readers[node.id]))
         for node in graph.nodes
     )

@@ -149,12 +149,13 @@ def run_highs(
     gap: float,
     start: Mapping[pulp.LpVariable, float] | None = None,
     on_report: Callable[[MilpReport], None] | None = None,
+    presolve: bool = True,
 ) -> MilpOutcome:
     """Minimise `model`; return the best solution found and a proven bound.
 
-    `start` gives values to some or all integer variables. Stops at the relative `gap`, after `time_limit_s` seconds, or
-    when `on_report` raises SolveCancelled: the best solution and bound so far are then the answer. Raises
-    MilpRefusedError for a model with numbers out of HiGHS's range.
+    `start` gives values to some or all integer variables. Without `presolve` HiGHS takes another, slower course. Stops
+    at the relative `gap`, after `time_limit_s` seconds, or when `on_report` raises SolveCancelled: the best solution
+    and bound so far are then the answer. Raises MilpRefusedError for a model with numbers out of its range.
     """
     solver = _WatchedHighs(
         start,
@@ -165,6 +166,7 @@ def run_highs(
         mip_feasibility_tolerance=FEASIBILITY_TOLERANCE,
         primal_feasibility_tolerance=FEASIBILITY_TOLERANCE,
         small_matrix_value=SMALLEST_COEFFICIENT,
+        presolve="choose" if presolve else "off",
     )
     model.solve(solver)
     if solver.failed is not None:

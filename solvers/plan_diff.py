@@ -1,10 +1,11 @@
 """Two splits of one graph side by side: which nodes moved, what changed on each device, and why one is better.
 
-Accelerators are alike, and so are CPUs, so two splits that differ in the numbers of their devices only are the same
-plan. The devices of the second split are therefore matched with those of the first, each with one of its own kind, so
-that as few nodes as possible count as moved: an assignment of maximum overlap (networkx's maximum-weight matching,
+Accelerators of a kind are alike, and so are CPUs, so two splits that differ in the numbers of such devices only are the
+same plan. The devices of the second split are therefore matched with those of the first, each with one of its own kind,
+so that as few nodes as possible count as moved: an assignment of maximum overlap (networkx's maximum-weight matching,
 exact on whole numbers). Among such assignments those that keep device numbers win; devices without any overlap are
-matched in the order of their numbers.
+matched in the order of their numbers. Accelerators whose class only one side has may stand for each other, so that a
+plan on other hardware can be compared with this one stage by stage.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from solvers.accelerator_kinds import accelerator_kinds
 from solvers.costs import Objective, SplitCosts, objective_value, split_costs
 from solvers.deployment import Deployment
 from solvers.errors import SplitError
@@ -120,7 +122,7 @@ def plan_diff(first: Placed, second: Placed, objective: Objective = Objective.TH
         raise SplitError("The two plans are about different graphs; node by node they cannot be compared.")
     costs = [split_costs(side.graph, side.deployment, side.split) for side in (first, second)]
     splits = [side.split.on(side.deployment) for side in (first, second)]
-    pairs = match_devices(*splits)
+    pairs = match_devices(first, second)
     partner = dict(pair for pair in pairs if pair[0] is not None)
     homes = [split.device_of() for split in splits]
     moved = [
@@ -145,42 +147,71 @@ def plan_diff(first: Placed, second: Placed, objective: Objective = Objective.TH
     )
 
 
-def match_devices(first: Split, second: Split) -> tuple[tuple[int | None, int | None], ...]:
-    """Return each device of either split once, beside its match; None where the other has no device left of its kind.
+def match_devices(first: Placed, second: Placed) -> tuple[tuple[int | None, int | None], ...]:
+    """Return each device of either side once, beside its match; None where the other has no device left of its kind.
 
-    In the order of the first split's devices, then those of the second that have no match.
+    In the order of the first side's devices, then those of the second that have no match.
     """
-    home = second.device_of()
-    overlap = Counter((d, home[v]) for d, members in enumerate(first.devices) for v in members)
+    split, other_split = (side.split.on(side.deployment) for side in (first, second))
+    alike = [_first_class_alike(side) for side in (first, second)]
+    numbered = _numbered_by_kind(first, split, alike)
+    other_numbered = _numbered_by_kind(second, other_split, alike)
+    home = other_split.device_of()
+    overlap = Counter((d, home[v]) for d, members in enumerate(split.devices) for v in members)
     matching: nx.Graph[tuple[str, int]] = nx.Graph()
-    scale = 1 + min(len(first.devices), len(second.devices))
+    scale = 1 + min(len(numbered), len(other_numbered))
     for (d, e), count in overlap.items():
-        if first.is_cpu(d) == second.is_cpu(e):
-            keeps_number = _number(first, d) == _number(second, e)
+        if numbered[d][0] == other_numbered[e][0]:
+            keeps_number = numbered[d] == other_numbered[e]
             matching.add_edge(("first", d), ("second", e), weight=scale * count + keeps_number)
     partner: dict[int, int] = {}
     for one, other in nx.max_weight_matching(matching):
         (_, d), (_, e) = sorted((one, other))
         partner[d] = e
-    free = [e for e in range(len(second.devices)) if e not in set(partner.values())]
+    free = [e for e in range(len(other_numbered)) if e not in set(partner.values())]
     for keeps_number in (True, False):
-        for d in range(len(first.devices)):
+        for d, (kind, number) in enumerate(numbered):
             if d in partner:
                 continue
             fitting = [
-                e
-                for e in free
-                if first.is_cpu(d) == second.is_cpu(e) and (not keeps_number or _number(first, d) == _number(second, e))
+                e for e in free if other_numbered[e][0] == kind and (not keeps_number or other_numbered[e][1] == number)
             ]
             if fitting:
                 partner[d] = fitting[0]
                 free.remove(fitting[0])
-    return (*((d, partner.get(d)) for d in range(len(first.devices))), *((None, e) for e in free))
+    return (*((d, partner.get(d)) for d in range(len(numbered))), *((None, e) for e in free))
 
 
-def _number(split: Split, device: int) -> int:
-    """Number of a device among its own kind."""
-    return device - len(split.accelerators) if split.is_cpu(device) else device
+Kind = tuple[str, ...]
+"""What two devices that may match have in common: their class, as it is told apart on either side, or CPU."""
+
+
+def _numbered_by_kind(side: Placed, split: Split, alike: Sequence[dict[str, str]]) -> list[tuple[Kind, int]]:
+    """Return the kind of each device of a split of a side, and its number among its kind.
+
+    `alike` is what `_first_class_alike` says of both sides. Classes that only one of them has are of one kind.
+    """
+    counts: Counter[Kind] = Counter()
+    numbered = []
+    for d in range(len(split.devices)):
+        kind: Kind = ("cpu",) if split.is_cpu(d) else ()
+        one = None if split.is_cpu(d) else side.deployment.class_of(d)
+        if one is not None and all(one.name in known for known in alike):
+            kind = tuple(known[one.name] for known in alike)
+        numbered.append((kind, counts[kind]))
+        counts[kind] += 1
+    return numbered
+
+
+def _first_class_alike(side: Placed) -> dict[str, str]:
+    """Return for each class that has accelerators the first one that is alike, by name; nothing without classes."""
+    found: dict[str, str] = {}
+    for kind in accelerator_kinds(side.graph, side.deployment):
+        for d in kind.devices:
+            one = side.deployment.class_of(d)
+            if one is not None and kind.device_class is not None:
+                found[one.name] = kind.device_class.name
+    return found
 
 
 def _device_change(

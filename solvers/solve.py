@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from solvers.accelerator_kinds import with_identical_accelerators
-from solvers.baselines.methods import BASELINES, as_run
+from solvers.baselines.methods import BASELINES, ONE_CLASS_ONLY, as_run
 from solvers.bounds import why_infeasible, work_bound
 from solvers.contraction import Contraction
 from solvers.costs import Objective
@@ -162,8 +162,8 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
     """Return the function that runs a method, or raise MethodError."""
     if method not in METHODS:
         raise MethodError(f"There is no method '{method}'; choose one of {', '.join(METHODS)}.")
-    if deployment.classes:
-        _require_classes_known(objective, method)
+    if deployment.classes and method in ONE_CLASS_ONLY:
+        raise MethodError(f"Method {method} knows accelerators of one class only; give one, or choose auto.")
     if objective is Objective.GPIPE:
         _require_gpipe(graph)
     if objective is Objective.LATENCY:
@@ -197,18 +197,6 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
     if method == "dp" and family is not Family.CHAIN:
         raise MethodError(f"Method dp finds chain splits, not {family} ones; choose ip or auto.")
     return METHODS[method]
-
-
-def _require_classes_known(objective: Objective, method: str) -> None:
-    """Raise MethodError for what does not tell accelerators of several classes apart."""
-    if method == "expert":
-        return  # the evaluator tells them
-    if objective is Objective.LATENCY:
-        raise MethodError(
-            "The latency of one sample is solved for accelerators of one class; give one, or choose throughput."
-        )
-    if method in BASELINES:
-        raise MethodError(f"Method {method} knows accelerators of one class only; give one, or choose auto.")
 
 
 def _require_gpipe(graph: DnnGraph) -> None:

@@ -169,8 +169,12 @@ class Model(Protocol):
 def run_model(
     model: Model, start: dict[Any, float] | None, problem: Problem, reporter: Reporter, method: str
 ) -> SolveResult:
-    """Run an integer program until the gap, the time limit or Cancel; its plans and bounds go to the reporter."""
-    from solvers.milp import MilpRefusedError, MilpReport, run_highs  # HiGHS loads here, when it is needed
+    """Run an integer program until the gap, the time limit or Cancel; its plans and bounds go to the reporter.
+
+    Where HiGHS ends without a proof it is run once more without presolve: near its tolerances it may call its own
+    answer infeasible, which depends on the course it takes.
+    """
+    from solvers.milp import MilpOutcome, MilpRefusedError, MilpReport, run_highs  # HiGHS loads here, when it is needed
 
     def watch(report: MilpReport) -> None:
         if report.bound is not None:
@@ -178,23 +182,38 @@ def run_model(
         better = report.solution is not None and reporter.found(model.read_split(report.solution))
         reporter.report("integer program", better)
 
-    try:
+    def run(presolve: bool) -> MilpOutcome:
         outcome = run_highs(
-            model.problem, time_limit_s=reporter.seconds_left, gap=problem.gap, start=start, on_report=watch
+            model.problem,
+            time_limit_s=reporter.seconds_left,
+            gap=problem.gap,
+            start=start,
+            on_report=watch,
+            presolve=presolve,
         )
+        if outcome.bound is not None:
+            reporter.proved(max(0.0, outcome.bound - BOUND_SLACK) * model.scale_ms)
+        if outcome.solution is not None:
+            reporter.found(model.read_split(outcome.solution))
+        return outcome
+
+    def is_without_proof(outcome: MilpOutcome) -> bool:
+        is_answer = reporter.within(problem.gap + PROOF_TOLERANCE) or (outcome.infeasible and reporter.split is None)
+        return outcome.ended and not outcome.cancelled and not is_answer
+
+    try:
+        outcome = run(presolve=True)
+        if is_without_proof(outcome) and reporter.seconds_left != 0:
+            outcome = run(presolve=False)
     except MilpRefusedError:
         message = "The integer program was not run: the graph's numbers lie too far apart for HiGHS."
         return reporter.result(method, message=message)
     if outcome.infeasible and reporter.split is None:
         return reporter.result(method, infeasible=no_split_fits(problem))
-    if outcome.bound is not None:
-        reporter.proved(max(0.0, outcome.bound - BOUND_SLACK) * model.scale_ms)
-    if outcome.solution is not None:
-        reporter.found(model.read_split(outcome.solution))
     if outcome.cancelled:
         raise SolveCancelled
     message = ""
-    if outcome.ended and not reporter.within(problem.gap + PROOF_TOLERANCE):
+    if is_without_proof(outcome):
         message = "HiGHS ended without a proof: the graph's numbers are too uneven, or too near a limit, for it."
     return reporter.result(method, message=message)
 

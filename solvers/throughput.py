@@ -63,6 +63,8 @@ def run_dp(
     reporter.report(LOADING)
     search, plan_of, split_of = _chain_search(contraction, problem)
     search.begin_with(reporter.value_ms, reporter.lower_bound_ms, problem.gap)
+    if _is_plain(problem, classes=True) and reporter.split is not None:
+        search.improve_on(reporter.split)
     _watch(search, plan_of, split_of, problem, reporter, seconds, proves=proves)
     return bool(search.lower_bound_ms == math.inf)
 
@@ -139,6 +141,16 @@ def _chain_search(
 
         pinned = {b: deployment.is_cpu(d) for b, d in fixed.items()}
         return ChainSearch(contraction, deployment, pinned=pinned), lambda search: search.device_of_block, split_of
+    if _is_plain(problem, classes=True):
+        from solvers.chain_kinds_search import KindsChainSearch
+
+        search = KindsChainSearch(problem.graph, contraction, deployment, pinned=fixed)
+
+        def split_on_kinds(device_of_block: dict[int, int]) -> Split:
+            split = Split.from_device_of(contraction.device_of(device_of_block), deployment)
+            return pins.labelled(split, deployment, search.kinds) if pins else split
+
+        return search, lambda search: search.device_of_block, split_on_kinds
     from solvers.variant_dp import VariantSearch
 
     general = VariantSearch(problem.graph, contraction, deployment, problem.objective, pinned=fixed)
@@ -151,29 +163,28 @@ def _chain_search(
     return general, lambda search: search.stages, labelled
 
 
-def _is_plain(problem: Problem) -> bool:
-    """Whether max-load is asked for on identical accelerators in the plain model, without any of its variants."""
+def _is_plain(problem: Problem, *, classes: bool = False) -> bool:
+    """Whether max-load is asked for in the plain model, without any of its variants, but for `classes` if they may be.
+
+    Without them accelerators must be identical.
+    """
     deployment = problem.deployment
     is_variant = deployment.communication is not Communication.SUM
-    is_variant = is_variant or bool(deployment.replication or deployment.training_memory or deployment.classes)
+    is_variant = is_variant or bool(deployment.replication or deployment.training_memory)
+    is_variant = is_variant or bool(deployment.classes and not classes)
     return problem.objective is Objective.THROUGHPUT and not is_variant
 
 
 def _improve(contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None) -> None:
     """Improve the chain known so far for at most `seconds`, or until that becomes futile."""
-    if reporter.split is None or not _is_plain(problem) or problem.pins:
+    if reporter.split is None or not _is_plain(problem, classes=True):
         return
-    from solvers.chain_improvement import ChainImprovement
+    from solvers.chain_improvement import ChainImprovement, chain_by_block
 
-    device_of = reporter.split.device_of()
-    search = ChainImprovement(
-        contraction, problem.deployment, {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)}
-    )
-
-    def split_of(device_of_block: dict[int, int]) -> Split:
-        return Split.from_device_of(contraction.device_of(device_of_block), problem.deployment)
-
-    _watch(search, lambda search: search.device_of_block, split_of, problem, reporter, seconds, proves=False)
+    search, plan_of, split_of = _chain_search(contraction, problem)
+    start = chain_by_block(contraction, reporter.split)
+    if start is not None:
+        _watch(ChainImprovement(search, start), plan_of, split_of, problem, reporter, seconds, proves=False)
 
 
 def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:

@@ -5,9 +5,15 @@ A search with threshold T finds a chain of max-load <= T or proves that there is
 lower bound L as L finds the best such chain; one that counts loads up to T as T finds some chain, but with far fewer
 labels where loads differ by little. The first kind is run when T is within EXACT_WINDOW of L.
 
-T starts near a lower bound and grows in steps that double, never past the value of a plan already known nor past the
-middle between the two. A search costs little below the optimum and ever more above it. The first plan comes from the
-same search on one topological line (n + 1 ideals), the linearised DP of Tarnawski et al. (NeurIPS 2020, section 5).
+The first plan comes from the same search on one topological line (n + 1 ideals), the linearised DP of Tarnawski et al.
+(NeurIPS 2020, section 5). T starts near a lower bound and grows in steps that double, never past the value of a plan
+already known nor past the middle between the two. A search costs little far below the optimum; near it, each costs
+about as much as the last one, so few are wanted there. Once searches are no longer quick, the plan is therefore
+improved first (`solvers.chain_improvement`), most often to the optimum, and the next T is just below it: to find no
+chain there is the proof; not so where plan and bound are NEAR, for the middle between them soon is within the window
+of exact searches. As it may take far longer where the plan is not yet good, such a search from above is paused
+after a number of steps in proportion to those of the last one from below, and goes on later. Steps are counted, not
+timed, so that the same question takes the same course on every machine.
 
 Time O(ideals within T x width x labels), see there.
 """
@@ -15,15 +21,18 @@ Time O(ideals within T x width x labels), see there.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from solvers.bounds import work_bound
-from solvers.chain_kernel import FINISHED, STOPPED, ChainProblem
-from solvers.chain_search import ThresholdSearch, chain_problem, is_loaded
-from solvers.contraction import Contraction
+from solvers.chain_improvement import ChainImprovement, chain_by_block
+from solvers.chain_kernel import FINISHED, FULL, PAUSED, STOPPED
+from solvers.chain_search import FlatContraction, ThresholdSearch, flat_edges, flat_problem, is_loaded
+from solvers.contraction import Contraction, IntArray
 from solvers.deployment import Deployment
 from solvers.result import LOADING, PROOF_TOLERANCE
+from solvers.split import Split
 
 FIRST_STEP = 0.002
 """Relative step of the first threshold above the lower bound."""
@@ -36,6 +45,17 @@ SAME_VALUE = 4e-9
 
 LINE_GAP = 0.002
 """The best chain along one line is not sought more closely than this."""
+
+SLOW_FACTOR = 600
+"""When a search takes more than this many steps per block, the plan is improved before it goes on."""
+FUTILE_SWEEPS, MAX_SWEEPS = 8, 40
+"""Sweeps in a row without a better plan, and sweeps in all, after which a plan is not improved further."""
+NEAR = 0.045
+"""Where a plan is known that is as close to its bound as this, a few searches from below end it in less time."""
+FIRST_ABOVE, ABOVE_FACTOR = 4_000_000, 2
+"""A search just below the best plan may take so many steps, or this many times those of the last one from below."""
+WIDER = 3.0
+"""When it has found a plan that may not be the best, the next one looks for the best in a window wider by this."""
 
 LINE_IS_CLOSE = 0.02
 """The best chain along one line is not sought where a plan is known that is as close to its bound as this."""
@@ -77,22 +97,26 @@ class ChainSearch:
         """
         # More devices than blocks are of no use, and every one of them costs states.
         n = contraction.num_blocks
-        self._contraction = contraction
+        self.contraction = contraction
         self._first_cpu = deployment.num_accelerators
+        classes = tuple(replace(c, count=min(n, c.count)) for c in deployment.classes)
         self._deployment = replace(
             deployment,
-            num_accelerators=min(n, deployment.num_accelerators),
+            num_accelerators=sum(c.count for c in classes) if classes else min(n, deployment.num_accelerators),
             num_cpus=min(n, deployment.num_cpus),
+            classes=classes,
         )
         self._net_weight = np.array([h.weight_ms for h in contraction.hyperedges], np.float64)
         self._max_bytes = max_bytes
-        self._ceiling = threshold_that_allows_all(contraction)
+        self._ceiling = threshold_that_allows_all(contraction, deployment)
         self._pinned = pinned or {}
         if pinned:
-            self._contraction = contraction = with_kinds(contraction, pinned, KIND_FACTOR * self._ceiling)
+            self.contraction = contraction = with_kinds(contraction, pinned, KIND_FACTOR * self._ceiling)
+        self._flat = FlatContraction.of(contraction)
         self._stop = np.zeros(1, np.uint8)
         self._num_ideals = 0
         self._gap = SAME_VALUE
+        self._improved_ms = np.inf
         self.phase = LOADING
         self.lower_bound_ms = work_bound(contraction, self._deployment)
         self.value_ms = np.inf
@@ -105,6 +129,10 @@ class ChainSearch:
         # Ended here and not by whoever watches, so that the answer does not depend on when that looks.
         self._gap = max(gap, PROOF_TOLERANCE)
 
+    def improve_on(self, split: Split) -> None:
+        """Before `run`: take a split that has the value known as the first plan, if it is a chain of the blocks."""
+        self.device_of_block = chain_by_block(self.contraction, split)
+
     def stop(self) -> None:
         """Make a running search return within milliseconds with what it has; safe from any thread."""
         self._stop[0] = 1
@@ -112,60 +140,138 @@ class ChainSearch:
     def run(self) -> ChainAnswer:
         """Search until the optimum is proven, the tables become too large, or `stop` is called."""
         if self.lower_bound_ms < math.inf:
-            contraction, deployment = self._contraction, self._deployment
-            line = tuple((b, b + 1) for b in range(contraction.num_blocks - 1))
-            if line != contraction.edges and self.lower_bound_ms < self.value_ms * (1 - LINE_IS_CLOSE):
-                for _ in self._searches(
-                    chain_problem(contraction, deployment, line, self._pinned), "linearised DP", LINE_GAP
-                ):
+            blocks = np.arange(self.contraction.num_blocks, dtype=np.int32)
+            line, edges = np.stack([blocks[:-1], blocks[1:]], axis=1), flat_edges(self.contraction)
+            if not np.array_equal(line, edges) and self.lower_bound_ms < self.value_ms * (1 - LINE_IS_CLOSE):
+                for _ in self._searches(self.flattened(line), "linearised DP", LINE_GAP, LINE_GAP, from_above=False):
                     pass  # a bound on the chains along one line says nothing of the others
-            problem = chain_problem(contraction, deployment, contraction.edges, self._pinned)
-            for lower_bound_ms in self._searches(problem, "DP over ideals", SAME_VALUE, self._gap):
+            problem = self.flattened(edges)
+            for lower_bound_ms in self._searches(problem, "DP over ideals", SAME_VALUE, self._gap, from_above=True):
                 self.lower_bound_ms = lower_bound_ms
         return ChainAnswer(self.device_of_block, self.value_ms, self.lower_bound_ms, self._num_ideals)
 
-    def _searches(self, problem: ChainProblem, phase: str, gap: float, enough: float | None = None) -> Iterator[float]:
+    def _searches(self, problem: Any, phase: str, gap: float, enough: float, *, from_above: bool) -> Iterator[float]:
         """Search with one threshold after the other; yield each better lower bound on the chains of `problem`.
 
         A chain that is better by a smaller share than `gap` is not looked for. Unless the search was ended early the
-        last bound is within `enough`, by default `gap`, of the value, or infinite without a chain.
+        last bound is within `enough` of the value, or infinite without a chain. Thresholds come from below; those just
+        below the best plan too where that is allowed and searches are no longer quick.
         """
-        enough = gap if enough is None else enough
         ceiling = self._ceiling
-        lower, step = self.lower_bound_ms, FIRST_STEP
+        lower, step, window = self.lower_bound_ms, FIRST_STEP, EXACT_WINDOW
+        quick = SLOW_FACTOR * self.contraction.num_blocks if from_above else None
+        above: ThresholdSearch | None = None
+        seen = too_many = 0
         while lower < self.value_ms * (1 - enough):
-            threshold = min(max(lower, ceiling * 1e-6) * (1 + step), self.value_ms * (1 - gap), ceiling)
-            is_exact = lower == 0 or threshold <= lower * (1 + EXACT_WINDOW)
-            self.phase = f"{phase}, max-load up to {threshold:.4g} ms" if is_loaded() else LOADING
-            search = ThresholdSearch(problem, self._net_weight, threshold, lower if is_exact else threshold, self._stop)
-            outcome = STOPPED if self._stop[0] else search.run(self._max_bytes)
+            most_above = max(FIRST_ABOVE, ABOVE_FACTOR * seen)
+            is_near = self.value_ms <= lower * (1 + NEAR)
+            is_above = from_above and quick is None and not is_near and self.value_ms < np.inf
+            is_above = is_above and most_above > 2 * too_many
+            if is_above:
+                self._improve(lower)
+                if lower >= self.value_ms * (1 - enough):
+                    return
+                threshold = self.value_ms * (1 - gap)
+                if above is None or above.threshold != threshold:  # or else the one begun goes on
+                    above = self.threshold_search(problem, threshold, max(lower, threshold * (1 - window)))
+                search = above
+            else:
+                threshold = min(max(lower, ceiling * 1e-6) * (1 + step), self.value_ms * (1 - gap), ceiling)
+                is_close = lower == 0 or threshold <= lower * (1 + EXACT_WINDOW)
+                search = self.threshold_search(problem, threshold, lower if is_close else threshold)
+            max_steps = most_above if is_above else None if is_near else quick
+            self.phase = f"{phase}, max-load up to {threshold:.4g} ms" if self._is_loaded() else LOADING
+            outcome = STOPPED if self._stop[0] else search.run(self._max_bytes, max_steps)
+            if outcome == PAUSED or (outcome == FULL and is_above):
+                too_many = most_above if is_above else 0
+                quick, above = None, above if outcome == PAUSED else None
+                continue
             self._num_ideals = search.num_ideals
             if outcome != FINISHED:
                 return
             stages = search.stages()
-            if stages is not None:
-                self._keep(stages)
-                if is_exact:
-                    lower = self.value_ms * (1 - SAME_VALUE)
-            else:
+            if stages is None:
                 lower = np.inf if threshold == ceiling else threshold
-                step *= 2
+            elif self._keep(stages) > search.floor * (1 + SAME_VALUE) or search.floor == lower:
+                lower = self.value_ms * (1 - SAME_VALUE)
+            elif is_above:
+                window *= WIDER
             yield lower
+            if not is_above:
+                seen = search.num_steps
+                step = 2 * step if stages is None else step
             if self.value_ms < np.inf and lower > 0:
                 step = min(step, max(FIRST_STEP, math.sqrt(self.value_ms / lower) - 1))
 
-    def _keep(self, stages: list[tuple[bool, list[int]]]) -> None:
-        """Take over a chain if it is better than the one known."""
-        device_of_block = as_devices(stages, self._first_cpu)
-        value_ms = chain_value_ms(self._contraction, device_of_block, self._first_cpu)
+    def _is_loaded(self) -> bool:
+        return is_loaded()
+
+    def flattened(self, edges: IntArray, order: IntArray | None = None) -> Any:
+        """Return the blocks, renumbered in `order` if given, with these edges, for `threshold_search`."""
+        if order is None:
+            return flat_problem(self._flat, self._deployment, edges, self._pinned)
+        number = np.empty_like(order)
+        number[order] = np.arange(order.size, dtype=order.dtype)
+        pinned = [int(number[b]) for b in self._pinned]
+        return flat_problem(self._flat.renumbered(order, number), self._deployment, edges, pinned)
+
+    def threshold_search(self, problem: Any, threshold: float, floor: float) -> ThresholdSearch:
+        """Return a search for a chain of `flattened` blocks of max-load <= `threshold` ms; see the module."""
+        return ThresholdSearch(problem, self._net_weight, threshold, floor, self._stop)
+
+    def devices_of(self, stages: list[tuple[int, list[int]]]) -> dict[int, int]:
+        """Return the device of each block: stages take accelerators and CPUs as they come."""
+        device_of_block: dict[int, int] = {}
+        next_device = [0, self._first_cpu]
+        for on_cpu, blocks in stages:
+            device_of_block.update(dict.fromkeys(blocks, next_device[on_cpu]))
+            next_device[on_cpu] += 1
+        return device_of_block
+
+    def value_of(self, device_of_block: dict[int, int]) -> float:
+        """Return the max-load in ms of blocks on devices."""
+        contraction, first_cpu = self.contraction, self._first_cpu
+        loads = dict.fromkeys(device_of_block.values(), 0.0)
+        for b, d in device_of_block.items():
+            loads[d] += float(contraction.cpu_ms[b] if d >= first_cpu else contraction.accelerator_ms[b])
+        for hyperedge in contraction.hyperedges:
+            devices = {device_of_block[b] for b in hyperedge.blocks}
+            if len(devices) > 1:
+                for d in devices:
+                    if d < first_cpu:
+                        loads[d] += hyperedge.weight_ms
+        return max(loads.values())
+
+    def _improve(self, lower_bound_ms: float) -> None:
+        """Make the plan known better as far as that is quick; nothing is done twice to the same plan."""
+        if self.device_of_block is None or self.value_ms == self._improved_ms:
+            return
+        self.phase = "improving the plan"
+        improvement = ChainImprovement(self, self.device_of_block)
+        futile = sweeps = 0
+        while futile < FUTILE_SWEEPS and sweeps < MAX_SWEEPS and lower_bound_ms < self.value_ms * (1 - self._gap):
+            sweeps += 1
+            futile = 0 if improvement.sweep() and not self._stop[0] else futile + 1
+            self.value_ms, self.device_of_block = improvement.value_ms, improvement.device_of_block
+        self._improved_ms = self.value_ms
+
+    def _keep(self, stages: list[tuple[int, list[int]]]) -> float:
+        """Take over a chain if it is better than the one known; return its max-load in ms."""
+        device_of_block = self.devices_of(stages)
+        value_ms = self.value_of(device_of_block)
         if value_ms < self.value_ms:
             self.value_ms, self.device_of_block = value_ms, device_of_block
+        return value_ms
 
 
-def threshold_that_allows_all(contraction: Contraction) -> float:
+def threshold_that_allows_all(contraction: Contraction, deployment: Deployment) -> float:
     """Return a max-load in ms that no split exceeds."""
-    finite = contraction.accelerator_ms[np.isfinite(contraction.accelerator_ms)]
-    on_one_accelerator = float(finite.sum() + sum(h.weight_ms for h in contraction.hyperedges))
+    kinds = [(contraction.class_ms[i], c.link_speed) for i, c in enumerate(deployment.classes) if c.count]
+    transfer_ms = sum(h.weight_ms for h in contraction.hyperedges)
+    on_one_accelerator = max(
+        float(ms[np.isfinite(ms)].sum() + transfer_ms / link_speed)
+        for ms, link_speed in kinds or [(contraction.accelerator_ms, 1.0)]
+    )
     return max(on_one_accelerator, float(contraction.cpu_ms.sum()), 1e-9)
 
 
@@ -178,27 +284,3 @@ def with_kinds(contraction: Contraction, is_for_cpu: Mapping[int, bool], too_lon
         else:
             cpu_ms[b] = too_long_ms
     return replace(contraction, accelerator_ms=accelerator_ms, cpu_ms=cpu_ms)
-
-
-def as_devices(stages: list[tuple[bool, list[int]]], first_cpu: int) -> dict[int, int]:
-    """Return the device of each block: stages take accelerators from 0 and CPUs from `first_cpu` as they come."""
-    device_of_block: dict[int, int] = {}
-    next_device = {False: 0, True: first_cpu}
-    for on_cpu, blocks in stages:
-        device_of_block.update(dict.fromkeys(blocks, next_device[on_cpu]))
-        next_device[on_cpu] += 1
-    return device_of_block
-
-
-def chain_value_ms(contraction: Contraction, device_of_block: dict[int, int], first_cpu: int) -> float:
-    """Return the max-load in ms of blocks on devices, of which those from `first_cpu` are CPUs."""
-    loads = dict.fromkeys(device_of_block.values(), 0.0)
-    for b, d in device_of_block.items():
-        loads[d] += float(contraction.cpu_ms[b] if d >= first_cpu else contraction.accelerator_ms[b])
-    for hyperedge in contraction.hyperedges:
-        devices = {device_of_block[b] for b in hyperedge.blocks}
-        if len(devices) > 1:
-            for d in devices:
-                if d < first_cpu:
-                    loads[d] += hyperedge.weight_ms
-    return max(loads.values())

@@ -229,7 +229,8 @@ class VariantSearch:
             self._table = table
             if self._stopped.is_set():
                 return STOPPED, table
-            expand = expand_variant if len(self.kinds) == 1 else expand_kinds
+            is_plain = len(self.kinds) == 1 and self.kinds[0].link_speed == 1.0  # the first kernel knows no other link
+            expand = expand_variant if is_plain else expand_kinds
             outcome = expand(problem, table, limits, self._max_rows)
             if outcome != FULL:
                 return outcome, table

@@ -25,7 +25,9 @@ def compile_all() -> None:
 
     warm_up()
     solve(GRAPH, replace(DEPLOYMENT, communication=Communication.OVERLAPPED), method="dp")
-    solve(GRAPH, Deployment.of_classes((DeviceClass("A", 1, 2.0), DeviceClass("B", 1)), 1), method="dp")
+    mixed = Deployment.of_classes((DeviceClass("A", 1, 2.0), DeviceClass("B", 1)), 1)
+    for communication in (Communication.SUM, Communication.OVERLAPPED):
+        solve(GRAPH, replace(mixed, communication=communication), method="dp")
     solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
     contraction = contract(GRAPH, Family.FREE, DEPLOYMENT, join_idle=False)
     next(latency_search(GRAPH, DEPLOYMENT, contraction, greedy_latency_splits(GRAPH, DEPLOYMENT)))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from solvers.accelerator_kinds import with_the_best_of_all_classes
+from solvers.accelerator_kinds import accelerator_kinds, with_the_best_of_all_classes
 from solvers.contraction import Contraction
 from solvers.costs import Objective
 from solvers.latency_bound import latency_bound
@@ -24,6 +24,9 @@ MAX_LOAD = frozenset({Objective.THROUGHPUT})
 PIPELINED = frozenset({Objective.THROUGHPUT, Objective.GPIPE})
 SINGLE_SAMPLE = frozenset({Objective.LATENCY})
 ANY_OBJECTIVE = frozenset(Objective)
+
+ONE_CLASS_ONLY = frozenset({"local_search", "scotch"})
+"""Baselines that take all accelerators for alike."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ def as_run(name: str) -> Callable[[Problem, Contraction, Reporter], SolveResult]
 def _single(problem: Problem, _: Reporter) -> Iterator[Split]:
     from solvers.baselines.single import single_accelerator_split
 
-    yield single_accelerator_split(problem.graph)
+    for kind in accelerator_kinds(problem.graph, problem.deployment):
+        yield single_accelerator_split(problem.graph, kind.devices[0])
 
 
 def _expert(problem: Problem, _: Reporter) -> Iterator[Split]:

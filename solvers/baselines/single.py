@@ -7,11 +7,11 @@ from solvers.graph import DnnGraph
 from solvers.split import Split
 
 
-def single_accelerator_split(graph: DnnGraph) -> Split:
-    """Return the split with all nodes on the first accelerator.
+def single_accelerator_split(graph: DnnGraph, accelerator: int = 0) -> Split:
+    """Return the split with all nodes on one accelerator.
 
     >>> from solvers.graph import Node
     >>> single_accelerator_split(DnnGraph((Node(1, 2.0, 9.0), Node(2, 3.0, 9.0)), ())).accelerators
     (frozenset({1, 2}),)
     """
-    return Split((frozenset(graph.node_by_id),))
+    return Split((*(frozenset[int]() for _ in range(accelerator)), frozenset(graph.node_by_id)))

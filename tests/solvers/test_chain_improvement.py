@@ -5,12 +5,13 @@ import time
 
 import pytest
 
-from solvers.chain_improvement import ChainImprovement
-from solvers.chain_search import ThresholdSearch
+from solvers.chain_improvement import ChainImprovement, chain_by_block
+from solvers.chain_kernel import FINISHED, PAUSED
+from solvers.chain_search import ThresholdSearch, flat_edges
 from solvers.contraction import Contraction, contract
 from solvers.costs import Objective, split_costs
 from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
+from solvers.graph import DnnGraph, Edge, Node
 from solvers.result import LOADING, SolveStatus
 from solvers.solve import solve
 from solvers.split import Family, Split, check_split
@@ -30,7 +31,9 @@ def test_sweeps_give_better_and_better_chains(seed: int) -> None:
     graph = random_training_graph(seed, 12) if seed % 2 else random_dag(seed, 20, 0.15)
     deployment = Deployment(3, seed % 3)
     contraction = contract(graph, Family.CHAIN, deployment)
-    improvement = ChainImprovement(contraction, deployment, start_of(graph, contraction, deployment, seed), seed)
+    improvement = ChainImprovement(
+        ChainSearch(contraction, deployment), start_of(graph, contraction, deployment, seed), seed
+    )
     for _ in range(8):
         before = improvement.value_ms
         is_better = improvement.sweep()
@@ -44,11 +47,12 @@ def test_sweeps_give_better_and_better_chains(seed: int) -> None:
 def test_with_every_block_free_the_optimum_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, deployment = random_dag(seed, 12, 0.3), Deployment(3, seed % 2)
     monkeypatch.setattr("solvers.chain_improvement.FIRST_FREE", 12)
-    monkeypatch.setattr("solvers.chain_improvement.SLOW_SECONDS", float("inf"))
     monkeypatch.setattr("solvers.chain_improvement.PATIENCE", 1)
     monkeypatch.setattr(ChainImprovement, "_free_blocks", lambda self, count: set(range(count)))
     contraction = contract(graph, Family.CHAIN, deployment)
-    improvement = ChainImprovement(contraction, deployment, start_of(graph, contraction, deployment, seed), seed)
+    improvement = ChainImprovement(
+        ChainSearch(contraction, deployment), start_of(graph, contraction, deployment, seed), seed
+    )
     improvement.run()
     optimum = ChainSearch(contraction, deployment).run().value_ms
     assert improvement.value_ms == pytest.approx(optimum, rel=2e-6)
@@ -71,6 +75,72 @@ def test_two_dynamic_programs_agree(seed: int) -> None:
     general.run()
     assert plain.value_ms == pytest.approx(general.value_ms, rel=1e-6)
     assert plain.lower_bound_ms == pytest.approx(plain.value_ms, rel=1e-6)
+
+
+@pytest.mark.parametrize("factors", [(0, 4_000_000), (0, 1), (30, 300)])
+@pytest.mark.parametrize("seed", range(12))
+def test_searches_from_above_find_the_same_optimum(
+    seed: int, factors: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where they are begun, found to come to too many ideals, and gone on with later."""
+    monkeypatch.setattr("solvers.throughput_dp.SLOW_FACTOR", factors[0])
+    monkeypatch.setattr("solvers.throughput_dp.FIRST_ABOVE", factors[1])
+    monkeypatch.setattr("solvers.throughput_dp.NEAR", 0.0)
+    monkeypatch.setattr("solvers.chain_search.FIRST_ROWS", 8)
+    rng = random.Random(seed)  # noqa: S311
+    graph = random_dag(seed, rng.randrange(10, 18), 0.2)
+    total_bytes = sum(node.memory_bytes for node in graph.nodes)
+    deployment = Deployment(rng.randrange(1, 5), rng.randrange(2), rng.choice((None, total_bytes * 0.6)))
+    contraction = contract(graph, Family.CHAIN, deployment)
+    pinned = {0: False, contraction.num_blocks - 1: False} if seed % 3 == 0 and deployment.num_accelerators > 1 else {}
+    search = ChainSearch(contraction, deployment, pinned=pinned)
+    answer = search.run()
+    monkeypatch.undo()
+    devices = {b: i for i, b in enumerate(pinned)}
+    expected = VariantSearch(graph, contraction, deployment, Objective.THROUGHPUT, pinned=devices)
+    expected.run()
+    assert answer.value_ms == pytest.approx(expected.value_ms, rel=1e-6)
+    assert answer.lower_bound_ms == pytest.approx(answer.value_ms, rel=1e-6)
+    assert (answer.device_of_block is None) == (expected.stages is None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_that_was_too_large_goes_on_where_it_was(seed: int) -> None:
+    graph, deployment = random_dag(seed, 16, 0.15), Deployment(3, 1)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    model = ChainSearch(contraction, deployment)
+    problem = model.flattened(flat_edges(contraction))
+    threshold = 1.3 * model.run().value_ms
+    whole = model.threshold_search(problem, threshold, 0.0)
+    assert whole.run(2**26) == FINISHED
+    parts = model.threshold_search(problem, threshold, 0.0)
+    for allowed in (1, 5_000):
+        assert parts.run(2**26, allowed) == PAUSED
+        assert parts.num_ideals < whole.num_ideals
+    assert parts.run(2**26) == FINISHED
+    assert parts.num_ideals == whole.num_ideals
+    assert parts.stages() == whole.stages()
+
+
+def test_the_same_search_takes_the_same_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in it may depend on how fast the machine is: sweeps over hardware promise equal plans everywhere."""
+    monkeypatch.setattr("solvers.throughput_dp.SLOW_FACTOR", 0)
+    monkeypatch.setattr("solvers.throughput_dp.NEAR", 0.0)
+    graph, deployment = random_dag(5, 20, 0.2), Deployment(3)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    first, second = (ChainSearch(contraction, deployment).run() for _ in range(2))
+    assert first == second
+
+
+def test_only_chains_of_whole_blocks_are_improved() -> None:
+    nodes = tuple(Node(v, 1.0, 1.0) for v in range(3))
+    graph = DnnGraph(nodes, (Edge(0, 1), Edge(1, 2)))
+    deployment = Deployment(2)
+    contraction = contract(graph, Family.CHAIN, deployment, join_idle=False)
+    assert chain_by_block(contraction, Split.from_device_of({0: 0, 1: 0, 2: 1}, deployment)) == {0: 0, 1: 0, 2: 1}
+    assert chain_by_block(contraction, Split.from_device_of({0: 0, 1: 1, 2: 0}, deployment)) is None
+    joined = contract(graph, Family.CHAIN, deployment, together=[(0, 1)], join_idle=False)
+    assert chain_by_block(joined, Split.from_device_of({0: 0, 1: 1, 2: 1}, deployment)) is None
 
 
 def test_too_many_ideals_still_give_a_plan_and_a_bound() -> None:
@@ -111,11 +181,11 @@ def test_the_first_plan_outlasts_the_share_of_the_dp(monkeypatch: pytest.MonkeyP
     """A kernel that is compiled first takes seconds; the plan must come all the same."""
     run = ThresholdSearch.run
 
-    def slow_run(self: ThresholdSearch, max_bytes: int) -> int:
+    def slow_run(self: ThresholdSearch, max_bytes: int, max_steps: int | None = None) -> int:
         if not is_delayed:
             is_delayed.append(True)
             time.sleep(1.5)
-        return run(self, max_bytes)
+        return run(self, max_bytes, max_steps)
 
     is_delayed: list[bool] = []
     monkeypatch.setattr(ThresholdSearch, "run", slow_run)

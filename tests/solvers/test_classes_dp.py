@@ -114,6 +114,16 @@ def test_a_class_in_two_equal_ones_changes_nothing(instance: Drawn) -> None:
     assert_same(optimum((graph, whole)), divided)
 
 
+def test_classes_that_are_alike_are_one_kind_with_a_link_of_its_own() -> None:
+    graph = chain((4.0, 4.0), transfer_ms=3.0)
+    deployment = Deployment.of_classes((DeviceClass("A", 1, 1.0, None, 0.5), DeviceClass("B", 1, 1.0, None, 0.5)))
+    search = VariantSearch(graph, contract(graph, Family.CHAIN, deployment), deployment, Objective.THROUGHPUT)
+    search.run()
+    assert len(search.kinds) == 1
+    assert search.value_ms == 8.0  # apart both would take 4 + 3 / 0.5
+    assert search.lower_bound_ms == pytest.approx(8.0)
+
+
 @given(mixed(max_nodes=7), st.booleans())
 @settings(max_examples=40)
 def test_a_device_of_any_class_more_never_hurts(instance: Drawn, is_first: bool) -> None:

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.annealing import Annealing
-from solvers.baselines.methods import BASELINES
+from solvers.baselines.methods import BASELINES, ONE_CLASS_ONLY
 from solvers.contraction import contract
 from solvers.costs import Objective, split_costs
 from solvers.deployment import Communication, Deployment, DeviceClass, InFlight, TrainingMemory
-from solvers.errors import PlacementError
 from solvers.graph import DnnGraph
 from solvers.pins import pins_of
 from solvers.repair import repair
@@ -21,7 +20,15 @@ from solvers.solve import solve
 from solvers.solving import MethodError
 from solvers.split import Family, check_split
 from tests.agreement import assert_optimal, solve_by_ip_alone
-from tests.graphs import class_deployments, random_classes, random_dag, random_split, random_training_graph
+from tests.graphs import (
+    chain,
+    class_deployments,
+    random_classes,
+    random_dag,
+    random_split,
+    random_training_graph,
+    with_class_times,
+)
 from tests.reference import all_splits, best_value
 from tests.solvers.test_classes_dp import Drawn, mixed
 from tests.solvers.test_pins import check_agreement
@@ -143,13 +150,36 @@ def test_a_larger_mix_has_a_bound_that_holds() -> None:
     assert 0 < free.lower_bound_ms <= free.value_ms
 
 
-@pytest.mark.parametrize("name", [name for name in BASELINES if name != "expert"])
+@pytest.mark.parametrize("name", sorted(ONE_CLASS_ONLY))
 def test_methods_that_know_one_class_only_say_so(name: str) -> None:
     deployment = Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1, 0.5)))
     with pytest.raises(MethodError, match=f"Method {name} knows accelerators of one class only"):
         solve(random_dag(1, 4), deployment, method=name)
-    with pytest.raises(PlacementError, match="of one class"):
-        solve(random_dag(1, 4), deployment, objective=Objective.LATENCY)
+
+
+@pytest.mark.parametrize("name", sorted(BASELINES.keys() - ONE_CLASS_ONLY - {"expert"}))
+def test_other_baselines_plan_for_classes_and_are_no_better_than_the_optimum(name: str) -> None:
+    for seed in range(2):
+        graph, deployment = with_class_times(random_dag(seed, 6), seed), random_classes(seed, 1)
+        for objective in BASELINES[name].objectives - {Objective.GPIPE}:
+            plan = solve(graph, deployment, method=name, objective=objective)
+            best = solve(graph, deployment, objective=objective, family=Family.FREE)
+            assert plan.rejected is not None or plan.value_ms is not None
+            assert plan.lower_bound_ms is not None
+            assert best.value_ms is not None
+            assert plan.lower_bound_ms <= best.value_ms * (1 + 1e-9)
+            if plan.split is not None:
+                assert not check_split(graph, deployment, plan.split)
+                assert plan.value_ms is not None
+                assert plan.value_ms >= best.value_ms * (1 - 1e-6)
+
+
+def test_one_accelerator_is_the_best_class_for_all_nodes() -> None:
+    classes = (DeviceClass("slow", 2, 0.5), DeviceClass("fast", 1, 4.0), DeviceClass("small", 1, 8.0, 1.0))
+    result = solve(chain((2.0, 4.0)), Deployment.of_classes(classes), method="single")
+    assert result.value_ms == pytest.approx(1.5)
+    assert result.split is not None
+    assert [len(members) for members in result.split.accelerators] == [0, 0, 2, 0]
 
 
 def test_a_split_of_ones_own_is_judged() -> None:

@@ -12,10 +12,10 @@ from solvers.contents_diagram import contents_diagram
 from solvers.contents_pricing import EXACT, LAGRANGIAN, dearest_contents
 from solvers.contraction import Contraction, contract
 from solvers.costs import Objective
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, DeviceClass
 from solvers.graph import DnnGraph
 from solvers.split import Family
-from tests.graphs import random_dag, small_graphs
+from tests.graphs import class_deployments, dag, random_dag, small_graphs, with_class_times
 from tests.reference import best_value
 
 SOME_TIMES = st.integers(0, 40).map(lambda quarters: quarters / 4)
@@ -106,10 +106,36 @@ def test_nothing_is_proven_out_of_reach_that_is_within(
         assert contents.provable_threshold(price, -1.0, threshold, lambda: True) < best
 
 
+@given(small_graphs(max_nodes=4), class_deployments(), SOME_TIMES, st.integers(0, 1000))
+@settings(max_examples=30)
+def test_nothing_is_proven_of_classes_that_is_not_so(
+    drawn: tuple[DnnGraph, Deployment], deployment: Deployment, threshold: float, seed: int
+) -> None:
+    graph = with_class_times(drawn[0], seed) if seed % 2 else drawn[0]
+    best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
+    contraction = contract(graph, Family.FREE, deployment)
+    contents = DeviceContents(contraction, deployment)
+    price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
+    outcome, certificate = contents.prove(threshold, price, lambda _: True)
+    if best is not None and best <= threshold:
+        assert outcome is not True
+        assert certificate.ratio <= 1
+        assert contents.provable_threshold(price, -1.0, threshold, lambda: True) < best
+
+
+def test_devices_of_each_class_are_counted() -> None:
+    """Ten equal blocks on one fast device and six slow ones: within 4 ms they hold 4 + 6, within less 3 + 6."""
+    graph = dag([4.0] * 10, [], transfer_ms=0.0)
+    deployment = Deployment.of_classes((DeviceClass("fast", 1, 4.0), DeviceClass("slow", 4), DeviceClass("twin", 2)))
+    contents = DeviceContents(contract(graph, Family.FREE, deployment), deployment)
+    outcome, certificate = contents.prove(3.99, np.ones(10), lambda _: True)
+    assert outcome is True
+    assert certificate.ratio == pytest.approx(10 / 3)  # slow ones hold nothing
+    assert contents.prove(4.0, np.ones(10), lambda _: True)[0] is False
+
+
 def test_prices_prove_what_total_work_cannot() -> None:
     """Five equal blocks on four devices: some device has two, though their work over four is less."""
-    from tests.graphs import dag
-
     graph = dag([4.0] * 5, [], transfer_ms=0.0)
     contraction = contract(graph, Family.FREE, Deployment(4))
     contents = DeviceContents(contraction, Deployment(4))

@@ -14,7 +14,7 @@ from solvers.deployment import Communication, Deployment, Replication
 from solvers.errors import DeploymentError
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph, read_split
-from solvers.split import Split, check_split, complete_split
+from solvers.split import Family, Split, check_split, complete_split
 from tests.graphs import chain, diamond, random_split, small_graphs, with_backward
 
 Case = tuple[DnnGraph, Deployment, Split]
@@ -129,13 +129,16 @@ def test_doubling_all_times_doubles_every_value(case: Case) -> None:
 
 
 @given(placements(), st.permutations(range(3)))
-def test_equal_accelerators_may_be_exchanged(case: Case, order: list[int]) -> None:
+def test_devices_that_are_alike_can_be_exchanged(case: Case, order: list[int]) -> None:
     graph, deployment, split = case
-    order = [d for d in order if d < deployment.num_accelerators]
-    exchanged = Split(tuple(split.accelerators[d] for d in order), split.cpus)
+    accelerators = tuple(split.accelerators[d] for d in order if d < deployment.num_accelerators)
+    exchanged = Split(accelerators, split.cpus[::-1])
     for objective in Objective:
         value = objective_value(graph, deployment, split, objective)
         assert objective_value(graph, deployment, exchanged, objective) == value
+    for family in Family:
+        broken = check_split(graph, deployment, exchanged, family)
+        assert bool(broken) == bool(check_split(graph, deployment, split, family))
 
 
 @given(small_graphs(unsupported=False, memory_limit=False))

@@ -107,6 +107,6 @@ def test_integers_stay_in_range_whatever_the_unit_of_time(scale: float) -> None:
     )
     program = LatencyProgram.below(replace(GRAPH, nodes=nodes), DEPLOYMENT, None, None, 0.0, 0.0)
     document = program.document(1)
-    numbers = [*document["accelerator"], *document["cpu"], *document["transfer"], *document["size"]]
+    numbers = [*document["accelerator"][0], *document["cpu"], *document["transfer"][0], *document["size"]]
     assert all(0 <= number < 2**41 for number in numbers)
     assert program.bound_ms({"bound": document["most"]}) == pytest.approx(program.target_ms, rel=1e-9)

@@ -1,6 +1,7 @@
 """Numbers far apart, tight limits and large machines: where a proof is easily lost to rounding, time or memory."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from solvers.contraction import contract
 from solvers.costs import Objective
 from solvers.deployment import Communication, Deployment, Replication
 from solvers.graph import DnnGraph, Edge, Node
-from solvers.milp import MilpRefusedError, run_highs
+from solvers.milp import MilpOutcome, MilpRefusedError, run_highs
 from solvers.result import SolveStatus
 from solvers.solve import solve
 from solvers.solving import MethodError, Problem, Reporter
 from solvers.split import Family, Split, check_split
 from solvers.throughput_dp import ChainSearch
+from tests.agreement import assert_optimal, solve_by_ip_alone
 from tests.graphs import chain, random_dag, small_graphs
 from tests.reference import best_value
 
@@ -255,6 +257,31 @@ def test_a_program_that_highs_ends_without_proof_is_told() -> None:
     result = solve(graph, Deployment(3, 1, 26.0), family=Family.CONVEX)
     assert result.value_ms == pytest.approx(1.100000002)
     assert result.status is SolveStatus.OPTIMAL or "without a proof" in result.message
+
+
+@pytest.mark.parametrize("is_mended", [True, False])
+def test_a_program_that_ends_with_an_error_is_run_again_without_presolve(
+    is_mended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[bool] = []
+
+    def failing(*args: Any, presolve: bool, **options: Any) -> MilpOutcome:
+        runs.append(presolve)
+        outcome = run_highs(*args, presolve=presolve, **options)
+        return outcome if is_mended and not presolve else replace(outcome, solution=None, bound=None)
+
+    def silent(*args: Any, on_report: object, **options: Any) -> MilpOutcome:
+        return failing(*args, **options)  # what HiGHS reports while it runs would be a proof
+
+    monkeypatch.setattr("solvers.milp.run_highs", silent)
+    instance = chain((3.0, 4.0, 2.0)), Deployment(2)
+    result = solve_by_ip_alone(instance, Family.CHAIN, Objective.THROUGHPUT)
+    assert runs == [True, False]
+    if is_mended:
+        assert_optimal(result, instance, best_value(*instance, Family.CHAIN, Objective.THROUGHPUT))
+    else:
+        assert result.status is SolveStatus.UNKNOWN
+        assert "without a proof" in result.message
 
 
 @pytest.mark.parametrize("family", Family)

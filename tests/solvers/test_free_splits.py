@@ -4,32 +4,37 @@ import json
 import threading
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from solvers import column_generation
 from solvers.bounds import work_bound
 from solvers.chain_kernel import FULL
 from solvers.chain_search import ThresholdSearch
 from solvers.contraction import contract
 from solvers.costs import Objective
-from solvers.deployment import Communication, Deployment
+from solvers.deployment import Communication, Deployment, DeviceClass
 from solvers.free_bounds import FreeBounds
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph
 from solvers.result import Progress, SolveCancelled, SolveStatus
 from solvers.solve import solve
 from solvers.split import Family, check_split
-from tests.graphs import convex_witness, random_dag, small_graphs
+from tests.graphs import class_deployments, convex_witness, dag, random_dag, small_graphs, with_class_times
 from tests.reference import best_value
 
 
 def raised(graph: DnnGraph, deployment: Deployment, value_ms: float) -> float:
+    """Return the bound after all means of raising it; where prices do not come to an end they get 100 rounds."""
     contraction = contract(graph, Family.FREE, deployment)
     bounds = FreeBounds(contraction, deployment, work_bound(contraction, deployment))
     bounds.raise_by_cuts(value_ms, lambda: True)
     bounds.raise_by_work(value_ms, lambda: True)
-    bounds.raise_by_prices(lambda: value_ms, 0.0, lambda: True, lambda: 0.2)
+    with patch.object(column_generation, "ASCENT_ROUNDS", 100):
+        bounds.raise_by_prices(lambda: value_ms, 0.0, lambda: True, lambda: 0.2)
     return bounds.lower_bound_ms
 
 
@@ -45,6 +50,27 @@ def test_bounds_are_below_the_optimum(instance: tuple[DnnGraph, Deployment]) -> 
         if best is not None:
             assert raised(graph, deployment, best) <= best
             assert raised(graph, deployment, 1.3 * best) <= best
+
+
+@given(small_graphs(max_nodes=4), class_deployments(), st.sampled_from(Communication), st.sampled_from((1.0, 1.3)))
+@settings(max_examples=15, deadline=None)
+def test_bounds_with_classes_are_below_the_optimum(
+    drawn: tuple[DnnGraph, Deployment], deployment: Deployment, communication: Communication, factor: float
+) -> None:
+    graph, deployment = with_class_times(drawn[0], 1), replace(deployment, communication=communication)
+    best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
+    if best is not None:
+        assert raised(graph, deployment, factor * best) <= best
+
+
+def test_the_bound_knows_how_many_devices_are_slow() -> None:
+    """Taken for fast ones all six would need 12 / 6 = 2 ms; one holds 8 of the 12 blocks within 4 ms."""
+    graph = dag([4.0] * 12, [], transfer_ms=0.0)
+    deployment = Deployment.of_classes((DeviceClass("fast", 1, 8.0), DeviceClass("slow", 4)))
+    result = solve(graph, deployment, family=Family.FREE, time_limit_s=20.0)
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.value_ms == pytest.approx(4.0)
+    assert raised(graph, deployment, 4.0) == pytest.approx(4.0, rel=1e-4)
 
 
 @given(small_graphs(max_nodes=4, backward=True))
@@ -78,9 +104,9 @@ def test_nothing_to_prove_is_seen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 class OnLinesOnly(ThresholdSearch):
     """Finds chains on one line of blocks; elsewhere it soon has too many ideals."""
 
-    def run(self, max_bytes: int) -> int:
+    def run(self, max_bytes: int, max_steps: int | None = None) -> int:
         is_line = self._problem.predecessor_idx.size == self._problem.work.size - 1
-        return super().run(max_bytes) if is_line else FULL
+        return super().run(max_bytes, max_steps) if is_line else FULL
 
 
 def test_a_chain_problem_of_too_many_ideals_gets_the_bound_of_free_splits(monkeypatch: pytest.MonkeyPatch) -> None:

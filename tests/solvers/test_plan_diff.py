@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.costs import Objective, objective_value, split_costs
-from solvers.deployment import Communication, Deployment
+from solvers.deployment import Communication, Deployment, DeviceClass
 from solvers.errors import SplitError
 from solvers.graph import DnnGraph
 from solvers.plan_diff import Placed, match_devices, plan_diff
 from solvers.plan_diff_text import diff_text
 from solvers.split import Split
-from tests.graphs import chain, random_split, small_graphs, training_chain
+from tests.graphs import chain, random_classes, random_split, small_graphs, training_chain
 
 SEEDS = st.integers(0, 10_000)
 
@@ -69,10 +69,18 @@ def test_changes_add_up_and_turn_around(
         assert limit.load_ms == pytest.approx(objective_value(graph, deployment, side.split, Objective.THROUGHPUT))
 
 
+def nature(graph: DnnGraph, deployment: Deployment, accelerator: int) -> object:
+    """All that costs know of an accelerator without a memory limit."""
+    one = deployment.class_of(accelerator)
+    return one and (one.link_speed, [one.node_ms(node) for node in graph.nodes if node.runs_on_accelerator])
+
+
 @settings(max_examples=60, deadline=None)
-@given(small_graphs(max_nodes=5, max_cpus=2), SEEDS)
-def test_no_other_matching_moves_fewer_nodes(case: tuple[DnnGraph, Deployment], seed: int) -> None:
+@given(small_graphs(max_nodes=5, max_cpus=2), SEEDS, st.booleans())
+def test_no_other_matching_moves_fewer_nodes(case: tuple[DnnGraph, Deployment], seed: int, has_classes: bool) -> None:
     graph, deployment = case
+    if has_classes:
+        deployment = random_classes(seed, deployment.num_cpus, limited=False)
     first, second = (random_split(graph, deployment, seed + i) for i in range(2))
     moved = len(plan_diff(Placed(graph, deployment, first), Placed(graph, deployment, second)).moved)
     k = deployment.num_accelerators
@@ -80,6 +88,7 @@ def test_no_other_matching_moves_fewer_nodes(case: tuple[DnnGraph, Deployment], 
     fewest = min(
         sum((*accelerators, *cpus)[home[0][v]] != home[1][v] for v in home[0])
         for accelerators in itertools.permutations(range(k))
+        if all(nature(graph, deployment, d) == nature(graph, deployment, e) for d, e in enumerate(accelerators))
         for cpus in itertools.permutations(range(k, deployment.num_devices))
     )
     assert moved == fewest
@@ -113,8 +122,38 @@ def test_fewer_devices_leave_their_partners_alone() -> None:
 def test_an_accelerator_never_matches_a_cpu() -> None:
     graph = chain((1, 1))
     first, second = placed(graph, {1, 2}, cpus=(set(),)), placed(graph, set(), cpus=({1, 2},))
-    assert match_devices(first.split, second.split) == ((0, 0), (1, 1))
+    assert match_devices(first, second) == ((0, 0), (1, 1))
     assert len(plan_diff(first, second).moved) == 2
+
+
+def on_classes(side: Placed, *classes: DeviceClass) -> Placed:
+    return replace(side, deployment=Deployment.of_classes(classes, len(side.split.cpus)))
+
+
+def test_an_accelerator_never_matches_one_of_another_class() -> None:
+    graph = chain((2, 1, 1))
+    mixed = DeviceClass("big", 1, speed=2.0), DeviceClass("small", 2)
+    first = on_classes(placed(graph, {1}, {2}, {3}), *mixed)
+    second = on_classes(placed(graph, {2}, {1}, {3}), *mixed)
+    diff = plan_diff(first, second)
+    assert [(change.first, change.second) for change in diff.devices] == [(0, 0), (1, 1), (2, 2)]
+    assert [(move.node, move.first, move.second) for move in diff.moved] == [(1, 0, 1), (2, 1, 0)]
+    swapped = on_classes(placed(graph, {1}, {3}, {2}), *mixed)
+    assert plan_diff(first, swapped).is_same_plan
+    more = on_classes(placed(graph, set(), {1}, {2}, {3}), DeviceClass("big", 2, speed=2.0), mixed[1])
+    assert match_devices(first, more) == ((0, 1), (1, 2), (2, 3), (None, 0))
+
+
+def test_classes_that_both_sides_have_for_alike_or_that_one_side_lacks_match() -> None:
+    graph = chain((2, 1, 1))
+    first, second = placed(graph, {1}, {2}, {3}), placed(graph, {2}, {1}, {3})
+    twins = DeviceClass("left", 1), DeviceClass("right", 2)
+    assert plan_diff(on_classes(first, *twins), on_classes(second, *twins)).is_same_plan
+    other = DeviceClass("left", 1), DeviceClass("right", 2, speed=2.0)
+    assert len(plan_diff(on_classes(first, *twins), on_classes(second, *other)).moved) == 2
+    newer = DeviceClass("new", 1, speed=4.0), DeviceClass("right", 2)
+    assert match_devices(on_classes(first, *twins), on_classes(first, *newer)) == ((0, 0), (1, 1), (2, 2))
+    assert plan_diff(first, on_classes(second, *other)).is_same_plan
 
 
 def test_the_same_plan_on_faster_links_moved_nothing_and_gained() -> None:
