@@ -157,6 +157,12 @@ def test_links_carry_less_than_they_signal_and_each_generation_doubles() -> None
     assert SHIPPED.link("ethernet-10").bandwidth_bytes_per_ms == pytest.approx(10e9 / 8 / 1e3 * 1460 / 1538, rel=1e-3)
 
 
+def test_links_of_tpus_are_of_one_direction() -> None:
+    """Google prints both directions together: 400, 1,200 and 800 GB/s for v5e, v5p and v6e."""
+    for name, both_ways in (("ici-v5e", 400), ("ici-v5p", 1200), ("ici-v6e", 800)):
+        assert SHIPPED.link(name).raw_bytes_per_ms == pytest.approx(both_ways / 2 * 1e6)
+
+
 def test_a_precision_that_a_device_lacks_is_named_with_those_it_has() -> None:
     with pytest.raises(CatalogueError, match="T4 has no published peak in bf16; it has one in fp32, fp16, int8"):
         SHIPPED.accelerator("T4").peak_flops_per_ms(Precision.BF16)
