@@ -6,7 +6,7 @@ from explorer import session
 from explorer.pages import compare, explore, sweep
 from explorer.reload import begin_visit, end_visit
 
-st.set_page_config(page_title="DNN Placement Explorer", layout="wide", initial_sidebar_state="expanded")
+st.set_page_config(page_title="DNN Placement Explorer", layout="wide", initial_sidebar_state="auto")
 # As options of a theme these would replace both of Streamlit's own themes, light and dark, by one.
 st.html(
     """<style>
@@ -22,6 +22,7 @@ st.html(
     [data-testid="stSidebar"] :is([data-testid="stNumberInputStepDown"], [data-testid="stNumberInputStepUp"]) {
       display: none; }
     [data-testid="stSidebarHeader"] { height: 2rem; margin-bottom: 0; }
+    .stVerticalBlock.st-key-sweep_button { max-height: 2.5rem; overflow: clip; overflow-clip-margin: 0.25rem; }
     .st-key-keep { flex: none; }
     .st-key-keep button { min-height: 1.9rem; padding: 0 0.6rem; white-space: nowrap; }
     .st-key-keep button p { font-size: 0.85rem; }

@@ -71,14 +71,27 @@ def _is_list_of_catalogue(text: Any) -> bool:
 
 def equipped_by(loaded: LoadedGraph, link: Link) -> Equipped:
     """Return graph and deployment on the devices that an address names; PlacementError for what cannot be had."""
+    asked = equipment_by(loaded, link)
+    return _equipped(
+        loaded,
+        loaded.graph.digest,
+        link.devices or "",
+        link.host or "",
+        asked.efficiency,
+        asked.times,
+        asked.roofline_only,
+    )
+
+
+def equipment_by(loaded: LoadedGraph, link: Link) -> Equipment:
+    """Return what an address says of all devices, without the list of them; PlacementError for what cannot be had."""
     efficiency = Efficiency(
         USUAL.compute if link.efficiency is None else link.efficiency / 100,
         USUAL.memory if link.memory_efficiency is None else link.memory_efficiency / 100,
     )
     measured_on = None if not link.measured_on or is_known(loaded.graph.times) else origin_told(link.measured_on)
-    return _equipped(
-        loaded, loaded.graph.digest, link.devices or "", link.host or "", efficiency, measured_on, bool(link.roofline)
-    )
+    host = known_devices().host(link.host) if link.host else None
+    return Equipment((), host, efficiency, measured_on, bool(link.roofline))
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

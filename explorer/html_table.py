@@ -20,6 +20,12 @@ STYLE = f"""<style>
 .insight .quiet {{ opacity: 0.75; }}
 .insight .strong {{ font-weight: 600; }}
 .insight .bar {{ width: 25%; min-width: 3.5rem; }}
+@media (max-width: 640px) {{
+  .insight th[scope=row] {{ white-space: normal; min-width: 6rem; }}
+  .insight thead .number {{ white-space: normal; }}
+  .insight th, .insight td {{ padding-right: 0.35rem; font-size: 0.78rem; }}
+  .insight .bar {{ width: 12%; min-width: 1.5rem; }}
+}}
 .insight .bar span {{ display: block; height: 0.8rem; background: {ACCELERATOR_COLOURS[0]}; border-radius: 1px; }}
 </style>"""
 

@@ -26,7 +26,7 @@ from explorer.schedule_options import (
 from explorer.schedule_options import NAMES as SCHEDULES
 from explorer.session import LoadedGraph
 from explorer.wording import plain
-from solvers.baselines.methods import BASELINES
+from solvers.baselines.methods import BASELINES, ONE_CLASS_ONLY
 from solvers.baselines.scotch import scotch_program
 from solvers.costs import Objective
 from solvers.deployment import Deployment
@@ -104,7 +104,7 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         st.markdown("#### Hardware")
         graph, deployment = _edit_devices(loaded)
         st.markdown("#### Plan")
-        objective = _pick_objective(graph, deployment, digest)
+        objective = _pick_objective(graph, digest)
         family = Family.CHAIN
         if objective is not Objective.LATENCY:
             bound("splits", f"family_{digest}", Family.CHAIN, FAMILIES)
@@ -167,15 +167,17 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
 
 
 def _methods(objective: Objective, family: Family, assumptions: Assumptions, *, has_classes: bool) -> list[str]:
-    """Return the methods that fit; baselines make plans for the model as the paper has it, with accelerators alike."""
+    """Return the methods that fit; baselines make plans for the model as the paper has it, some for devices alike."""
     exact = ["auto"]
     if objective is not Objective.LATENCY and family is Family.CHAIN:
         exact.append("dp")
     if assumptions.max_replicas == 1:
         exact.append("ip")
     fitting = [name for name, baseline in BASELINES.items() if objective in baseline.objectives and name in METHODS]
-    if assumptions != Assumptions() or has_classes:
+    if assumptions != Assumptions():
         fitting = []
+    if has_classes:
+        fitting = [name for name in fitting if name not in ONE_CLASS_ONLY]
     return exact + [name for name in fitting if name != "scotch" or scotch_program()]
 
 
@@ -326,7 +328,9 @@ def _edit_devices(loaded: LoadedGraph) -> tuple[DnnGraph, Deployment]:
     memory_bytes = None if memory_gib is None else memory_gib * GIB
     if graph.bandwidth_bytes_per_ms == loaded.graph.bandwidth_bytes_per_ms:  # of a link that was picked it is known
         _warn_of_implausible_bandwidth(graph)
-    return edited, Deployment(int(num_accelerators), int(num_cpus), memory_bytes)
+    return edited, replace(
+        own, num_accelerators=int(num_accelerators), num_cpus=int(num_cpus), memory_bytes=memory_bytes
+    )
 
 
 def _edit_bandwidth(graph: DnnGraph) -> DnnGraph:
@@ -395,10 +399,8 @@ def _warn_of_implausible_bandwidth(graph: DnnGraph) -> None:
     st.button(f"Use {own_gb_s / 1000:.4g} GB/s", on_click=correct, key=f"correct_{graph.digest}", type="tertiary")
 
 
-def _pick_objective(graph: DnnGraph, deployment: Deployment, digest: str) -> Objective:
+def _pick_objective(graph: DnnGraph, digest: str) -> Objective:
     objectives = [Objective.THROUGHPUT, Objective.GPIPE if graph.is_training else Objective.LATENCY]
-    if deployment.classes:  # latency is solved for accelerators that are alike
-        objectives = [objective for objective in objectives if objective is not Objective.LATENCY]
     key = f"objective_{digest}_{len(objectives)}"
     bound("objective", key, objectives[0], objectives)
     return st.selectbox("Minimise time for", objectives, format_func=OBJECTIVES.__getitem__, key=key)

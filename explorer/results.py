@@ -69,7 +69,7 @@ def theme() -> ThemeName:
 
 def _one_accelerator(plan: Plan) -> tuple[float, str]:
     """Return the time of all nodes on one accelerator in ms, and what that is called: the fastest where they differ."""
-    if not plan.deployment.classes:
+    if not plan.deployment.classes or not plan.deployment.num_accelerators:
         return sum(node.accelerator_ms for node in plan.graph.nodes), "accelerator"
     return min(
         (sum(device_class.node_ms(node) for node in plan.graph.nodes), device_class.name)

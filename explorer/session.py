@@ -10,6 +10,7 @@ from explorer.jobs import Job, Question
 from explorer.link import Address, Link, to_query
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
+from solvers.prices import Prices
 from solvers.result import SolveResult
 from solvers.split import Split
 
@@ -29,6 +30,7 @@ _SPOKEN = "picture_has_spoken"
 SOLVE_KEY = "solve"
 """Key of the button that asks for a solve."""
 _SUBJECT, _SWEEP, _TO_EXPLORE = "subject_of_explore", "sweep", "to_explore"
+_PRICES = "prices"
 _KEPT = (_UPLOAD, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, _EDITS, _COMPARED, _SUBJECT, _SWEEP)
 """What a reload of the page must not lose."""
 
@@ -348,6 +350,16 @@ def sweep() -> Sweep | None:
 def remember_sweep(value: Sweep) -> None:
     """Keep a sweep in the place of the one before."""
     st.session_state[_SWEEP] = value
+
+
+def prices() -> Prices | None:
+    """Return the prices of devices that were set; None before any was."""
+    return cast("Prices | None", _get(_PRICES))
+
+
+def remember_prices(value: Prices) -> None:
+    """Count with these prices from now on."""
+    st.session_state[_PRICES] = value
 
 
 def go_to_explore(link: Link) -> None:

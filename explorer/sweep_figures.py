@@ -1,4 +1,4 @@
-"""Figures of a sweep: a curve with its knee, a heat map with iso-lines, and throughput against cost.
+"""Figures of a sweep: a curve with its knee, a heat map with iso-lines; and what all figures of it are drawn with.
 
 What is clicked on is always a marker of a scatter, for only those can be selected: on the heat map they are invisible
 and lie over its cells. The number of a point among `spec.points()` in ascending order is its custom data.
@@ -7,14 +7,17 @@ and lie over its cells. The number of a point among `spec.points()` in ascending
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from textwrap import fill
 from typing import Any
 
 import plotly.graph_objects as go
 
 from explorer.palette import ACCELERATOR_COLOURS, DARK_TEXT, LIGHT_TEXT, RAMP, THEMES, ThemeName, mix, text_on
 from explorer.wording import milliseconds
+from solvers.prices import Prices
 from solvers.result import SolveResult, SolveStatus
-from solvers.sweep_analysis import Measure, Prices, measured, pareto_front, throughput
+from solvers.sweep_analysis import Measure, measured, throughput
 from solvers.sweep_axes import Axis, Quantity
 from solvers.sweep_plan import Index, SweepSpec
 from solvers.sweep_table import knee_of
@@ -22,6 +25,10 @@ from solvers.sweep_table import knee_of
 HEIGHT = 440
 MOST_WITH_NUMBERS = 16
 """Values on an axis up to which there is room for numbers in the cells."""
+MOST_AS_SVG = 2000
+MOST_TICKS = 20
+MOST_WITH_RIMS = 40
+"""Values on an axis up to which cells have a rim; beyond, rims would be wider than cells."""
 GREY = {"light": "#D5D9E0", "dark": "#4A5160"}
 NOT_YET = {"light": "#F2F4F7", "dark": "#1B212B"}
 
@@ -45,23 +52,43 @@ class Picture:
         result = self.answers.get(index)
         if result is None:
             return None
-        return measured(self.measure, self.spec.deployment_at(index), result, self.prices)
+        return measured(self.measure, self.spec.devices_at(index), result, self.prices)
+
+    @property
+    def label(self) -> str:
+        """What an axis of the measure is labelled with."""
+        return self.measure.label(self.prices.basis)
 
     def is_infeasible(self, index: Index) -> bool:
         """Whether it is proven that a point has no plan."""
         result = self.answers.get(index)
         return result is not None and result.status is SolveStatus.INFEASIBLE
 
+    @property
+    def has_iso_lines(self) -> bool:
+        """Whether lines of equal value say something: every point is solved, values differ and lie in an order."""
+        if any(axis.quantity in NAMED or len(axis.values) < 3 for axis in self.spec.axes):
+            return False
+        values = [value for index in self.answers if (value := self.value(index)) is not None]
+        # Before all is solved lines would move with every point.
+        return len(self.answers) == self.spec.num_points and len(values) > 1 and min(values) < max(values)
+
+    @property
+    def knee(self) -> int | None:
+        """Where on its axis a curve has the knee of throughput; None where it shows none, as per cost."""
+        bend = knee_of(self.spec, self.answers)
+        has_knee = bend is not None and self.value((bend,)) is not None and self.measure is not Measure.PER_COST
+        return bend if has_knee else None
+
     def hover(self, index: Index) -> str:
         """What is said of a point."""
-        place = "<br>".join(
-            axis.quantity.text(value) for axis, value in zip(self.spec.axes, self.spec.values(index), strict=True)
-        )
+        place = "<br>".join(escape(axis.text(i)) for axis, i in zip(self.spec.axes, index, strict=True))
         result = self.answers.get(index)
         if result is None:
             return f"{place}<br>not solved yet"
         if result.value_ms is None:
-            return f"{place}<br>{'infeasible' if self.is_infeasible(index) else 'no plan found'}"
+            said = f"<br>{escape(fill(result.message, 60))}".replace("\n", "<br>") if result.message else ""
+            return f"{place}<br><b>{'infeasible' if self.is_infeasible(index) else 'no plan found'}</b>{said}"
         gap = result.gap
         proof = "optimal, proven" if result.status is SolveStatus.OPTIMAL else "not proven"
         if result.status is not SolveStatus.OPTIMAL and gap is not None:
@@ -87,23 +114,40 @@ def _curve(picture: Picture) -> go.Figure:
     points = sorted(spec.points())
     numbers = {index: i for i, index in enumerate(points)}
     drawn = [index for index in points if picture.value(index) is not None]
-    colour = ACCELERATOR_COLOURS[0] if theme == "light" else ACCELERATOR_COLOURS[3]
-    figure = _figure(theme)
+    colour = series_colour(theme)
+    figure = empty_figure(theme)
+    has_order = axis.quantity not in NAMED
+    opacity = 1 if has_order else 0  # at the end of a bar there is nothing to mark, only to be clicked on
+    if not has_order:  # a line would say that something lies between two names
+        bars = [picture.value(index) for index in drawn]
+        figure.add_bar(
+            x=[_tick(axis, index[0]) for index in drawn],
+            y=bars,
+            width=0.5,
+            marker={"color": colour},
+            text=["" if value is None else f"{value:,.4g}" for value in bars],
+            textposition="outside",
+            textfont={"color": ink(theme), "size": 13},
+            cliponaxis=False,
+            hoverinfo="skip",
+            showlegend=False,
+        )
     figure.add_scatter(
-        x=[_place(axis, index[0]) for index in drawn],
+        x=[_place(axis, index[0]) if has_order else _tick(axis, index[0]) for index in drawn],
         y=[picture.value(index) for index in drawn],
         customdata=[numbers[index] for index in drawn],
-        mode="lines+markers",
+        mode="lines+markers" if has_order else "markers",
         line={"color": colour, "width": 2},
-        marker={"size": 9, "color": colour},
-        selected={"marker": {"opacity": 1}},
-        unselected={"marker": {"opacity": 1}},
+        marker={"size": 9, "color": colour, "opacity": opacity},
+        selected={"marker": {"opacity": opacity}},
+        unselected={"marker": {"opacity": opacity}},
         hovertext=[picture.hover(index) for index in drawn],
         hoverinfo="text",
         showlegend=False,
     )
-    bend = knee_of(spec, picture.answers)
-    if bend is not None and picture.value((bend,)) is not None and picture.measure is not Measure.PER_COST:
+    _scale_linearly(figure, picture, drawn)
+    bend = picture.knee
+    if bend is not None:
         figure.add_scatter(
             x=[_place(axis, bend)],
             y=[picture.value((bend,))],
@@ -117,16 +161,38 @@ def _curve(picture: Picture) -> go.Figure:
         )
     _mark_infeasible(figure, picture, points)
     figure.update_xaxes(**_axis_options(axis))
-    figure.update_yaxes(title=picture.measure.label, rangemode="tozero")
+    figure.update_yaxes(title_text=picture.label, rangemode="tozero")
     return figure
+
+
+def _scale_linearly(figure: go.Figure, picture: Picture, drawn: Sequence[Index]) -> None:
+    """Draw what the first point would yield on more accelerators if nothing were lost."""
+    axis = picture.spec.axes[0]
+    is_count = axis.quantity is Quantity.ACCELERATORS
+    first = next((index for index in drawn if is_count and _place(axis, index[0]) > 0), None)
+    if first is None or first == drawn[-1] or picture.measure is not Measure.THROUGHPUT:
+        return
+    rate = (picture.value(first) or 0.0) / float(_place(axis, first[0]))
+    places = [_place(axis, first[0]), _place(axis, drawn[-1][0])]
+    figure.add_scatter(
+        x=places,
+        y=[rate * place for place in places],
+        mode="lines",
+        line={"color": ink(picture.theme), "width": 1.2, "dash": "dot"},
+        opacity=0.7,
+        name=f"{axis.text(first[0])}, scaled linearly",
+        hoverinfo="skip",
+        showlegend=True,
+    )
 
 
 def _mark_infeasible(figure: go.Figure, picture: Picture, points: Sequence[Index]) -> None:
     """Cross out the values of the axis at which nothing fits."""
+    axis = picture.spec.axes[0]
     nothing = [index for index in points if picture.is_infeasible(index)]
     if nothing:
         figure.add_scatter(
-            x=[_place(picture.spec.axes[0], index[0]) for index in nothing],
+            x=[_tick(axis, index[0]) if axis.quantity in NAMED else _place(axis, index[0]) for index in nothing],
             y=[0.0] * len(nothing),
             mode="markers",
             marker={"symbol": "x", "size": 10, "color": THEMES[picture.theme].alarm},
@@ -145,7 +211,8 @@ def _heat_map(picture: Picture) -> go.Figure:
     columns, rows = range(len(across.values)), range(len(up.values))
     values = [[picture.value((i, j)) for i in columns] for j in rows]
     known = [value for row in values for value in row if value is not None]
-    figure = _figure(theme)
+    figure = empty_figure(theme)
+    rim = 1 if max(len(columns), len(rows)) <= MOST_WITH_RIMS else 0
     figure.add_heatmap(  # beneath all: what is not solved yet, and where nothing fits
         z=[[1 if picture.is_infeasible((i, j)) else 0 for i in columns] for j in rows],
         colorscale=[[0, NOT_YET[theme]], [1, GREY[theme]]],
@@ -153,21 +220,20 @@ def _heat_map(picture: Picture) -> go.Figure:
         zmax=1,
         showscale=False,
         hoverinfo="skip",
-        xgap=1,
-        ygap=1,
+        xgap=rim,
+        ygap=rim,
     )
     ramp = list(RAMP) if theme == "light" else list(reversed(RAMP))
     if known:
         figure.add_heatmap(
             z=values,
             colorscale=[[i / (len(ramp) - 1), colour] for i, colour in enumerate(ramp)],
-            colorbar={"title": {"text": picture.measure.label, "side": "right"}, "thickness": 14},
+            colorbar={"title": {"text": picture.label, "side": "right"}, "thickness": 14},
             hoverinfo="skip",
-            xgap=1,
-            ygap=1,
+            xgap=rim,
+            ygap=rim,
         )
-    has_order = all(axis.quantity not in NAMED for axis in spec.axes)
-    if has_order and len(known) == len(columns) * len(rows) and min(known) < max(known):
+    if picture.has_iso_lines:
         for colour, width in ((LIGHT_TEXT, 3.2), (DARK_TEXT, 1.4)):  # with a light rim, to be seen on every fill
             figure.add_contour(
                 z=values,
@@ -182,7 +248,8 @@ def _heat_map(picture: Picture) -> go.Figure:
         _write_numbers(figure, picture, ramp, min(known), max(known))
     _hatch(figure, picture)
     points = sorted(spec.points())
-    figure.add_scatter(
+    add_targets(
+        figure,
         x=[index[0] for index in points],
         y=[index[1] for index in points],
         customdata=list(range(len(points))),
@@ -196,9 +263,9 @@ def _heat_map(picture: Picture) -> go.Figure:
     )
     for update, axis in ((figure.update_xaxes, across), (figure.update_yaxes, up)):
         update(
-            title=axis.quantity.label,
-            tickvals=list(range(len(axis.values))),
-            ticktext=[_tick(axis, i) for i in range(len(axis.values))],
+            title_text=escape(axis.varied.label),
+            tickvals=_ticks(axis),
+            ticktext=[_tick(axis, i) for i in _ticks(axis)],
             showgrid=False,
             zeroline=False,
             range=[-0.5, len(axis.values) - 0.5],
@@ -231,73 +298,46 @@ def _fill(ramp: Sequence[str], value: float, least: float, most: float) -> str:
 
 
 def _hatch(figure: go.Figure, picture: Picture) -> None:
-    """Draw a diagonal through each cell in which nothing fits: grey alone could be a value."""
-    lines: list[tuple[float | None, float | None]] = []
+    """Hatch each cell in which nothing fits: grey alone could be a value."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
     for i, j in picture.spec.points():
         if picture.is_infeasible((i, j)):
-            for shift in (-0.3, 0.0, 0.3):
-                lines += [
-                    (i - 0.45 + max(0, shift), j - 0.45 + max(0, -shift)),
-                    (i + 0.45 + min(0, shift), j + 0.45 + min(0, -shift)),
-                    (None, None),
-                ]
-    if lines:
+            xs += [i - 0.5, i + 0.5, i + 0.5, i - 0.5, i - 0.5, None]
+            ys += [j - 0.5, j - 0.5, j + 0.5, j + 0.5, j - 0.5, None]
+    if xs:
         figure.add_scatter(
-            x=[x for x, _ in lines],
-            y=[y for _, y in lines],
+            x=xs,
+            y=ys,
             mode="lines",
-            line={"color": ink(picture.theme), "width": 1},
-            opacity=0.6,
+            line={"width": 0},
+            fill="toself",
+            fillcolor=GREY[picture.theme],
+            fillpattern={
+                "shape": "/",
+                "size": 9,
+                "solidity": 0.12,
+                "fgcolor": ink(picture.theme),
+                "bgcolor": GREY[picture.theme],
+            },
             hoverinfo="skip",
             name="infeasible",
             showlegend=True,
         )
 
 
-def pareto_figure(picture: Picture) -> go.Figure:
-    """Return throughput against cost per hour of all points, and the front of those that none beats."""
-    spec, theme = picture.spec, picture.theme
-    points = sorted(spec.points())
-    drawn = [
-        (i, picture.prices.per_hour(spec.deployment_at(index)), rate)
-        for i, index in enumerate(points)
-        if index in picture.answers and (rate := throughput(picture.answers[index])) is not None
-    ]
-    costs, rates = [cost for _, cost, _ in drawn], [rate for _, _, rate in drawn]
-    front = pareto_front(costs, rates)
-    colour = ACCELERATOR_COLOURS[0] if theme == "light" else ACCELERATOR_COLOURS[3]
-    figure = _figure(theme, height=340)
-    figure.add_scatter(
-        x=[costs[i] for i in front],
-        y=[rates[i] for i in front],
-        mode="lines",
-        line={"color": THEMES[theme].transfer, "width": 2, "shape": "hv"},
-        name="Pareto front",
-        hoverinfo="skip",
-    )
-    on_front = set(front)
-    figure.add_scatter(
-        x=costs,
-        y=rates,
-        customdata=[i for i, _, _ in drawn],
-        mode="markers",
-        marker={
-            "size": [11 if i in on_front else 7 for i in range(len(drawn))],
-            "symbol": ["diamond" if i in on_front else "circle" for i in range(len(drawn))],
-            "color": [THEMES[theme].transfer if i in on_front else colour for i in range(len(drawn))],
-        },
-        selected={"marker": {"opacity": 1}},
-        unselected={"marker": {"opacity": 1}},
-        hovertext=[picture.hover(points[i]) for i, _, _ in drawn],
-        hoverinfo="text",
-        showlegend=False,
-    )
-    figure.update_xaxes(title="Cost per hour", rangemode="tozero")
-    figure.update_yaxes(title=Measure.THROUGHPUT.label, rangemode="tozero")
-    return figure
+def series_colour(theme: ThemeName) -> str:
+    """The colour of points."""
+    return ACCELERATOR_COLOURS[0] if theme == "light" else ACCELERATOR_COLOURS[3]
 
 
-def _figure(theme: ThemeName, height: int = HEIGHT) -> go.Figure:
+def add_targets(figure: go.Figure, **trace: Any) -> None:
+    """Add the points that can be clicked on; thousands of them are drawn by WebGL, as SVG they would take seconds."""
+    (figure.add_scattergl if len(trace["x"]) > MOST_AS_SVG else figure.add_scatter)(**trace)
+
+
+def empty_figure(theme: ThemeName, height: int = HEIGHT) -> go.Figure:
+    """Return a figure without anything in it, in the colours and sizes of the page."""
     figure = go.Figure()
     figure.update_layout(
         height=height,
@@ -306,30 +346,47 @@ def _figure(theme: ThemeName, height: int = HEIGHT) -> go.Figure:
         dragmode=False,
         font={"color": ink(theme), "size": 13},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        hoverlabel={"align": "left"},
+        hoverlabel={
+            "align": "left",
+            "font": {"color": ink(theme), "size": 13},
+            "bgcolor": NOT_YET[theme],
+            "bordercolor": ink(theme),
+        },
         hoverdistance=-1,  # the nearest point, however far: the whole of a cell is one
     )
+    # Said of both axes again, or Streamlit's theme would grey them below a readable contrast.
+    for update in (figure.update_xaxes, figure.update_yaxes):
+        update(title_font={"color": ink(theme), "size": 13}, tickfont={"color": ink(theme), "size": 12})
     return figure
 
 
 def _axis_options(axis: Axis) -> dict[str, Any]:
-    options: dict[str, Any] = {"title": axis.quantity.label}
+    options: dict[str, Any] = {"title_text": escape(axis.varied.label)}
     if axis.quantity in NAMED:
-        return {**options, "type": "category"}
-    if len(axis.values) <= 16:
-        options["tickvals"] = [_place(axis, i) for i in range(len(axis.values))]
-        options["ticktext"] = [_tick(axis, i) for i in range(len(axis.values))]
+        ticks = [_tick(axis, i) for i in range(len(axis.values))]
+        return {**options, "type": "category", "categoryorder": "array", "categoryarray": ticks}
+    options["tickvals"] = [_place(axis, i) for i in _ticks(axis)]
+    options["ticktext"] = [_tick(axis, i) for i in _ticks(axis)]
+    # Of all values, or the axis would jump while points arrive.
+    low, high = (float(_place(axis, i)) for i in (0, -1))
     if axis.is_logarithmic:
-        low, high = (math.log10(float(_place(axis, i))) for i in (0, -1))
-        margin = 0.04 * (high - low)
-        options |= {"type": "log", "range": [low - margin, high + margin]}
-    return options
+        low, high = math.log10(low), math.log10(high)
+        options["type"] = "log"
+    margin = 0.04 * (high - low) or 1.0
+    return {**options, "range": [low - margin, high + margin]}
 
 
 def _place(axis: Axis, i: int) -> Any:
     return axis.quantity.shown(axis.values[i])
 
 
+def _ticks(axis: Axis) -> list[int]:
+    """Return which values are written at an axis: all, or where these are many every so many."""
+    return list(range(0, len(axis.values), math.ceil(len(axis.values) / MOST_TICKS)))
+
+
 def _tick(axis: Axis, i: int) -> str:
     value = _place(axis, i)
-    return str(value) if isinstance(value, str) else f"{value:.4g}"
+    if not isinstance(value, str):
+        return f"{value:.4g}"
+    return escape(value).replace("+", "<br>+ ")  # a kind of devices per line

@@ -49,6 +49,15 @@ def plain(text: str) -> str:
     return "".join(f"\\{c}" if c in MARKUP else c if c.isprintable() else " " for c in text)
 
 
+def plain_label(text: str) -> str:
+    r"""Escape what is markup within a line, no more: screen readers read the label of a box with its escapes.
+
+    >>> plain_label("H100-SXM"), plain_label("*a* :red[b]")
+    ('H100-SXM', '\\*a\\* \\:red\\[b\\]')
+    """
+    return "".join(f"\\{c}" if c in "\\`*_[]<>~$:|!&@/" else c if c.isprintable() else " " for c in text)
+
+
 def device_counts(deployment: Deployment) -> str:
     """Say how many devices there are.
 

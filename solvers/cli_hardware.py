@@ -23,8 +23,11 @@ NEED_A_DEVICE = ("link", "precision", "efficiency", "memory_efficiency", "roofli
 """Options that say nothing without a device."""
 
 
-def add_hardware_options(group: Any, share: Any) -> None:
-    """Add the options that `with_hardware` reads to a group of a parser; `share` reads a share above 0 and up to 1."""
+def add_hardware_options(group: Any, share: Any, devices_action: str = "store") -> None:
+    """Add the options that `with_hardware` reads to a group of a parser; `share` reads a share above 0 and up to 1.
+
+    With the action "append" there may be several lists of devices, of which `with_hardware` reads none or one.
+    """
     group.add_argument(
         "--device",
         metavar="NAME",
@@ -33,6 +36,7 @@ def add_hardware_options(group: Any, share: Any) -> None:
     )
     group.add_argument(
         "--devices",
+        action=devices_action,
         metavar="LIST",
         help="accelerators of several kinds, such as 2xA100-80:link=nvlink3+4xT4:link=pcie3-x16; or relative to the "
         "file's times, such as 2xbig:memory=80GiB+4xsmall:speed=0.25,memory=16GiB,link=0.5",
@@ -80,27 +84,31 @@ def with_hardware(
     if options.device is None and options.host is None and not listed:
         _check_needs_a_device(options, "--device, --devices or --host")
         return graph, deployment, ()
-    times = None if options.measured_on is None else _origin(options.measured_on, devices)
+    asked = equipment_of(options, devices)
     groups: tuple[Group, ...] = ()
     precision = None if options.precision is None else precision_named(options.precision)
     if options.device is not None:
         link = None if options.link is None else devices.link(options.link)
         groups = (Group(devices.accelerator(options.device), link=link, precision=precision),)
     elif listed:
-        groups = groups_of(listed, devices, times or graph.times)
+        groups = groups_of(listed, devices, asked.times or graph.times)
         groups = tuple(g if g.precision is not None else replace(g, precision=precision) for g in groups)
-    asked = Equipment(
-        groups,
+    equipped = equip(graph, deployment, replace(asked, groups=groups), devices)
+    return equipped.graph, equipped.deployment, equipped.sentences
+
+
+def equipment_of(options: argparse.Namespace, devices: Catalogue) -> Equipment:
+    """Return what the options say of all devices, of which there are none yet."""
+    return Equipment(
+        (),
         None if options.host is None else devices.host(options.host),
         Efficiency(
             USUAL.compute if options.efficiency is None else options.efficiency,
             USUAL.memory if options.memory_efficiency is None else options.memory_efficiency,
         ),
-        times,
+        None if options.measured_on is None else _origin(options.measured_on, devices),
         options.roofline,
     )
-    equipped = equip(graph, deployment, asked, devices)
-    return equipped.graph, equipped.deployment, equipped.sentences
 
 
 def _check_combination(options: argparse.Namespace, listed: tuple[Listed, ...]) -> None:

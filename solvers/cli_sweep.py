@@ -13,11 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from solvers.catalogue import catalogue, read_catalogue
+from solvers.cli_hardware import add_hardware_options, equipment_of, say, with_hardware
 from solvers.cli_options import (
     DEFAULT_TIME_LIMIT_S,
     add_model_options,
     bandwidth,
     count,
+    efficiency,
     fraction,
     micro_batches,
     names_of,
@@ -30,13 +33,15 @@ from solvers.costs import Objective
 from solvers.dask_cluster import dask_executor
 from solvers.errors import DeploymentError, PlacementError
 from solvers.graph_json import read_graph
+from solvers.prices import PriceBasis, Prices
 from solvers.result import SolveResult, SolveStatus
 from solvers.solve import METHODS
 from solvers.split import Family
 from solvers.sweep import PointResult, run_sweep
-from solvers.sweep_analysis import Prices
-from solvers.sweep_axes import Asked, Axis, Quantity, Value, asked_at
+from solvers.sweep_analysis import Measure
+from solvers.sweep_axes import OUR_DEVICES, Axis, DeviceSource, Quantity, Value, with_count
 from solvers.sweep_file import SweepFile
+from solvers.sweep_front import front_of, front_text, wish_text
 from solvers.sweep_plan import Index, SweepSpec
 from solvers.sweep_ranges import RangeError, read_ranges
 from solvers.sweep_table import csv_of, parquet_of, sweep_rows, sweep_text
@@ -57,7 +62,6 @@ AXES = {
     "bandwidth": Quantity.BANDWIDTH,
     "micro_batches": Quantity.MICRO_BATCHES,
     "objective": Quantity.OBJECTIVE,
-    "devices": Quantity.DEVICES,
 }
 """The options that may hold several values, and what they vary."""
 
@@ -68,7 +72,8 @@ def add_sweep(commands: Any) -> None:
         "sweep",
         help="solve over a range of hardware, along one axis or two",
         description="An option with several values is an axis: a list such as 1,2,4,8, a range such as 2:16, one with "
-        "a step such as 2:16:2, or one with a factor such as 1:64:x2. One or two options may be axes.",
+        "a step such as 2:16:2, or one with a factor such as 1:64:x2; several --devices are one, too. One or two "
+        "options may be axes.",
     )
     parser.add_argument("graph", type=Path, metavar="GRAPH.json")
     group = parser.add_argument_group("hardware and question", "what is not given here comes from the graph's file")
@@ -88,13 +93,17 @@ def add_sweep(commands: Any) -> None:
         default=(Objective.THROUGHPUT,),
     )
     group.add_argument(
-        "--devices",
+        "--count",
+        type=count_of_class,
         action="append",
-        metavar="LIST",
-        help="of the catalogue, such as H100-SXM or 2xA100-80:link=nvlink3+4xT4; several of this option are an axis",
+        default=[],
+        metavar="NAME=N,...",
+        help="accelerators of one kind of several, such as T4=0:8; once for each kind that varies",
     )
     group.add_argument("--family", type=one_of(Family), metavar=names_of(Family), default=Family.CHAIN)
     group.add_argument("--method", choices=list(METHODS), metavar="METHOD", default="auto")
+    hardware = parser.add_argument_group("real devices", "of the catalogue that `placement devices` lists")
+    add_hardware_options(hardware, efficiency, "append")
     add_model_options(parser, several(micro_batches))
     group = parser.add_argument_group("run")
     group.add_argument(
@@ -112,15 +121,34 @@ def add_sweep(commands: Any) -> None:
     group.add_argument(
         "--resume", action="store_true", help=f"go on with an interrupted sweep, from FILE{JOURNAL} beside the output"
     )
-    group.add_argument("--price", type=price, default=1.0, metavar="P", help="of an accelerator per hour (default: 1)")
-    group.add_argument("--cpu-price", type=price, default=0.0, metavar="P", help="of a CPU per hour (default: 0)")
+    group.add_argument(
+        "--price",
+        type=prices_of,
+        action="append",
+        default=[],
+        metavar="P|NAME=P,...",
+        help="of an accelerator per hour, for all kinds (default: 1) or by name: A100-80=3.2,T4=0.5",
+    )
+    group.add_argument("--cpu-price", type=price, default=0.0, metavar="P", help="of a CPU (default: 0)")
+    group.add_argument("--to-buy", action="store_true", help="prices are those of buying the devices, not of an hour")
+    group.add_argument(
+        "--at-least", type=positive, metavar="R", help="say what is cheapest with at least R samples a second"
+    )
+    group.add_argument("--budget", type=positive, metavar="B", help="say what is fastest for at most B")
+    group.add_argument(
+        "--measure",
+        type=one_of(Measure),
+        metavar=names_of(Measure),
+        default=Measure.THROUGHPUT,
+        help="of a table over two axes (default: throughput)",
+    )
     group.add_argument("--json", action="store_true", help="print the points as JSON instead of a table")
     parser.set_defaults(run=_sweep)
 
 
 def _sweep(options: argparse.Namespace) -> int:
     spec = _spec(options)
-    prices = Prices(options.price, options.cpu_price)
+    prices = _prices(options, spec)
     write = None if options.out is None else _writer(options.out)
     journal = None if options.out is None else options.out.with_name(options.out.name + JOURNAL)
     if options.resume and journal is None:
@@ -152,7 +180,8 @@ def _sweep(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"sweep": spec.digest, "complete": is_complete, "points": rows})
     else:
-        print_text(sweep_text(spec, answers, prices) + "\n")
+        print_text(sweep_text(spec, answers, prices, options.measure) + "\n")
+    _print_what_to_buy(options, spec, answers, prices)
     if write is not None:
         write(rows)
     if is_complete and journal is not None:
@@ -166,6 +195,32 @@ def _sweep(options: argparse.Namespace) -> int:
     return INTERRUPTED
 
 
+def _print_what_to_buy(
+    options: argparse.Namespace, spec: SweepSpec, answers: dict[Index, SolveResult], prices: Prices
+) -> None:
+    """Print the Pareto front where prices are given, and what meets a wish.
+
+    Beside JSON wishes are messages; the front is marked in its points.
+    """
+    front = front_of(spec, answers, prices)
+    if front and (options.price or options.cpu_price) and not options.json:
+        print_text("\n" + front_text(spec, front, prices.basis) + "\n")
+    wishes = wish_text(spec, front, prices.basis, at_least=options.at_least, budget=options.budget)
+    if options.json:
+        for sentence in wishes:
+            print(f"placement: {sentence}", file=sys.stderr)
+    elif wishes:
+        print_text("\n" + "\n".join(wishes) + "\n")
+
+
+def _prices(options: argparse.Namespace, spec: SweepSpec) -> Prices:
+    """Return the prices of the options; PlacementError where one is of a device that the sweep does not have."""
+    known = {name: value for given in options.price for name, value in given}
+    basis = PriceBasis.TO_BUY if options.to_buy else PriceBasis.PER_HOUR
+    usual = known.pop("", 1.0)
+    return Prices(usual, options.cpu_price, tuple(known.items()), basis).checked(spec.device_types)
+
+
 def _without_any(answers: dict[Index, SolveResult]) -> int:
     """Return the exit code of a sweep in which no point has a plan."""
     return 3 if all(result.status is SolveStatus.INFEASIBLE for result in answers.values()) else 4
@@ -174,6 +229,20 @@ def _without_any(answers: dict[Index, SolveResult]) -> int:
 def _spec(options: argparse.Namespace) -> SweepSpec:
     """Return the sweep that the options describe; options with one value are settings, with several axes."""
     graph, deployment = read_graph(options.graph)
+    lists = tuple(options.devices or ())
+    source = OUR_DEVICES
+    if len(lists) > 1:
+        if options.device or options.link or options.precision:
+            raise PlacementError(
+                "Several --devices vary; write link and precision into each, as in A100-80:link=nvlink3, and leave out "
+                "--device, --link and --precision."
+            )
+        given = None if options.catalogue is None else read_catalogue(options.catalogue)
+        source = DeviceSource(equipment_of(options, given or catalogue()), given)
+    else:
+        options.devices = lists[0] if lists else None
+        graph, deployment, said = with_hardware(options, graph, deployment)
+        say(said)
     axes: list[Axis] = []
     single: dict[str, Value] = {}
     for name, quantity in AXES.items():
@@ -190,15 +259,20 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
             axes.append(Axis(quantity, values))
         else:
             single[quantity] = values[0]
+    if len(lists) > 1:
+        axes.append(Axis(Quantity.DEVICES, lists))
+    for name, values in options.count:
+        if len(values) > 1:
+            axes.append(Axis(Quantity.COUNT, values, name))
     if not axes:
         raise PlacementError("Nothing varies; give one or two options several values, such as --accelerators 2:16.")
     if len(axes) > 2:
         raise PlacementError(
-            f"{' and '.join(axis.quantity for axis in axes)} vary; a sweep has one axis or two, so fix the others."
+            f"{' and '.join(str(axis.varied) for axis in axes)} vary; a sweep has one axis or two, so fix the others."
         )
-    if Quantity.DEVICES in single:
-        on = asked_at(Asked(graph, deployment, Objective.THROUGHPUT), Quantity.DEVICES, single[Quantity.DEVICES])
-        graph, deployment = on.graph, on.deployment
+    for name, values in options.count:
+        if len(values) == 1:
+            deployment = with_count(deployment, name, int(values[0]))
     if Quantity.ACCELERATORS in single:
         deployment = replace(deployment, num_accelerators=int(single[Quantity.ACCELERATORS]))
     if Quantity.CPUS in single:
@@ -225,6 +299,7 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
         options.method,
         options.time_limit,
         options.gap,
+        source,
     )
 
 
@@ -323,3 +398,28 @@ def workers(text: str) -> int:
 def price(text: str) -> float:
     """Read a price."""
     return 0.0 if text.strip() == "0" else positive(text, "a price of 0 or more")
+
+
+def prices_of(text: str) -> tuple[tuple[str, float], ...]:
+    """Read a price for all accelerators, whose name is empty, or prices by name.
+
+    >>> prices_of("2.5"), prices_of("A100-80=3.2, T4=0")
+    ((('', 2.5),), (('A100-80', 3.2), ('T4', 0.0)))
+    """
+    found = []
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        found.append((name.strip(), price(value)))
+    return tuple(found)
+
+
+def count_of_class(text: str) -> tuple[str, tuple[int, ...]]:
+    """Read the name of a class and its counts.
+
+    >>> count_of_class("T4=0:4:2")
+    ('T4', (0, 2, 4))
+    """
+    name, equals, values = text.rpartition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} names no kind of accelerators; write NAME=N, such as T4=0:8")
+    return name.strip(), several(count)(values)

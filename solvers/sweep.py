@@ -4,12 +4,16 @@ A point is solved from the best plan of its harder neighbours and a bound from i
 where an easier neighbour is infeasible it is too, and where plan and bound meet nothing is searched. What is handed to
 an executor is one point, so that a worker that is lost takes one point with it, which is tried again elsewhere.
 
+Some executors break as a whole when one worker is lost (`ProcessPoolExecutor`) and do not tell which call it was at.
+All points at work are then tried again one at a time, so that none is given up for what another does to its workers.
+
 Guarantee: a sweep gives the same values, bounds, plans and states on any executor and any number of workers, in one go
 or resumed, as long as no point reaches its time limit and the method is the DP (or auto where the DP proves the
 optimum) or a baseline, whose seeds are fixed. Points that other engines prove agree within the tolerance of a proof,
 1e-6. A point that ends at its limit has a valid plan and a valid bound, which depend on the speed of the machine.
 """
 
+import heapq
 import pickle
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -25,8 +29,9 @@ from solvers.graph import DnnGraph
 from solvers.result import SolveResult, SolveStatus
 from solvers.solve import solve
 from solvers.split import Family, Split, check_split
-from solvers.sweep_axes import Asked, Quantity, Value, asked_at, in_order
+from solvers.sweep_axes import OUR_DEVICES, Asked, Change, DeviceSource, Quantity, Value, Varied, asked_at, in_order
 from solvers.sweep_plan import Index, SweepSpec
+from solvers.what_if import carried_over
 
 MAX_TRIES = 3
 """A point whose workers failed so often is given up; the sweep goes on."""
@@ -71,24 +76,25 @@ class PointTask:
     packed: PackedGraph
     deployment: Deployment
     objective: Objective
-    changes: tuple[tuple[Quantity, Value], ...]
+    changes: tuple[Change, ...]
     family: Family
     method: str
     time_limit_s: float | None
     gap: float
     starts: tuple[Split, ...] = ()
     lower_bound_ms: float | None = None
+    source: DeviceSource = OUR_DEVICES
 
 
 def solve_point(task: PointTask) -> SolveResult:
     """Solve one point, in whichever process this is; the same task has the same answer wherever it is solved."""
-    asked = Asked(_unpacked(task.packed), task.deployment, task.objective)
-    for quantity, value in in_order(task.changes):
-        is_link = quantity in (Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR)
+    asked = Asked(_unpacked(task.packed), task.deployment, task.objective, task.source)
+    for varied, value in in_order(task.changes):
+        is_link = varied.quantity in (Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR)
         if is_link and asked.graph is _unpacked(task.packed):
-            asked = replace(asked, graph=_with_links(task.packed, quantity, value))
+            asked = replace(asked, graph=_with_links(task.packed, varied, value))
         else:
-            asked = asked_at(asked, quantity, value)
+            asked = asked_at(asked, varied, value)
     return solve(
         asked.graph,
         asked.deployment,
@@ -111,10 +117,10 @@ def _unpacked(packed: PackedGraph) -> DnnGraph:
 
 
 @lru_cache(maxsize=GRAPHS_KEPT)
-def _with_links(packed: PackedGraph, quantity: Quantity, value: Value) -> DnnGraph:
+def _with_links(packed: PackedGraph, varied: Varied, value: Value) -> DnnGraph:
     """Return a graph with another bandwidth, worked out at its first use in this process."""
     asked = Asked(_unpacked(packed), Deployment(1), Objective.THROUGHPUT)
-    return asked_at(asked, quantity, value).graph
+    return asked_at(asked, varied, value).graph
 
 
 def _best_start(asked: Asked, task: PointTask) -> Split | None:
@@ -151,29 +157,31 @@ def run_sweep(
     `at_once` points are handed to it at a time: two per worker leave none waiting. Ends early once `is_cancelled()`,
     which is asked all the time; points at work are then dropped. Raises PlacementError where a point raises one, such
     as for a method whose program is missing; any other failure of a point or its worker is tried again, MAX_TRIES
-    times in all.
+    times in all. Raises what an executor raises that takes no call, MAX_TRIES times in a row.
     """
     run = _Run(spec, dict(known or {}), solve_one)
     executor = make_executor()
-    broken = 0
+    refusals = 0
     try:
         while not run.is_over and not is_cancelled():
             yield from run.answered_by_neighbours()
             try:
                 run.submit(executor, at_once)
-                broken = 0
-            except BrokenExecutor:
-                broken += 1
-                if broken >= MAX_TRIES:
+                refusals = 0
+            except RuntimeError:  # BrokenExecutor is one; a pool that breaks just now may say that it is shut down
+                refusals += 1
+                if refusals >= MAX_TRIES:
                     raise
-                executor.shutdown(wait=False)
-                executor = make_executor()
-                continue
-            ended, _ = wait(run.running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                run.is_broken = True
+            ended, _ = wait(run.running, timeout=0 if run.is_broken else POLL_SECONDS, return_when=FIRST_COMPLETED)
             for future in ended:
                 answer = run.taken_in(future)
                 if answer is not None:
                     yield answer
+            if run.is_broken:
+                run.take_back_all()
+                executor.shutdown(wait=False)
+                executor = make_executor()
     finally:
         for future in run.running:
             future.cancel()
@@ -181,36 +189,65 @@ def run_sweep(
 
 
 class _Run:
-    """What is solved, what is at work, and what can begin."""
+    """What is solved, what is at work, and what can begin.
+
+    A point can begin when all its neighbours are solved. Each point counts those it waits for, so that an answer costs
+    its followers and not a look at every point: sweeps have up to 10,000.
+    """
 
     def __init__(self, spec: SweepSpec, known: dict[Index, SolveResult], solve_one: SolvePoint) -> None:
         self._spec, self._known, self._solve_one = spec, known, solve_one
         self._packed = PackedGraph.of(spec.graph)
-        self._waiting = [index for index in spec.points() if index not in known]
+        self._rank = {index: i for i, index in enumerate(spec.points())}
+        self._num_missing: dict[Index, int] = {}
+        self._followers: dict[Index, list[Index]] = {}
+        self._num_waiting = 0
+        self._fresh: list[Index] = []  # ready, but their neighbours are not looked at yet
+        self._ready: list[tuple[int, Index]] = []  # a heap by the order of the points
         self._tries: dict[Index, int] = {}
+        self._suspected: set[Index] = set()  # at work when an executor broke, and not answered since
+        self._suspects: list[tuple[int, Index]] = []  # a heap of those of them that wait
         self.running: dict[Future[SolveResult], Index] = {}
+        self.is_broken = False  # the executor, and with it all that it is still at work on
+        for index in self._rank:
+            if index not in known:
+                self._num_waiting += 1
+                self._wait_for_neighbours(index)
+
+    def _wait_for_neighbours(self, index: Index) -> None:
+        missing = [other for side in self._spec.neighbours(index) for other in side if other not in self._known]
+        self._num_missing[index] = len(missing)
+        for other in missing:
+            self._followers.setdefault(other, []).append(index)
+        if not missing:
+            self._fresh.append(index)
 
     @property
     def is_over(self) -> bool:
-        return not self._waiting and not self.running
+        return not self._num_waiting and not self.running
 
     def answered_by_neighbours(self) -> Iterator[PointResult]:
         """Yield the waiting points that are infeasible because an easier neighbour is."""
-        for index in list(self._waiting):
+        while self._fresh:
+            index = self._fresh.pop()
             _, easier = self._spec.neighbours(index)
-            if not self._is_ready(index):
-                continue
-            for other in easier:
-                if self._known[other].status is SolveStatus.INFEASIBLE:
-                    self._waiting.remove(index)
-                    yield self._answer(index, self._infeasible_by(index, other))
-                    break
+            other = next((o for o in easier if self._known[o].status is SolveStatus.INFEASIBLE), None)
+            if other is None:
+                heapq.heappush(self._ready, (self._rank[index], index))
+            else:
+                self._num_waiting -= 1
+                yield self._answer(index, self._infeasible_by(index, other))
 
     def submit(self, executor: Executor, at_once: int) -> None:
         """Hand the next points that can begin to the executor."""
-        for index in [index for index in self._waiting if self._is_ready(index)][: at_once - len(self.running)]:
-            future = executor.submit(self._solve_one, self._task(index))
-            self._waiting.remove(index)
+        # After an executor broke: one of those it was at work on, with no other beside it.
+        is_alone = bool(self._suspects) or not self._suspected.isdisjoint(self.running.values())
+        ready, at_once = (self._suspects, 1) if is_alone else (self._ready, at_once)
+        while ready and len(self.running) < at_once:
+            _, index = ready[0]
+            future = executor.submit(self._solve_one, self._task(index))  # which may fail: then the point still waits
+            heapq.heappop(ready)
+            self._num_waiting -= 1
             self.running[future] = index
 
     def taken_in(self, future: Future[SolveResult]) -> PointResult | None:
@@ -221,17 +258,39 @@ class _Run:
         except PlacementError:
             raise
         except Exception as error:  # whatever becomes of a worker: killed, out of memory, unreachable
+            if isinstance(error, BrokenExecutor):
+                self.is_broken = True
+                if index not in self._suspected:  # any of those at work may have broken it
+                    self._suspected.add(index)
+                    self._wait_again(index)
+                    return None
             self._tries[index] = self._tries.get(index, 0) + 1
             if self._tries[index] < MAX_TRIES:
-                self._waiting.insert(0, index)
+                self._wait_again(index)
                 return None
             return self._answer(index, self._failure(index, error), is_failed=True)
 
-    def _is_ready(self, index: Index) -> bool:
-        return all(other in self._known for side in self._spec.neighbours(index) for other in side)
+    def take_back_all(self) -> None:
+        """Have all that is still at work tried again, on another executor."""
+        # Not all executors that break end all of their futures, so none is waited for.
+        for future, index in self.running.items():
+            future.cancel()
+            self._suspected.add(index)
+            self._wait_again(index)
+        self.running.clear()
+        self.is_broken = False
+
+    def _wait_again(self, index: Index) -> None:
+        self._num_waiting += 1
+        heapq.heappush(self._suspects if index in self._suspected else self._ready, (self._rank[index], index))
 
     def _answer(self, index: Index, result: SolveResult, *, is_failed: bool = False) -> PointResult:
         self._known[index] = result
+        self._suspected.discard(index)
+        for follower in self._followers.pop(index, ()):
+            self._num_missing[follower] -= 1
+            if not self._num_missing[follower]:
+                self._fresh.append(follower)
         return PointResult(index, result, is_failed)
 
     def _task(self, index: Index) -> PointTask:
@@ -247,14 +306,23 @@ class _Run:
             method=spec.method,
             time_limit_s=spec.time_limit_s,
             gap=spec.gap,
-            starts=tuple(split for other in harder if (split := self._known[other].split) is not None),
+            starts=self._starts(index, harder),
             lower_bound_ms=max((bound for bound in bounds if bound is not None), default=None),
+            source=spec.source,
+        )
+
+    def _starts(self, index: Index, harder: tuple[Index, ...]) -> tuple[Split, ...]:
+        """Return the plans of harder neighbours on the devices of a point: what these have more of stays idle."""
+        deployment_at = self._spec.deployment_at
+        return tuple(
+            carried_over(split, deployment_at(other), deployment_at(index))
+            for other in harder
+            if (split := self._known[other].split) is not None
         )
 
     def _infeasible_by(self, index: Index, other: Index) -> SolveResult:
         a = next(a for a, i in enumerate(other) if i != index[a])
-        axis = self._spec.axes[a]
-        easier = axis.quantity.text(axis.values[other[a]])
+        easier = self._spec.axes[a].text(other[a])
         return self._without_plan(
             index, SolveStatus.INFEASIBLE, BY_NEIGHBOUR, f"There is no plan with {easier} either, which is easier."
         )

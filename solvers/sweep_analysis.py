@@ -2,16 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
-from solvers.deployment import Deployment
-from solvers.errors import PlacementError
+from solvers.prices import DeviceCounts, PriceBasis, Prices
 from solvers.result import SolveResult
 
 SECONDS_PER_HOUR = 3600
 MS_PER_SECOND = 1000
-MAX_PRICE = 1e9
 
 SENSITIVITY = 1.0
 """S of Kneedle: how far a curve must flatten behind a knee, in mean steps; 1 is what its authors suggest."""
@@ -22,35 +19,19 @@ class Measure(StrEnum):
 
     TIME = "time"
     THROUGHPUT = "throughput"
-    PER_DEVICE = "throughput per device"
-    PER_COST = "samples per cost"
+    PER_DEVICE = "per-accelerator"
+    PER_COST = "per-cost"
 
-    @property
-    def label(self) -> str:
+    def label(self, basis: PriceBasis = PriceBasis.PER_HOUR) -> str:
         """What an axis of the measure is labelled with."""
         return {
             Measure.TIME: "Time per sample (ms)",
             Measure.THROUGHPUT: "Throughput (samples/s)",
             Measure.PER_DEVICE: "Throughput per accelerator (samples/s)",
-            Measure.PER_COST: "Samples per unit of money",
+            Measure.PER_COST: "Samples per unit of money"
+            if basis is PriceBasis.PER_HOUR
+            else "Throughput per unit of money (samples/s)",
         }[self]
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Money per hour of one accelerator and of one CPU, in any currency. PlacementError for what is no price."""
-
-    accelerator: float = 1.0
-    cpu: float = 0.0
-
-    def __post_init__(self) -> None:
-        for what, price in (("an accelerator", self.accelerator), ("a CPU", self.cpu)):
-            if not 0 <= price <= MAX_PRICE:
-                raise PlacementError(f"A price of {price} for {what}: give a number from 0 to {MAX_PRICE:g}.")
-
-    def per_hour(self, deployment: Deployment) -> float:
-        """Return what a deployment costs for an hour, used or idle."""
-        return deployment.num_accelerators * self.accelerator + deployment.num_cpus * self.cpu
 
 
 def throughput(result: SolveResult) -> float | None:
@@ -58,13 +39,17 @@ def throughput(result: SolveResult) -> float | None:
     return MS_PER_SECOND / result.value_ms if result.value_ms else None
 
 
-def measured(measure: Measure, deployment: Deployment, result: SolveResult, prices: Prices) -> float | None:
+def measured(measure: Measure, devices: DeviceCounts, result: SolveResult, prices: Prices) -> float | None:
     """Return the measure of a point; None where there is none: no plan, no accelerator, or nothing to pay.
 
+    Per cost it is samples per unit of money where prices are per hour, and samples per second and unit of money where
+    devices are bought.
+
     >>> from solvers.solve import solve
+    >>> from solvers.deployment import Deployment
     >>> from solvers.graph import DnnGraph, Node
     >>> result = solve(DnnGraph((Node(1, 2.0, 9.0), Node(2, 2.0, 9.0)), ()), Deployment(2))
-    >>> measured(Measure.PER_DEVICE, Deployment(2), result, Prices())
+    >>> measured(Measure.PER_DEVICE, DeviceCounts.of(Deployment(2)), result, Prices())
     250.0
     """
     if measure is Measure.TIME:
@@ -73,9 +58,11 @@ def measured(measure: Measure, deployment: Deployment, result: SolveResult, pric
     if rate is None or measure is Measure.THROUGHPUT:
         return rate
     if measure is Measure.PER_DEVICE:
-        return rate / deployment.num_accelerators if deployment.num_accelerators else None
-    per_hour = prices.per_hour(deployment)
-    return rate * SECONDS_PER_HOUR / per_hour if per_hour else None
+        return rate / devices.num_accelerators if devices.num_accelerators else None
+    cost = prices.cost(devices)
+    if not cost:
+        return None
+    return rate * SECONDS_PER_HOUR / cost if prices.basis is PriceBasis.PER_HOUR else rate / cost
 
 
 def knee(xs: Sequence[float], ys: Sequence[float]) -> int | None:

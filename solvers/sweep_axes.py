@@ -1,15 +1,15 @@
 """What a sweep varies: one quantity of the hardware or of the question, with its values in order.
 
 Along a quantity that is monotone every plan that is valid at a harder value is valid at an easier one and takes no
-longer there, so that the optimum can only fall: more accelerators or CPUs (the added ones may idle), more memory,
-faster links, fewer micro-batches in flight. That makes neighbours useful to each other, see `solvers.sweep`.
+longer there, so that the optimum can only fall: more accelerators of any class or CPUs (the added ones may idle), more
+memory, faster links, fewer micro-batches in flight. That makes neighbours useful to each other, see `solvers.sweep`.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from solvers.catalogue import catalogue
 from solvers.costs import Objective
@@ -18,6 +18,7 @@ from solvers.device_list import device_classes, devices_text, groups, is_of_cata
 from solvers.equipment import Equipment, equip
 from solvers.errors import DeploymentError, PlacementError
 from solvers.graph import DnnGraph
+from solvers.hardware import Catalogue
 from solvers.quantities import binary_size
 
 MAX_VALUES = 1000
@@ -29,7 +30,8 @@ Value = float | str
 class Quantity(StrEnum):
     """What may be varied: memory in bytes, bandwidth in bytes/ms, its factor on that of the graph.
 
-    Devices are lists as `solvers.device_list` reads them, such as "A100-80" or "2xA100-80+4xT4".
+    Devices are lists as `solvers.device_list` reads them, such as "A100-80" or "2xA100-80+4xT4". A count is that of one
+    class of accelerators, which `Varied` names.
     """
 
     ACCELERATORS = "accelerators"
@@ -40,6 +42,7 @@ class Quantity(StrEnum):
     MICRO_BATCHES = "micro-batches"
     OBJECTIVE = "objective"
     DEVICES = "devices"
+    COUNT = "count"
 
     @property
     def is_monotone(self) -> bool:
@@ -59,7 +62,7 @@ class Quantity(StrEnum):
     @property
     def is_whole(self) -> bool:
         """Whether values are whole numbers."""
-        return self in (Quantity.ACCELERATORS, Quantity.CPUS, Quantity.MICRO_BATCHES)
+        return self in (Quantity.ACCELERATORS, Quantity.CPUS, Quantity.MICRO_BATCHES, Quantity.COUNT)
 
     @property
     def label(self) -> str:
@@ -73,6 +76,7 @@ class Quantity(StrEnum):
             Quantity.MICRO_BATCHES: "Micro-batches in flight",
             Quantity.OBJECTIVE: "Objective",
             Quantity.DEVICES: "Devices",
+            Quantity.COUNT: "Number of accelerators of a class",
         }[self]
 
     def shown(self, value: Value) -> Value:
@@ -99,46 +103,87 @@ class Quantity(StrEnum):
             return f"{value / 1e6:.4g} GB/s"
         if self is Quantity.BANDWIDTH_FACTOR:
             return f"{value:.4g} x bandwidth"
+        if self is Quantity.COUNT:
+            return f"{value:.0f} of the class"
         noun = {Quantity.CPUS: "CPU", Quantity.ACCELERATORS: "accelerator"}.get(self, "micro-batch")
         plural = "es" if noun.endswith("ch") else "s"
         return f"{value:.0f} {noun}{'' if value == 1 else plural}"
 
 
+class Varied(NamedTuple):
+    """What an axis varies: a quantity, and the class of accelerators whose it is where it is a count.
+
+    >>> str(Varied(Quantity.COUNT, "T4")), Varied(Quantity.COUNT, "T4").text(4), Varied(Quantity.CPUS).label
+    ('number of T4', '4 x T4', 'CPUs')
+    """
+
+    quantity: Quantity
+    of_class: str = ""
+
+    def __str__(self) -> str:
+        return f"number of {self.of_class}" if self.of_class else str(self.quantity)
+
+    @property
+    def label(self) -> str:
+        """What an axis is labelled with; see `Quantity.label`."""
+        return f"Number of {self.of_class}" if self.of_class else self.quantity.label
+
+    def text(self, value: Value) -> str:
+        """Write a value with its unit or class."""
+        return f"{value:.0f} x {self.of_class}" if self.of_class else self.quantity.text(value)
+
+
+Change = tuple[Varied, Value]
+"""What is varied, and the value it has at a point."""
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A quantity and its values, in ascending order where they are numbers.
+    """A quantity and its values, in ascending order where they are numbers; a count names its class.
 
     Raises PlacementError for no values, too many, equal ones, or values that the quantity does not take.
     """
 
     quantity: Quantity
     values: tuple[Value, ...]
+    of_class: str = ""
 
     def __post_init__(self) -> None:
-        quantity, values = self.quantity, self.values
+        varied, values = self.varied, self.values
+        if (self.quantity is Quantity.COUNT) != bool(self.of_class):
+            raise PlacementError("A sweep over counts names a class of accelerators, and no other does.")
         if not values:
-            raise PlacementError(f"The sweep over {quantity} has no values; give at least one.")
+            raise PlacementError(f"The sweep over {varied} has no values; give at least one.")
         if len(values) > MAX_VALUES:
-            raise PlacementError(f"The sweep over {quantity} has {len(values)} values; give up to {MAX_VALUES}.")
-        if quantity is Quantity.OBJECTIVE:
+            raise PlacementError(f"The sweep over {varied} has {len(values)} values; give up to {MAX_VALUES}.")
+        if self.quantity is Quantity.OBJECTIVE:
             checked: tuple[Value, ...] = tuple(Objective(str(value)) for value in values)
-        elif quantity is Quantity.DEVICES:
+        elif self.quantity is Quantity.DEVICES:
             checked = tuple(devices_text(parse_devices(str(value))) for value in values)
         else:
             if any(isinstance(value, str) for value in values):
-                raise PlacementError(f"The sweep over {quantity} takes numbers.")
-            if quantity.is_whole and any(value != int(value) for value in values):
-                raise PlacementError(f"The sweep over {quantity} takes whole numbers.")
-            checked = tuple(sorted(int(value) if quantity.is_whole else float(value) for value in values))
+                raise PlacementError(f"The sweep over {varied} takes numbers.")
+            if self.quantity.is_whole and any(value != int(value) for value in values):
+                raise PlacementError(f"The sweep over {varied} takes whole numbers.")
+            checked = tuple(sorted(int(value) if self.quantity.is_whole else float(value) for value in values))
         if len(set(checked)) < len(checked):
-            raise PlacementError(f"The sweep over {quantity} has a value twice; keep one.")
+            raise PlacementError(f"The sweep over {varied} has a value twice; keep one.")
         object.__setattr__(self, "values", checked)
+
+    @property
+    def varied(self) -> Varied:
+        """What is varied."""
+        return Varied(self.quantity, self.of_class)
+
+    def text(self, i: int) -> str:
+        """Write the i-th value with its unit."""
+        return self.varied.text(self.values[i])
 
     @property
     def is_logarithmic(self) -> bool:
         """Whether the values are better drawn by their logarithms: they span a decade or grow by equal factors."""
         numbers = [float(value) for value in self.values if not isinstance(value, str)]
-        if self.quantity in (Quantity.ACCELERATORS, Quantity.CPUS) or len(numbers) < 3:
+        if self.quantity in (Quantity.ACCELERATORS, Quantity.CPUS, Quantity.COUNT) or len(numbers) < 3:
             return False
         return numbers[0] > 0 and numbers[-1] / numbers[0] >= 8 and not _is_even(numbers)
 
@@ -149,22 +194,46 @@ def _is_even(numbers: Sequence[float]) -> bool:
     return max(steps) <= 1.01 * min(steps)
 
 
+NOTHING_ASKED = Equipment()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSource:
+    """What puts a graph on a list of devices: efficiencies and the like, and a catalogue, None for the program's own.
+
+    The groups of `equipment` are those of the list.
+    """
+
+    equipment: Equipment = NOTHING_ASKED
+    given: Catalogue | None = None
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The catalogue that has the devices."""
+        return catalogue() if self.given is None else self.given
+
+
+OUR_DEVICES = DeviceSource()
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One point of a sweep as a question: graph, devices, objective."""
+    """One point of a sweep as a question: graph, devices, objective; `source` is where a list has its devices from."""
 
     graph: DnnGraph
     deployment: Deployment
     objective: Objective
+    source: DeviceSource = OUR_DEVICES
 
 
-def in_order(changes: Iterable[tuple[Quantity, Value]]) -> list[tuple[Quantity, Value]]:
+def in_order(changes: Iterable[Change]) -> list[Change]:
     """Return changes in the order they are made: devices first, for they bring memory and links of their own."""
-    return sorted(changes, key=lambda change: change[0] is not Quantity.DEVICES)
+    return sorted(changes, key=lambda change: change[0].quantity is not Quantity.DEVICES)
 
 
-def asked_at(base: Asked, quantity: Quantity, value: Value) -> Asked:
+def asked_at(base: Asked, varied: Varied, value: Value) -> Asked:
     """Return a question with one quantity changed; GraphError or DeploymentError where that is not possible."""
+    quantity = varied.quantity
     if quantity is Quantity.OBJECTIVE:
         return replace(base, objective=Objective(str(value)))
     if quantity is Quantity.DEVICES:
@@ -174,15 +243,31 @@ def asked_at(base: Asked, quantity: Quantity, value: Value) -> Asked:
         return replace(base, graph=base.graph.with_bandwidth(number))
     if quantity is Quantity.BANDWIDTH_FACTOR:
         return replace(base, graph=base.graph.with_bandwidth_factor(number))
+    if quantity is Quantity.COUNT:
+        return replace(base, deployment=with_count(base.deployment, varied.of_class, int(number)))
     return replace(base, deployment=_deployment_at(base.deployment, quantity, number))
+
+
+def with_count(deployment: Deployment, name: str, count: int) -> Deployment:
+    """Return a deployment with so many accelerators of one of its classes; DeploymentError if it has no such class."""
+    names = [device_class.name for device_class in deployment.classes]
+    if name not in names:
+        has = f"its classes are {', '.join(names)}" if names else "all are alike, and --accelerators counts them"
+        raise DeploymentError(f"No class of accelerators here is named {name}: {has}.")
+    classes = tuple(replace(one, count=count) if one.name == name else one for one in deployment.classes)
+    return replace(deployment, num_accelerators=sum(one.count for one in classes), classes=classes)
 
 
 def _on_devices(base: Asked, text: str) -> Asked:
     """Return a question on a list of devices: of the catalogue, or relative to the times of the graph."""
-    kinds, devices = parse_devices(text), catalogue()
+    kinds, devices, equipment = parse_devices(text), base.source.catalogue, base.source.equipment
     if is_of_catalogue(kinds, devices):
-        equipped = equip(base.graph, base.deployment, Equipment(groups(kinds, devices, base.graph.times)), devices)
+        asked = replace(equipment, groups=groups(kinds, devices, equipment.times or base.graph.times))
+        equipped = equip(base.graph, base.deployment, asked, devices)
         return replace(base, graph=equipped.graph, deployment=equipped.deployment)
+    for kind in kinds:
+        if kind.count is None:  # such a name is meant to be of the catalogue, which then says that it has none
+            devices.accelerator(kind.name)
     classes = device_classes(kinds)
     total = sum(device_class.count for device_class in classes)
     deployment = replace(base.deployment, num_accelerators=total, memory_bytes=None, classes=classes)

@@ -14,16 +14,18 @@ not depend on executor, number of workers, order of arrival, interruptions or lo
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 from solvers.costs import Objective
 from solvers.deployment import Deployment
+from solvers.device_list import parse_devices
 from solvers.errors import PlacementError
 from solvers.graph import DnnGraph
+from solvers.prices import ANY_ACCELERATOR, DeviceCounts
 from solvers.solve import require_solvable
 from solvers.split import Family
-from solvers.sweep_axes import Asked, Axis, Quantity, Value, asked_at, in_order
+from solvers.sweep_axes import OUR_DEVICES, Asked, Axis, Change, DeviceSource, Quantity, Value, asked_at, in_order
 
 MAX_POINTS = 10_000
 MAX_AXES = 2
@@ -36,8 +38,8 @@ Index = tuple[int, ...]
 class SweepSpec:
     """What a sweep asks: a question and the one or two axes along which it is varied.
 
-    `time_limit_s` and `gap` are for each point. Raises PlacementError, or one of its kind, when a point cannot be
-    asked: all are tried when the sweep is made, none is solved.
+    `time_limit_s` and `gap` are for each point, `source` for a sweep over devices. Raises PlacementError, or one of its
+    kind, when a point cannot be asked: all are tried when the sweep is made, none is solved.
     """
 
     graph: DnnGraph
@@ -48,20 +50,34 @@ class SweepSpec:
     method: str = "auto"
     time_limit_s: float | None = None
     gap: float = 0.0
+    source: DeviceSource = OUR_DEVICES
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.axes) <= MAX_AXES:
             raise PlacementError(f"A sweep has one axis or two, not {len(self.axes)}.")
-        quantities = [axis.quantity for axis in self.axes]
-        if len(set(quantities)) < len(quantities) or {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR} <= set(quantities):
+        quantities = {axis.quantity for axis in self.axes}
+        if (
+            len({axis.varied for axis in self.axes}) < len(self.axes)
+            or {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR} <= quantities
+        ):
             raise PlacementError("Both axes of the sweep vary the same quantity; choose two different ones.")
         if self.num_points > MAX_POINTS:
             raise PlacementError(f"The sweep has {self.num_points:,} points; give up to {MAX_POINTS:,}.")
-        # Axes change different things, so a value that works at one place of the other axis works at all.
-        for axis, values in enumerate(self.axes):
-            for i in range(len(values.values)):
-                asked = self.asked(tuple(i if a == axis else 0 for a in range(len(self.axes))))
-                require_solvable(asked.graph, asked.deployment, asked.objective, self.method, self.family)
+        # Axes change different things, so a value that works at one place of the other axis works at all; counts of
+        # several classes add up, at most in the last point.
+        for axis in self.axes:
+            for i in range(len(axis.values)):
+                self._require_solvable(tuple(i if other is axis else 0 for other in self.axes), axis.text(i))
+        last = tuple(len(axis.values) - 1 for axis in self.axes)
+        self._require_solvable(last, ", ".join(axis.text(i) for axis, i in zip(self.axes, last, strict=True)))
+
+    def _require_solvable(self, index: Index, place: str) -> None:
+        """Raise PlacementError, naming the place, where a point cannot be asked."""
+        try:
+            asked = self.asked(index)
+            require_solvable(asked.graph, asked.deployment, asked.objective, self.method, self.family)
+        except PlacementError as error:
+            raise PlacementError(f"At {place}: {error}") from None
 
     @property
     def num_points(self) -> int:
@@ -74,31 +90,33 @@ class SweepSpec:
     @cached_property
     def digest(self) -> str:
         """A key that is equal for equal sweeps."""
-        asked = (self.deployment, self.axes, self.objective, self.family, self.method, self.time_limit_s, self.gap)
+        limits = (self.time_limit_s, self.gap)
+        asked = (self.deployment, self.axes, self.objective, self.family, self.method, *limits, self.source)
         return hashlib.sha256(f"{self.graph.digest} {asked!r}".encode()).hexdigest()[:16]
 
     def values(self, index: Index) -> tuple[Value, ...]:
         """Return the value of each axis at a point."""
         return tuple(axis.values[i] for axis, i in zip(self.axes, index, strict=True))
 
-    def changes(self, index: Index) -> tuple[tuple[Quantity, Value], ...]:
-        """Return each quantity with its value at a point."""
-        return tuple((axis.quantity, value) for axis, value in zip(self.axes, self.values(index), strict=True))
+    def changes(self, index: Index) -> tuple[Change, ...]:
+        """Return what is varied, each with its value at a point."""
+        return tuple((axis.varied, value) for axis, value in zip(self.axes, self.values(index), strict=True))
 
     def asked(self, index: Index) -> Asked:
         """Return the question at a point."""
-        asked = Asked(self.graph, self.deployment, self.objective)
-        for quantity, value in in_order(self.changes(index)):
-            asked = asked_at(asked, quantity, value)
+        asked = Asked(self.graph, self.deployment, self.objective, self.source)
+        for varied, value in in_order(self.changes(index)):
+            asked = asked_at(asked, varied, value)
         return asked
 
     def deployment_at(self, index: Index) -> Deployment:
         """Return the devices at a point, without working out its graph."""
         if index not in self._deployments:
             deployment = self.deployment
-            for quantity, value in in_order(self.changes(index)):
-                if quantity.is_of_devices:
-                    deployment = asked_at(Asked(self.graph, deployment, self.objective), quantity, value).deployment
+            for varied, value in in_order(self.changes(index)):
+                if varied.quantity.is_of_devices:
+                    asked = Asked(self.graph, deployment, self.objective, self.source)
+                    deployment = asked_at(asked, varied, value).deployment
             self._deployments[index] = deployment
         return self._deployments[index]
 
@@ -106,6 +124,30 @@ class SweepSpec:
     def _deployments(self) -> dict[Index, Deployment]:
         """Those that were asked for: devices of the catalogue take a while."""
         return {}
+
+    def devices_at(self, index: Index) -> DeviceCounts:
+        """Return how many devices of each type there are at a point, by the names of a list, a class or of times."""
+        deployment = self.deployment_at(index)
+        return DeviceCounts.of(deployment, "" if deployment.classes else self._name_of_alike(index))
+
+    @cached_property
+    def device_types(self) -> tuple[str, ...]:
+        """The types of accelerators of all points, as `devices_at` names them."""
+        found: dict[str, None] = {}
+        for axis in self.axes:
+            if axis.quantity is Quantity.DEVICES:
+                for place in range(len(axis.values)):
+                    index = tuple(place if other is axis else 0 for other in self.axes)
+                    found.update(dict.fromkeys(name for name, _ in self.devices_at(index).accelerators))
+        return tuple(found) or tuple(name for name, _ in self.devices_at((0,) * len(self.axes)).accelerators)
+
+    def _name_of_alike(self, index: Index) -> str:
+        """Return the type of accelerators that are all alike: of the list of a point, or that the times are for."""
+        for varied, value in self.changes(index):
+            if varied.quantity is Quantity.DEVICES:
+                return self.source.catalogue.accelerator(parse_devices(str(value))[0].name).name
+        times = self.graph.times
+        return times.accelerator if times is not None and times.accelerator else ANY_ACCELERATOR
 
     def points(self) -> Iterator[Index]:
         """Yield all points so that neighbours come first: the ends, then ever finer."""
@@ -140,6 +182,7 @@ class _Place:
     above: int | None
 
 
+@lru_cache(maxsize=64)
 def _halving(num: int) -> tuple[_Place, ...]:
     """Return the place of each of `num` indices.
 

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from solvers.exporters.csv_tables import csv_text
+from solvers.prices import PriceBasis, Prices
 from solvers.result import SolveResult, SolveStatus
-from solvers.sweep_analysis import Measure, Prices, knee, measured, throughput
-from solvers.sweep_axes import Quantity
+from solvers.sweep_analysis import Measure, knee, measured, throughput
+from solvers.sweep_axes import Axis, Quantity
+from solvers.sweep_front import front_of
 from solvers.sweep_plan import Index, SweepSpec
 from solvers.text_table import number_text, share_text, text_table
 
@@ -25,7 +27,13 @@ COLUMNS = {
     Quantity.MICRO_BATCHES: "micro_batches",
     Quantity.OBJECTIVE: "objective",
     Quantity.DEVICES: "devices",
+    Quantity.COUNT: "count_of_",
 }
+"""Names of columns; behind that of a count stands the name of the class."""
+
+TEXTS = frozenset({"objective", "splits", "devices", "status", "method", "message"})
+FLAGS = frozenset({"is_on_pareto_front"})
+WHOLE = frozenset({"accelerators", "cpus", "micro_batches", "accelerators_used"})
 
 NOT_SOLVED = "NOT SOLVED"
 """The status of a point without an answer."""
@@ -34,31 +42,46 @@ NOT_SOLVED = "NOT SOLVED"
 def sweep_rows(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Prices) -> list[dict[str, Any]]:
     """Return a row per point: its place on the axes, its value with proof, and what follows from it.
 
-    Times in ms and seconds, rates per second, money per hour in the currency of the prices.
+    Times in ms and seconds, rates per second, money in the currency of the prices, per hour or to buy as these are.
     """
-    return [_row(spec, index, answers.get(index), prices) for index in sorted(spec.points())]
+    front = {point.index for point in front_of(spec, answers, prices)}
+    return [
+        {**_row(spec, index, answers.get(index), prices), "is_on_pareto_front": index in front}
+        for index in sorted(spec.points())
+    ]
+
+
+def column_of(axis: Axis) -> str:
+    """Return the name of the column that has the values of an axis."""
+    return COLUMNS[axis.quantity] + axis.of_class
 
 
 def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Prices) -> dict[str, Any]:
-    deployment = spec.deployment_at(index)
+    devices = spec.devices_at(index)
     place = {
-        COLUMNS[axis.quantity]: axis.quantity.shown(value)
-        for axis, value in zip(spec.axes, spec.values(index), strict=True)
+        column_of(axis): axis.quantity.shown(value) for axis, value in zip(spec.axes, spec.values(index), strict=True)
     }
 
     def of(measure: Measure) -> float | None:
-        return None if result is None else measured(measure, deployment, result, prices)
+        return None if result is None else measured(measure, devices, result, prices)
 
+    is_hourly = prices.basis is PriceBasis.PER_HOUR
+    split = None if result is None else result.split
     return {
         **place,
+        "accelerators": devices.num_accelerators,
+        "cpus": devices.num_cpus,
+        "objective": place.get("objective", spec.objective),
+        "splits": spec.family,
         "status": NOT_SOLVED if result is None else str(result.status),
         "value_ms": of(Measure.TIME),
         "lower_bound_ms": None if result is None else result.lower_bound_ms,
         "gap": None if result is None else result.gap,
+        "accelerators_used": None if split is None else split.num_accelerators_used,
         "throughput_per_s": of(Measure.THROUGHPUT),
         "throughput_per_accelerator_per_s": of(Measure.PER_DEVICE),
-        "price_per_hour": prices.per_hour(deployment),
-        "samples_per_price": of(Measure.PER_COST),
+        "price_per_hour" if is_hourly else "price_to_buy": prices.cost(devices),
+        "samples_per_price" if is_hourly else "throughput_per_s_per_price": of(Measure.PER_COST),
         "method": None if result is None else result.method,
         "seconds": None if result is None else round(result.runtime_s, 6),
         "message": None if result is None else result.message,
@@ -79,71 +102,86 @@ def parquet_of(rows: list[dict[str, Any]]) -> bytes:
     import pyarrow as pa  # loads in half a second, when it is needed
     import pyarrow.parquet as pq
 
-    whole = {COLUMNS[quantity] for quantity in Quantity if quantity.is_whole}
-    texts = {COLUMNS[Quantity.OBJECTIVE], COLUMNS[Quantity.DEVICES], "status", "method", "message"}
-    columns = {
-        name: pa.array(
-            [_cell(row[name]) for row in rows],
-            pa.int64() if name in whole else pa.string() if name in texts else pa.float64(),
-        )
-        for name in rows[0]
-    }
+    def kind(name: str) -> Any:
+        if name in FLAGS:
+            return pa.bool_()
+        is_whole = name in WHOLE or name.startswith(COLUMNS[Quantity.COUNT])
+        return pa.int64() if is_whole else pa.string() if name in TEXTS else pa.float64()
+
+    columns = {name: pa.array([_cell(row[name]) for row in rows], kind(name)) for name in rows[0]}
     file = io.BytesIO()
     pq.write_table(pa.table(columns), file)
     return file.getvalue()
 
 
-def sweep_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Prices) -> str:
-    """Return the table for a terminal: a row per value of one axis, or throughputs with an axis along either side."""
-    return _list_text(spec, answers, prices) if len(spec.axes) == 1 else _grid_text(spec, answers)
+def sweep_text(
+    spec: SweepSpec,
+    answers: Mapping[Index, SolveResult],
+    prices: Prices,
+    measure: Measure = Measure.THROUGHPUT,
+) -> str:
+    """Return the table for a terminal: a row per value of one axis, or a measure with an axis along either side."""
+    if len(spec.axes) == 1:
+        return _list_text(spec, answers, prices)
+    return _grid_text(spec, answers, prices, measure)
 
 
 def _list_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Prices) -> str:
     axis = spec.axes[0]
-    bend = knee_of(spec, answers)
+    bend, is_hourly = knee_of(spec, answers), prices.basis is PriceBasis.PER_HOUR
     lines = []
     for i, row in enumerate(sweep_rows(spec, answers, prices)):
         lines.append(
             (
-                axis.quantity.text(axis.values[i]),
+                axis.text(i),
                 str(row["status"]),
                 number_text(row["value_ms"]),
                 share_text(row["gap"]),
+                "-" if row["accelerators_used"] is None else str(row["accelerators_used"]),
                 number_text(row["throughput_per_s"], 5),
                 number_text(row["throughput_per_accelerator_per_s"], 5),
-                number_text(row["samples_per_price"], 5),
+                number_text(row["samples_per_price" if is_hourly else "throughput_per_s_per_price"], 5),
                 "knee" if i == bend else "",
             )
         )
-    head = ("", "", "ms/sample", "gap", "samples/s", "per accelerator", "per unit of money", "")
+    of_money = "samples per money" if is_hourly else "samples/s per money"
+    head = ("", "", "ms/sample", "gap", "used", "samples/s", "per accelerator", of_money, "")
     return text_table(head, lines, left=2)
 
 
-def _grid_text(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> str:
+def _grid_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Prices, measure: Measure) -> str:
     rows_axis, columns_axis = spec.axes
+
+    def cell(index: Index) -> str:
+        result = answers.get(index)
+        if result is None:
+            return "?"
+        if result.status is SolveStatus.INFEASIBLE:
+            return "infeasible"
+        mark = "" if result.status is SolveStatus.OPTIMAL or result.value_ms is None else "*"
+        return number_text(measured(measure, spec.devices_at(index), result, prices), 5) + mark
+
     lines = [
-        (
-            rows_axis.quantity.text(rows_axis.values[i]),
-            *(_grid_cell(answers.get((i, j))) for j in range(len(columns_axis.values))),
-        )
+        (rows_axis.text(i), *(cell((i, j)) for j in range(len(columns_axis.values))))
         for i in range(len(rows_axis.values))
     ]
-    head = ("samples/s", *(columns_axis.quantity.text(value) for value in columns_axis.values))
+    head = (_units(measure, prices.basis), *(columns_axis.text(j) for j in range(len(columns_axis.values))))
     return text_table(head, lines)
 
 
-def _grid_cell(result: SolveResult | None) -> str:
-    if result is None:
-        return "?"
-    if result.status is SolveStatus.INFEASIBLE:
-        return "infeasible"
-    mark = "" if result.status is SolveStatus.OPTIMAL or result.value_ms is None else "*"
-    return number_text(throughput(result), 5) + mark
+def _units(measure: Measure, basis: PriceBasis) -> str:
+    per_cost = "samples per money" if basis is PriceBasis.PER_HOUR else "samples/s per money"
+    return {Measure.TIME: "ms/sample", Measure.THROUGHPUT: "samples/s", Measure.PER_DEVICE: "samples/s each"}.get(
+        measure, per_cost
+    )
 
 
 def knee_of(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> int | None:
-    """Return the index of the knee of throughput over the only axis of a sweep, on the axis as it is drawn."""
-    if len(spec.axes) != 1 or not spec.axes[0].quantity.is_monotone:
+    """Return the index of the knee of throughput over the only axis of a sweep, on the axis as it is drawn.
+
+    None until every point is solved: what looks like a knee among some points may be none among all.
+    """
+    if len(spec.axes) != 1 or not spec.axes[0].quantity.is_monotone or len(answers) < spec.num_points:
         return None
     axis = spec.axes[0]
     found = [

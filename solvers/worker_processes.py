@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, BinaryIO, ParamSpec, TypeVar
 
@@ -26,8 +26,8 @@ HEADER = struct.Struct("<Q")
 """Before each pickled message: its length in bytes."""
 
 
-class WorkerLostError(BrokenExecutor):
-    """The process that was at work on a call has ended; the executor goes on."""
+class WorkerLostError(Exception):
+    """The process that was at work on a call has ended. The executor goes on, so this is no BrokenExecutor."""
 
 
 class WorkerProcesses(Executor):

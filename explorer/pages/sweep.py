@@ -1,22 +1,37 @@
 """Sweep: one quantity of the hardware or two over ranges of values, solved beside the page; a curve or a heat map."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from explorer import session
 from explorer.results import theme
 from explorer.solver_pool import is_open
-from explorer.sweep_inputs import SweepChoice, link_to_point, query_of_sweep, sweep_sidebar
+from explorer.sweep_address import link_to_point
+from explorer.sweep_choice import SweepChoice
+from explorer.sweep_inputs import query_of_sweep, sweep_sidebar
+from explorer.sweep_prices import are_set, pick_prices, prices
 from explorer.sweep_run import SweepRun, SweepState
-from explorer.wording import plain
+from explorer.wording import device_counts, memory_text, plain
+from solvers.device_list import parse_devices
 from solvers.errors import PlacementError
-from solvers.result import SolveStatus
-from solvers.sweep_analysis import MAX_PRICE, Measure, Prices
+from solvers.result import SolveResult, SolveStatus
+from solvers.sweep import BY_NEIGHBOUR
+from solvers.sweep_analysis import Measure
 from solvers.sweep_axes import Quantity
+from solvers.sweep_front import hardware_text
+from solvers.sweep_plan import Index, SweepSpec
 from solvers.sweep_table import csv_of, knee_of, parquet_of, sweep_rows
 
+if TYPE_CHECKING:
+    from explorer.sweep_figures import Picture
+
 POLL_SECONDS = 1.0
+POINTS_PER_SECOND = 1000
+"""Points that are drawn anew in a second: large sweeps are looked at less often, or drawing would hold up solving."""
+SWEEP_BUTTON_PX = 96
+"""How wide the place of Cancel and Resume is, whichever is there."""
 MEASURES = {
     Measure.THROUGHPUT: "Throughput",
     Measure.TIME: "Time per sample",
@@ -31,17 +46,24 @@ def show() -> None:
     choice = sweep_sidebar()
     if choice.asks_to_start:
         _start(choice)
-    _write_address(choice)
     sweep = session.sweep()
     if sweep is None:
         st.info("Choose what varies at the side, and start. Points are drawn as they are solved, coarse to fine.")
+        _write_address(choice)
         return
     sweep.run.session = session.session_id()
-    _measure_and_prices()
+    if not choice.asks_what(sweep):
+        st.warning(
+            "This sweep answers earlier inputs. Start it again for those at the side.", icon=":material/history:"
+        )
+    _measure_and_prices(sweep.run.spec)
     if sweep.run.state().is_running:
-        st.fragment(run_every=POLL_SECONDS)(_poll)()
+        every = max(POLL_SECONDS, sweep.run.spec.num_points / POINTS_PER_SECOND)
+        st.fragment(run_every=every)(_poll)()
     else:
-        _show(sweep)
+        with st.container():  # as a fragment is one: what the page had there before fades in its own place
+            _show(sweep)
+    _write_address(choice)
 
 
 def _start(choice: SweepChoice) -> None:
@@ -60,10 +82,8 @@ def _start(choice: SweepChoice) -> None:
 
 
 def _write_address(choice: SweepChoice) -> None:
-    """Put axes and question into the address, where they differ from what it says."""
-    from explorer.address import query_of
-
-    query = {**query_of(choice.subject.link), **query_of_sweep(choice)}
+    """Put the state of the page into the address, where that says anything else."""
+    query = query_of_sweep(choice)
     keep = st.query_params.get("keep")
     if keep is not None:
         query["keep"] = keep
@@ -71,7 +91,7 @@ def _write_address(choice: SweepChoice) -> None:
         st.query_params.from_dict(query)
 
 
-def _measure_and_prices() -> None:
+def _measure_and_prices(spec: SweepSpec) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         st.segmented_control(
             "Show",
@@ -82,28 +102,7 @@ def _measure_and_prices() -> None:
             key="sweep_measure",
             persist_state="session",
         )
-        for label, key, usual in (
-            ("Accelerator, per hour", "sweep_price", 1.0),
-            ("CPU, per hour", "sweep_cpu_price", 0.0),
-        ):
-            st.number_input(
-                label,
-                0.0,
-                MAX_PRICE,
-                usual,
-                step=0.1,
-                format="%.4g",
-                key=key,
-                persist_state="session",
-                width=170,
-                help="In any currency; costs count every device of a point, used or idle.",
-            )
-
-
-def _prices() -> Prices:
-    return Prices(
-        float(st.session_state.get("sweep_price") or 0.0), float(st.session_state.get("sweep_cpu_price") or 0.0)
-    )
+        pick_prices(spec)
 
 
 def _poll() -> None:
@@ -115,35 +114,90 @@ def _poll() -> None:
 
 def _show(sweep: "session.Sweep") -> None:
     """Draw the state of a sweep: how far it is, its picture, what follows from it, and downloads."""
-    from explorer.sweep_figures import Picture, pareto_figure, sweep_figure  # Plotly loads here, when it is needed
+    from explorer.sweep_figures import Picture, sweep_figure  # Plotly loads here, when it is needed
 
-    state = sweep.run.state()
+    state, spec = sweep.run.state(), sweep.run.spec
     _progress(sweep, state)
-    picture = Picture(
-        sweep.run.spec, state.answers, st.session_state.get("sweep_measure") or Measure.THROUGHPUT, _prices(), theme()
-    )
+    measure = st.session_state.get("sweep_measure") or Measure.THROUGHPUT
+    picture = Picture(spec, state.answers, measure, prices(), theme())
     st.markdown(_summary(sweep, state))
+    st.caption(plain(held_text(spec)))
+    if len(state.answers) == spec.num_points and (why := why_nothing(spec, state.answers)):
+        st.warning(plain(why))
     _clickable(sweep_figure(picture), "sweep_picture", "The sweep: each point or cell is one set of hardware")
-    st.caption(_legend(sweep))
+    st.caption(legend(picture))
     if state.is_running:
         return
     _downloads(sweep, state)
-    if any(axis.quantity is not Quantity.OBJECTIVE for axis in sweep.run.spec.axes):
-        st.markdown("##### Throughput against cost")
-        _clickable(pareto_figure(picture), "sweep_pareto", "Throughput of every point against its cost per hour")
-        st.caption("Diamonds are the Pareto front: no other point costs as little and is as fast.")
+    has_plans = any(result.value_ms is not None for result in state.answers.values())
+    if has_plans and any(axis.quantity is not Quantity.OBJECTIVE for axis in spec.axes):
+        from explorer.what_to_buy import show_what_to_buy  # Plotly, too
+
+        show_what_to_buy(picture, _clickable)
+
+
+def held_text(spec: SweepSpec) -> str:
+    """Say what is the same at every point.
+
+    >>> from solvers.deployment import Deployment
+    >>> from solvers.graph import DnnGraph, Node
+    >>> from solvers.sweep_axes import Axis
+    >>> graph = DnnGraph((Node(1, 2.0, 9.0),), ())
+    >>> held_text(SweepSpec(graph, Deployment(2, 1), (Axis(Quantity.ACCELERATORS, (1, 2)),)))
+    'Everywhere the same: 1 CPU, no memory limit, for throughput, chain splits.'
+    """
+    varied = {axis.quantity for axis in spec.axes}
+    deployment, bandwidth = spec.deployment, spec.graph.bandwidth_bytes_per_ms
+    counts = device_counts(deployment)
+    cpus = "" if Quantity.CPUS in varied else counts.rpartition(" and ")[2]
+    has_devices = bool(varied & {Quantity.ACCELERATORS, Quantity.COUNT, Quantity.DEVICES})
+    links = None if varied & {Quantity.BANDWIDTH, Quantity.DEVICES} or deployment.classes else bandwidth
+    parts = [
+        "" if has_devices else counts.rpartition(" and ")[0],
+        _counts_held(spec),
+        f"{deployment.num_accelerators} accelerators where a list gives no number" if _lacks_counts(spec) else "",
+        cpus,
+        "" if varied & {Quantity.MEMORY, Quantity.DEVICES} or deployment.classes else memory_text(deployment),
+        "" if links is None else f"links of {links / 1e6:.4g} GB/s",
+        "" if Quantity.OBJECTIVE in varied else f"for {spec.objective}",
+        f"{spec.family} splits",
+    ]
+    return f"Everywhere the same: {', '.join(filter(None, parts))}."
+
+
+def _lacks_counts(spec: SweepSpec) -> bool:
+    """Whether a list of devices that varies does not say how many there are, and nothing else does."""
+    if any(axis.quantity is Quantity.ACCELERATORS for axis in spec.axes):
+        return False
+    lists = [str(value) for axis in spec.axes if axis.quantity is Quantity.DEVICES for value in axis.values]
+    return any(parse_devices(text)[0].count is None for text in lists)
+
+
+def _counts_held(spec: SweepSpec) -> str:
+    """Name the classes whose counts do not vary, where those of others do."""
+    varied = {axis.of_class for axis in spec.axes} - {""}
+    fixed = [one for one in spec.deployment.classes if varied and one.name not in varied]
+    return ", ".join(f"{one.count} × {one.name}" for one in fixed)
 
 
 def _progress(sweep: "session.Sweep", state: SweepState) -> None:
+    """Draw how far a sweep is, and the button to cancel or resume it.
+
+    Until a page is drawn to its end Streamlit keeps what it had before: the other button, after this one. In a box of
+    one button's size (its height is in `explorer.app`) that is out of sight, and its going moves nothing. In a row of
+    both the button moved when the other went, and a press that was let go after that was no click.
+    """
     total, done = sweep.run.spec.num_points, len(state.answers)
     with st.container(horizontal=True, vertical_alignment="center"):
         if state.is_running:
             st.progress(done / total, f"{done} of {total} points · {state.seconds:.0f} s")
-            st.button("Cancel", key="cancel_sweep", on_click=sweep.run.cancel)
+            with st.container(key="sweep_button", width=SWEEP_BUTTON_PX):
+                st.button("Cancel", key="cancel_sweep", on_click=sweep.run.cancel, width="stretch")
         elif done < total or state.num_failed:
             missing = state.num_failed if done == total else total - done
             st.progress(done / total, f"{done} of {total} points · {missing} to go")
-            st.button("Resume", key="resume_sweep", on_click=sweep.run.start, type="primary")
+            with st.container(key="sweep_button", width=SWEEP_BUTTON_PX):
+                st.button("Resume", key="resume_sweep", on_click=sweep.run.start, type="primary", width="stretch")
     if state.error:
         st.error(plain(state.error))
         if state.details:
@@ -154,12 +208,13 @@ def _progress(sweep: "session.Sweep", state: SweepState) -> None:
 def _summary(sweep: "session.Sweep", state: SweepState) -> str:
     """Say in a line what was swept and what came out."""
     spec = sweep.run.spec
-    axes = " × ".join(f"{axis.quantity} ({len(axis.values)})" for axis in spec.axes)
+    axes = " × ".join(f"{axis.varied} ({len(axis.values)})" for axis in spec.axes)
     parts = [f"**{plain(sweep.subject.loaded.origin)}**", plain(axes)]
     if not state.is_running and len(state.answers) == spec.num_points:
-        parts.append(f"{spec.num_points} points in {state.seconds:.1f} s")
+        parts.append(f"{spec.num_points} point{'s' * (spec.num_points != 1)} in {state.seconds:.1f} s")
     statuses = [result.status for result in state.answers.values()]
-    if statuses and all(status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE) for status in statuses):
+    is_complete = len(statuses) == spec.num_points
+    if is_complete and all(status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE) for status in statuses):
         parts.append("all optimal, proven" if SolveStatus.INFEASIBLE not in statuses else "all proven")
     elif statuses:
         parts.append(f"{sum(s is SolveStatus.OPTIMAL for s in statuses)} proven optimal")
@@ -168,20 +223,38 @@ def _summary(sweep: "session.Sweep", state: SweepState) -> str:
         parts.append(f"{infeasible} infeasible")
     bend = knee_of(spec, state.answers)
     if bend is not None:
-        parts.append(f"knee at {plain(spec.axes[0].quantity.text(spec.axes[0].values[bend]))}")
+        parts.append(f"knee at {plain(spec.axes[0].text(bend))}")
     return " · ".join(parts)
 
 
-def _legend(sweep: "session.Sweep") -> str:
-    if len(sweep.run.spec.axes) == 1:
-        return (
-            "Click a point to open it in the explorer. The knee is where throughput begins to rise ever more slowly "
-            "(Kneedle, Satopaa et al. 2011, on the axis as drawn)."
+def why_nothing(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> str:
+    """Say why a sweep has no plan at all, by the words of a point at which nothing stands in for it; else empty."""
+    if any(result.value_ms is not None for result in answers.values()):
+        return ""
+    told = [index for index in sorted(answers, reverse=True) if answers[index].method != BY_NEIGHBOUR]
+    message = answers[told[0]].message if told else ""
+    is_proven = all(result.status is SolveStatus.INFEASIBLE for result in answers.values())
+    lead = "No point of this sweep has a plan" + (", which is proven." if is_proven else "; allow more time.")
+    return f"{lead} With {hardware_text(spec, told[0])}: {message}" if message else lead
+
+
+def legend(picture: "Picture") -> str:
+    """Say how to read the picture: no more than what is in it."""
+    spec, answers = picture.spec, picture.answers
+    is_curve = len(spec.axes) == 1
+    parts = [f"Click a {'point' if is_curve else 'cell'} to open it in the explorer."]
+    if not is_curve:
+        parts.append("Lines join equal values." if picture.has_iso_lines else "")
+        parts.append("Hatched cells have no plan, proven." if any(map(picture.is_infeasible, answers)) else "")
+        parts.append("Pale cells are not solved." if len(answers) < spec.num_points else "")
+    if picture.knee is not None:
+        parts.append(
+            "The knee is where throughput begins to rise ever more slowly (Kneedle, Satopaa et al. 2011, on the axis "
+            "as drawn)."
         )
-    return (
-        "Click a cell to open it in the explorer. Lines join equal values; grey hatched cells have no plan, proven; "
-        "pale ones are not solved yet."
-    )
+    if picture.measure is Measure.PER_COST and not are_set(spec):
+        parts.append("All accelerators cost 1 here: set your prices above.")
+    return " ".join(filter(None, parts))
 
 
 def _clickable(figure: Any, key: str, alt: str) -> None:
@@ -195,6 +268,8 @@ def _clickable(figure: Any, key: str, alt: str) -> None:
     )
     if session.wants_explore():
         st.rerun()  # the whole page: navigation is above it
+    if (why := st.session_state.pop("sweep_not_opened", None)) is not None:
+        st.warning(plain(why))
 
 
 def _open(key: str) -> None:
@@ -206,15 +281,18 @@ def _open(key: str) -> None:
     custom = points[0]["customdata"]
     number = custom[0] if isinstance(custom, list | tuple) else custom
     index = sorted(sweep.run.spec.points())[int(number)]
-    session.go_to_explore(link_to_point(sweep.run.spec, sweep.subject, index))
+    try:
+        session.go_to_explore(link_to_point(sweep.run.spec, sweep.subject, index))
+    except PlacementError as error:
+        st.session_state["sweep_not_opened"] = str(error)
 
 
 def _downloads(sweep: "session.Sweep", state: SweepState) -> None:
-    prices, spec = _prices(), sweep.run.spec
+    spec, known = sweep.run.spec, prices()
     with st.container(horizontal=True):
         st.download_button(
             "CSV",
-            lambda: csv_of(sweep_rows(spec, state.answers, prices)),
+            lambda: csv_of(sweep_rows(spec, state.answers, known)),
             "sweep.csv",
             "text/csv",
             on_click="ignore",
@@ -222,7 +300,7 @@ def _downloads(sweep: "session.Sweep", state: SweepState) -> None:
         )
         st.download_button(
             "Parquet",
-            lambda: parquet_of(sweep_rows(spec, state.answers, prices)),
+            lambda: parquet_of(sweep_rows(spec, state.answers, known)),
             "sweep.parquet",
             "application/vnd.apache.parquet",
             on_click="ignore",

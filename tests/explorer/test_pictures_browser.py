@@ -75,12 +75,28 @@ def test_picture_of_a_comparison(app: str, chromium_page: Any) -> None:
 
 def test_picture_of_a_sweep(app: str, chromium_page: Any) -> None:
     page = chromium_page
-    page.set_viewport_size({"width": 1360, "height": 1080})
+    page.set_viewport_size({"width": 1360, "height": 1240})
     page.set_default_timeout(SOLVE_MS)
-    open_sample(page, app, "sample=gpt2_xl_layer_training")
+    devices = "2xH100-SXM%3Alink%3Dnvlink4%2B3xL40S%3Alink%3Dpcie4-x16"
+    open_sample(page, app, f"sample=llama3_8b_layer_inference&cpus=0&devices={devices}")
     page.get_by_role("link", name="Sweep").click()
-    choose(page, "and", "Memory (GiB)")
-    page.get_by_role("textbox", name="Values of Memory (GiB)").wait_for()
+    choose(page, "Vary", "Number of L40S")
+    fill(page, "Values of Number of L40S", "0:10")
+    choose(page, "and", "Number of H100-SXM")
+    fill(page, "Values of Number of H100-SXM", "0:3")
     page.get_by_role("button", name="Start the sweep").click()
-    page.get_by_text("84 points in").wait_for()
+    page.get_by_text("44 points in").wait_for()
+    page.get_by_role("button", name="H100-SXM 1, L40S 1 per hour").click()
+    fill(page, "H100-SXM", "4")
+    fill(page, "L40S", "1.2")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="H100-SXM 4, L40S 1.2 per hour").wait_for()
+    fill(page, "At least (samples/s)", "40")
+    page.get_by_text("Cheapest with at least 40 samples/s: 9 x L40S, 0 x H100-SXM").wait_for()
     take(page, "sweep")
+
+
+def fill(page: Any, label: str, text: str) -> None:
+    box = page.get_by_label(label, exact=True)
+    box.fill(text)
+    box.press("Enter")

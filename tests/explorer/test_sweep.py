@@ -1,29 +1,36 @@
 """The page Sweep: runs beside the page, figures, and the way from a point to the explorer."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from explorer.jobs import Question
 from explorer.link import Link, from_query, to_query
+from explorer.pages.sweep import held_text, legend, why_nothing
 from explorer.palette import contrast
 from explorer.session import LoadedGraph, Subject
-from explorer.sweep_figures import Picture, pareto_figure, sweep_figure
-from explorer.sweep_inputs import axis_of, link_to_point, subject_of_link
+from explorer.sweep_address import axis_name, axis_named, link_to_point, prices_from, prices_query, subject_of_link
+from explorer.sweep_choice import axis_of, quantities
+from explorer.sweep_figures import Picture, sweep_figure
 from explorer.sweep_run import SweepRun
-from solvers.deployment import Deployment
+from explorer.what_to_buy import front_caption, pareto_figure
+from solvers.deployment import Deployment, DeviceClass
 from solvers.errors import PlacementError
+from solvers.prices import PriceBasis, Prices
 from solvers.result import SolveResult
 from solvers.samples import read_sample
 from solvers.solve import solve
 from solvers.sweep import run_sweep
-from solvers.sweep_analysis import Measure, Prices
-from solvers.sweep_axes import Axis, Quantity
+from solvers.sweep_analysis import Measure
+from solvers.sweep_axes import Axis, Quantity, Varied
+from solvers.sweep_front import front_of
 from solvers.sweep_plan import Index, SweepSpec
 from tests.graphs import chain
 from tests.solvers.test_sweep import threads
+from tests.waiting import eventually
 
 
 def two_axes() -> SweepSpec:
@@ -55,7 +62,8 @@ def test_the_heat_map_shows_every_point_and_what_is_infeasible(theme: str, measu
         assert values.z[j][i] == shown.value((i, j))
     assert sum(map(sum, under.z)) == 3
     (hatch,) = (trace for trace in figure.data if trace.name == "infeasible")
-    assert sum(x is None for x in hatch.x) == 3 * 3
+    assert sum(x is None for x in hatch.x) == 3
+    assert hatch.fillpattern.shape
     (targets,) = (trace for trace in figure.data if trace.type == "scatter" and trace.customdata is not None)
     assert list(targets.customdata) == list(range(9))
     assert sorted(zip(targets.x, targets.y, strict=True)) == sorted(shown.spec.points())
@@ -75,7 +83,8 @@ def test_numbers_in_cells_can_be_read() -> None:
 
 def test_the_curve_marks_the_knee_and_what_is_infeasible() -> None:
     figure = sweep_figure(picture(one_axis()))
-    curve, knee, nothing = figure.data
+    curve, linear, knee, nothing = figure.data
+    assert (list(linear.x), list(linear.y)) == ([1, 8], [250.0, 2000.0])
     assert list(curve.x) == list(range(1, 9))
     assert list(curve.y)[3:] == pytest.approx([1000.0] * 5)
     assert list(knee.x) == [4]
@@ -90,34 +99,39 @@ def test_pictures_of_nothing_yet() -> None:
 
 
 def test_the_pareto_front_leads_through_its_diamonds() -> None:
-    front, points = pareto_figure(picture(one_axis())).data
+    beaten, front = pareto_figure(picture(one_axis())).data
     assert list(front.x) == [2.0, 4.0, 8.0]
-    assert [x for x, symbol in zip(points.x, points.marker.symbol, strict=True) if symbol == "diamond"] == list(front.x)
+    assert front.marker.symbol == "diamond"
+    assert list(beaten.x) == [6.0, 10.0, 12.0, 14.0, 16.0]
+    assert sorted([*front.customdata, *beaten.customdata]) == list(range(1, 9))
 
 
 def test_the_link_of_a_point_asks_explore_the_question_of_the_point() -> None:
     for query in ({"sample": "teaching_chain"}, {"sample": "gnmt_layer_inference", "cpus": "2", "bandwidth": "4"}):
-        subject = subject_of_link(from_query(query)[0])
+        subject, _ = subject_of_link(from_query(query)[0])
         axes = (
-            axis_of(Quantity.ACCELERATORS, "2,3", subject),
-            axis_of(Quantity.BANDWIDTH, "2:8:x2", subject),
+            axis_of(Varied(Quantity.ACCELERATORS), "2,3", subject),
+            axis_of(Varied(Quantity.BANDWIDTH), "2:8:x2", subject),
         )
         spec = SweepSpec(subject.loaded.graph, subject.question.deployment, axes)
         for index in spec.points():
             link = link_to_point(spec, subject, index)
             read, problems = from_query(to_query(link))
             assert problems == ()
-            again, asked = subject_of_link(read), spec.asked(index)
+            (again, said), asked = subject_of_link(read), spec.asked(index)
+            assert said == ()
             assert again.question.deployment == asked.deployment
             assert again.graph.digest == asked.graph.digest
 
 
 def test_the_question_of_an_address_is_that_of_explore() -> None:
     graph, own = read_sample("teaching_chain")
-    subject = subject_of_link(Link(sample="teaching_chain", accelerators=5, memory=8.0))
+    subject, _ = subject_of_link(Link(sample="teaching_chain", accelerators=5, memory=8.0))
     assert subject.question.deployment == replace(own, num_accelerators=5, memory_bytes=8 * 2**30)
     assert subject.graph.digest == graph.digest
-    assert subject_of_link(Link(sample="no_such_sample")).loaded.graph.nodes
+    other, said = subject_of_link(Link(sample="no_such_sample"))
+    assert other.loaded.graph.nodes
+    assert said[0].startswith("There is no sample no_such_sample")
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "-1", "1:2:0", "nan", "1e400", "3:1", "1,1", "1.5"])
@@ -125,14 +139,7 @@ def test_values_that_cannot_be_read_are_named(text: str) -> None:
     loaded = LoadedGraph(chain([1.0]), Deployment(1), "x")
     subject = Subject(loaded, loaded.graph, Question(loaded.graph.digest, loaded.deployment), Link())
     with pytest.raises(PlacementError):
-        axis_of(Quantity.ACCELERATORS, text, subject)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+        axis_of(Varied(Quantity.ACCELERATORS), text, subject)
 
 
 def bert_run(is_open: Callable[[str], bool] = lambda _: True) -> SweepRun:
@@ -144,13 +151,13 @@ def bert_run(is_open: Callable[[str], bool] = lambda _: True) -> SweepRun:
 def test_cancel_keeps_what_is_done_and_resume_goes_on() -> None:
     run = bert_run()
     run.start()
-    wait_for(lambda: len(run.state().answers) >= 3)
+    eventually(lambda: len(run.state().answers) >= 3)
     run.cancel()
     state = run.state()
     assert not state.is_running
     assert 3 <= len(state.answers) < 24
     run.start()
-    wait_for(lambda: not run.state().is_running)
+    eventually(lambda: not run.state().is_running)
     after = run.state()
     assert after.answers.keys() == set(run.spec.points())
     assert all(after.answers[index] is result for index, result in state.answers.items())
@@ -164,32 +171,157 @@ def test_a_sweep_ends_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     open_sessions = {"session"}
     run = bert_run(open_sessions.__contains__)
     run.start()
-    wait_for(lambda: bool(run.state().answers))
+    eventually(lambda: bool(run.state().answers))
     open_sessions.clear()
-    wait_for(lambda: not run.state().is_running)
+    eventually(lambda: not run.state().is_running)
     assert len(run.state().answers) < 24
 
 
 def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
     run = replace(bert_run(), dask_address="nonsense://x")
     run.start()
-    wait_for(lambda: not run.state().is_running)
+    eventually(lambda: not run.state().is_running)
     assert run.state().error.startswith("There is no Dask scheduler at")
     assert run.state().details == ""
 
 
 def test_an_address_with_devices_sweeps_on_these_devices() -> None:
     link = Link(sample="gnmt_layer_inference", devices="H100-SXM:link=nvlink4", accelerators=3, cpus=0, efficiency=40)
-    subject = subject_of_link(link)
+    subject, _ = subject_of_link(link)
     assert subject.question.deployment.memory_bytes == 80e9
     assert subject.question.deployment.num_accelerators == 3
     assert subject.graph.times is not None
     assert subject.graph.times.accelerator == "H100-SXM"
     assert subject.graph.bandwidth_bytes_per_ms == pytest.approx(450e6)
-    slower = subject_of_link(replace(link, efficiency=20)).graph
+    slower = subject_of_link(replace(link, efficiency=20))[0].graph
     assert sum(node.accelerator_ms for node in slower.nodes) > 1.05 * sum(n.accelerator_ms for n in subject.graph.nodes)
-    cluster = subject_of_link(Link(sample="gnmt_layer_inference", devices="2xA100-80+4xT4", accelerators=9, memory=1.0))
+    mixed = Link(sample="gnmt_layer_inference", devices="2xA100-80+4xT4", accelerators=9, memory=1.0)
+    cluster, _ = subject_of_link(mixed)
     assert [one.name for one in cluster.question.deployment.classes] == ["A100-80", "T4"]
     assert cluster.question.deployment.num_accelerators == 6
-    wrong = subject_of_link(Link(sample="teaching_chain", devices="H100-SXM"))  # nobody knows what its times are for
+    wrong, said = subject_of_link(Link(sample="teaching_chain", devices="H100-SXM"))  # whose times nobody knows
+    assert said[0].startswith("The devices of this address were not applied.")
     assert wrong.graph.digest == wrong.loaded.graph.digest
+
+
+def test_names_of_devices_are_text_in_figures_never_markup() -> None:
+    name = '<a href="http://x">T4</a>'
+    devices = Deployment.of_classes((DeviceClass(name, 1), DeviceClass("b", 1)))
+    spec = SweepSpec(
+        chain([1.0, 2.0]), devices, (Axis(Quantity.COUNT, (1, 2), name), Axis(Quantity.COUNT, (1, 2), "b"))
+    )
+    shown = picture(spec)
+    for figure in (sweep_figure(shown), sweep_figure(Picture(spec, {}, Measure.TIME, Prices(), "dark"))):
+        assert "<a" not in figure.to_json()
+        assert "\\u003ca" not in figure.to_json()
+    assert "&lt;a" in shown.hover((0, 0))
+
+
+def test_iso_lines_lie_between_cells_in_order_once_all_are_solved() -> None:
+    shown = picture(two_axes())
+    assert shown.has_iso_lines
+    assert sum(trace.type == "contour" for trace in sweep_figure(shown).data) == 2
+    partly = replace(shown, answers={index: shown.answers[index] for index in list(shown.answers)[:-1]})
+    assert not partly.has_iso_lines
+    assert not any(trace.type == "contour" for trace in sweep_figure(partly).data)
+    assert not picture(one_axis()).spec.axes[0].is_logarithmic
+
+
+def test_a_sweep_without_any_plan_says_why_and_one_with_a_plan_does_not() -> None:
+    axes = (Axis(Quantity.ACCELERATORS, (1, 2, 3)), Axis(Quantity.MEMORY, (0.25, 0.5)))
+    spec = SweepSpec(chain([1.0] * 4, 0.0), Deployment(1), axes)
+    answers = solved(spec)
+    sentence = why_nothing(spec, answers)
+    assert sentence.startswith("No point of this sweep has a plan, which is proven. With 3 accelerators, <1 B: ")
+    assert "either" not in sentence
+    assert why_nothing(two_axes(), solved(two_axes())) == ""
+    hover = Picture(spec, answers, Measure.THROUGHPUT, Prices(), "light").hover((2, 1))
+    assert "<b>infeasible</b><br>Node 1 needs 1 B, an accelerator has &lt;1 B; give" in hover
+
+
+def test_there_is_no_knee_before_every_point_is_solved() -> None:
+    shown = picture(one_axis())
+    partly = replace(shown, answers={index: shown.answers[index] for index in list(shown.answers)[:-1]})
+    assert any(trace.text == ("knee",) for trace in sweep_figure(shown).data)
+    assert not any(trace.text == ("knee",) for trace in sweep_figure(partly).data)
+
+
+@pytest.mark.parametrize("measure", Measure)
+def test_the_knee_is_explained_where_one_is_drawn(measure: Measure) -> None:
+    shown = replace(picture(one_axis()), measure=measure)
+    is_drawn = any(trace.text == ("knee",) for trace in sweep_figure(shown).data)
+    assert is_drawn == (measure is not Measure.PER_COST)
+    assert ("The knee is" in legend(shown)) == is_drawn
+
+
+def test_free_cpus_are_named_beside_the_front() -> None:
+    spec, free, paid = one_axis(), Prices(), Prices(cpu=0.1)
+    with_cpu, answers = replace(spec, deployment=replace(spec.deployment, num_cpus=1)), solved(spec)
+    assert "CPUs cost nothing" in front_caption(with_cpu, front_of(with_cpu, answers, free), free)
+    assert "CPUs cost nothing" not in front_caption(with_cpu, front_of(with_cpu, answers, paid), paid)
+    assert "CPUs cost nothing" not in front_caption(spec, front_of(spec, answers, free), free)
+
+
+@given(
+    st.lists(st.tuples(st.text(min_size=1, max_size=8), st.floats(0, 1e6)), max_size=4, unique_by=lambda p: p[0]),
+    st.floats(0, 1e6),
+    st.sampled_from(PriceBasis),
+)
+def test_prices_come_back_from_an_address(of: list[tuple[str, float]], cpu: float, basis: PriceBasis) -> None:
+    prices = Prices(cpu=cpu, of=tuple(of), basis=basis)
+    again, problems = prices_from(prices_query(prices))
+    assert problems == ()
+    assert again.basis is basis
+    assert again.cpu == pytest.approx(cpu)
+    assert [name for name, _ in again.of] == [name for name, _ in of]
+    assert [price for _, price in again.of] == pytest.approx([price for _, price in of])
+
+
+@pytest.mark.parametrize(
+    "query", [{"prices": "T4"}, {"prices": "T4=-1,L4=1e99"}, {"cpu_price": "x"}, {"pay": "never"}, {"prices": "=3"}]
+)
+def test_prices_that_cannot_be_used_are_named(query: dict[str, str]) -> None:
+    found, problems = prices_from(query)
+    assert found == Prices()
+    assert problems
+    assert all(next(iter(query)) in problem for problem in problems)
+
+
+def test_what_may_vary_follows_the_devices() -> None:
+    alike, _ = subject_of_link(Link(sample="gnmt_layer_inference"))
+    assert Varied(Quantity.ACCELERATORS) in quantities(alike)
+    mixed, _ = subject_of_link(Link(sample="gnmt_layer_inference", devices="2xA100-80+4xT4"))
+    assert quantities(mixed)[:2] == [Varied(Quantity.COUNT, "A100-80"), Varied(Quantity.COUNT, "T4")]
+    assert Varied(Quantity.ACCELERATORS) not in quantities(mixed)
+    for subject in (alike, mixed):
+        for varied in quantities(subject):
+            assert axis_named(axis_name(varied)) == varied
+
+
+def test_a_large_heat_map_is_drawn_lightly() -> None:
+    """As SVG thousands of points take a browser seconds; rims and ticks of a hundred values would cover them."""
+    axes = (Axis(Quantity.ACCELERATORS, tuple(range(1, 61))), Axis(Quantity.BANDWIDTH_FACTOR, tuple(range(1, 61))))
+    spec = SweepSpec(chain([1.0]), Deployment(1), axes)
+    answer = solve(spec.graph, Deployment(1))
+    shown = Picture(spec, dict.fromkeys(spec.points(), answer), Measure.THROUGHPUT, Prices(), "light")
+    figure = sweep_figure(shown)
+    (targets,) = (trace for trace in figure.data if trace.customdata is not None)
+    assert targets.type == "scattergl"
+    assert len(targets.x) == 3600
+    assert not any(trace.xgap for trace in figure.data if trace.type == "heatmap")
+    assert len(figure.layout.xaxis.tickvals) <= 20
+    assert [trace.type for trace in sweep_figure(picture(two_axes())).data if trace.customdata is not None] == [
+        "scatter"
+    ]
+
+
+def test_devices_are_bars_with_names_since_nothing_lies_between_two() -> None:
+    graph, deployment = read_sample("gpt2_xl_layer_inference")
+    spec = SweepSpec(graph, deployment, (Axis(Quantity.DEVICES, ("T4", "2xA100-80+1xT4")),))
+    figure = sweep_figure(picture(spec))
+    bars, targets = figure.data
+    assert (bars.type, targets.mode) == ("bar", "markers")
+    assert list(bars.x) == list(targets.x) == ["T4", "2xA100-80<br>+ 1xT4"]
+    assert list(bars.y) == list(targets.y)
+    assert list(targets.customdata) == [0, 1]
+    assert "8 accelerators where a list gives no number" in held_text(spec)

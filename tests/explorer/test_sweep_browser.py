@@ -1,9 +1,11 @@
 """A sweep in a real browser: progress, Cancel, Resume, and a click on a cell that lands in the explorer."""
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -28,6 +30,21 @@ def fill(page: Any, label: str, text: str) -> None:
     box.press("Enter")
 
 
+def click_in_plot(page: Any, right: float, down: float, leads_to: re.Pattern[str]) -> None:
+    """Click at a share of the plot's width and height; again where it was just being drawn anew."""
+    from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
+    for _ in range(6):
+        plot = page.locator(".draglayer .nsewdrag").first
+        plot.scroll_into_view_if_needed()
+        area = plot.bounding_box()
+        page.mouse.click(area["x"] + area["width"] * right, area["y"] + area["height"] * down)
+        with suppress(PlaywrightTimeoutError):
+            page.wait_for_url(leads_to, timeout=SOLVE_MS / 6)
+            return
+    raise AssertionError(f"a click in the plot led to {page.url}")
+
+
 def test_progress_cancel_resume_and_a_click_that_lands_in_the_explorer(app: str, chromium_page: Any) -> None:
 
     page = chromium_page
@@ -48,27 +65,61 @@ def test_progress_cancel_resume_and_a_click_that_lands_in_the_explorer(app: str,
     assert done >= 1
     page.get_by_role("button", name="Resume").click()
     page.get_by_text(re.compile("54 points in")).wait_for()
-    page.get_by_text(re.compile("all optimal, proven")).wait_for()
+    page.get_by_text(re.compile("all optimal, proven")).first.wait_for()  # a page that runs anew may still show the old
     page.get_by_role("button", name="Parquet").wait_for()
 
-    plot = page.locator(".draglayer .nsewdrag").first
-    plot.scroll_into_view_if_needed()
-    area = plot.bounding_box()
     # The cell of 4 accelerators and 16 GB/s: column 4 of 9, row 4 of 6 from below.
-    page.mouse.click(area["x"] + area["width"] * 3.5 / 9, area["y"] + area["height"] * 2.5 / 6)
-    page.wait_for_url(re.compile(r"/\?.*bandwidth=16"))
+    click_in_plot(page, 3.5 / 9, 2.5 / 6, re.compile(r"/\?.*bandwidth=16"))
     page.get_by_role("button", name="Keep for comparison").wait_for()
-    assert page.get_by_label("Accelerators", exact=True).input_value() == "4"
-    assert page.get_by_label("Link (GB/s)", exact=True).input_value() == "16"
+    expect(page.get_by_label("Accelerators", exact=True)).to_have_value("4")
+    expect(page.get_by_label("Link (GB/s)", exact=True)).to_have_value("16")
     page.get_by_text("optimal, proven").first.wait_for()
 
     page.get_by_role("link", name="Sweep").click()
     page.get_by_text(re.compile("54 points in")).wait_for()
 
 
-def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app: str, chromium_page: Any) -> None:
-    from playwright.sync_api import expect
+WATCH_RESUME = """
+    window.places = [];
+    const seen = () => {
+      const button = document.querySelector('.st-key-resume_sweep button');
+      if (button) {
+        const box = button.getBoundingClientRect();
+        const under = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+        window.places.push([box.x, box.y, box.width, button.contains(under)]);
+      }
+      requestAnimationFrame(seen);
+    };
+    requestAnimationFrame(seen);
+"""
 
+
+def test_resume_stays_where_it_first_appears_and_its_first_click_counts(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(f"{app}/?sample={SAMPLE}")
+    page.get_by_text("Time per sample", exact=True).first.wait_for()
+    page.get_by_role("link", name="Sweep").click()
+    page.get_by_text("Choose what varies at the side").wait_for()
+    fill(page, "Values of Accelerators", "1:30")
+    choose(page, "and", "Bandwidth (GB/s)")
+    fill(page, "Values of Bandwidth (GB/s)", "1:20")
+    page.wait_for_url(re.compile("and_values=1%3A20"))
+    page.get_by_role("button", name="Start the sweep").click()
+    page.get_by_text(re.compile(r"^[1-9]\d* of 600 points · \d+ s")).wait_for()
+    page.evaluate(WATCH_RESUME)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text(re.compile(r"^\d+ of 600 points · \d+ to go")).wait_for()
+    page.locator(".st-key-cancel_sweep").wait_for(state="detached")  # the page is drawn to its end
+    places = page.evaluate("new Promise(done => requestAnimationFrame(() => done(window.places)))")
+    assert len({tuple(place) for place in places}) == 1
+    assert places[0][3]
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_text(re.compile(r"^[1-9]\d* of 600 points · \d+ s")).wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Resume").wait_for()
+
+
+def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(f"{app}/?sample=teaching_chain")
     page.get_by_text("Time per sample", exact=True).first.wait_for()
@@ -90,3 +141,38 @@ def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app:
     page.goto("about:blank")
     reloaded.goto(address)
     reloaded.get_by_text(re.compile("6 points in .* knee at 4 accelerators")).wait_for()
+
+
+def test_a_deep_address_of_a_mixed_cluster_with_prices_opens_in_a_fresh_browser(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(f"{app}/?sample=teaching_chain")  # the server is warm; a deep address alone logs a miss of its own
+    page.get_by_text("Time per sample", exact=True).first.wait_for()
+    fresh = page.context.browser.new_context().new_page()
+    fresh.set_default_timeout(SOLVE_MS)
+    asked = (
+        "sample=gpt2_xl_layer_inference&cpus=0&devices=2xA100-80%3Alink%3Dnvlink3%2B1xT4&over=count%3AA100-80"
+        "&values=0%3A2&and=count%3AT4&and_values=1%2C3&show=per-cost&prices=A100-80%3D3.2%2CT4%3D0.5&pay=to+buy"
+        "&at_least=5&solver=dp&limit=9"
+    )
+    fresh.goto(f"{app}/sweep?{asked}")
+    fresh.get_by_text("Choose what varies at the side").wait_for()
+    fresh.get_by_role("button", name="Start the sweep").click()
+    fresh.get_by_text("6 points in").wait_for()
+    fresh.get_by_role("button", name="A100-80 3.2, T4 0.5 to buy").wait_for()
+    cheapest = r"^Cheapest with at least 5 samples/s: \d x A100-80, \d x T4 \(.*to buy\)\.$"
+    fresh.get_by_text(re.compile(cheapest)).wait_for()
+    expect(fresh.get_by_label("Limit (s)", exact=True)).to_have_value("9")
+    fresh.wait_for_url(re.compile("keep="))
+    kept = dict(part.split("=") for part in fresh.url.partition("?")[2].split("&"))
+    kept.pop("keep")
+    assert kept == dict(part.split("=") for part in asked.split("&"))
+
+    plot = fresh.locator(".draglayer .nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    area = plot.bounding_box()
+    fresh.mouse.click(area["x"] + area["width"] * 5 / 6, area["y"] + area["height"] * 1 / 4)
+    fresh.wait_for_url(re.compile(r"/\?.*devices=2xA100-80%3Alink%3Dnvlink3%2B3xT4.*"))
+    fresh.get_by_text("optimal, proven").first.wait_for()
+    assert "solver=dp" in fresh.url
+    assert "limit=9" in fresh.url
+    fresh.context.close()

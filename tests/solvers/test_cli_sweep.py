@@ -49,6 +49,43 @@ def test_one_axis_as_table_json_and_files(placement: Run, graph: Path, tmp_path:
     assert pq.read_table(out).to_pylist() == answer.json["points"]  # type: ignore[no-untyped-call]
 
 
+def test_counts_of_classes_with_their_prices_and_what_to_buy(placement: Run, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mix.csv"
+    arguments = ["--devices", "2xbig+2xsmall:speed=0.5", "--count", "big=0:2", "--count", "small=0,2", "--workers", 1]
+    prices = ["--price", "big=4,small=1", "--cpu-price", 0.5, "--cpus", 1, "--at-least", 140, "--budget", 2]
+    answer = placement("sweep", graph, *arguments, *prices, "--out", out)
+    assert answer.code == 0
+    rows = list(csv.DictReader(io.StringIO(out.read_text())))
+    assert [(row["count_of_big"], row["count_of_small"]) for row in rows] == [
+        (str(big), str(small)) for big in range(3) for small in (0, 2)
+    ]
+    assert [float(row["price_per_hour"]) for row in rows] == [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]
+    assert [row["accelerators"] for row in rows] == ["0", "2", "1", "3", "2", "4"]
+    by_cost = sorted((float(row["price_per_hour"]), -float(row["throughput_per_s"] or 0)) for row in rows)
+    cheapest = next(cost for cost, rate in by_cost if -rate >= 140)
+    assert "Pareto front" in answer.out
+    assert f"Cheapest with at least 140 samples/s: 2 x big, 0 x small ({-by_cost[4][1]:.4g} samples/s" in answer.out
+    assert cheapest == 8.5
+    assert "Fastest for at most 2 per hour: 0 x big, 0 x small" in answer.out
+    bought = placement("sweep", graph, *arguments, "--to-buy", "--price", 1000, "--budget", 1500, "--json")
+    assert "placement: Fastest for at most 1500 to buy: 1 x big, 0 x small" in bought.err
+    assert [row["price_to_buy"] for row in bought.json["points"]] == [0, 2000, 1000, 3000, 2000, 4000]
+    assert bought.json["points"][2]["throughput_per_s_per_price"] == pytest.approx(0.1)
+
+
+def test_devices_on_the_command_line_take_what_solve_takes(placement: Run, tmp_path: Path) -> None:
+    path = tmp_path / "gpt2.json"
+    path.write_bytes(sample_text("gpt2_xl_layer_inference"))
+    options = ["--efficiency", 0.3, "--cpus", 0]
+    lists = ["--devices", "2xA100-80:link=nvlink3", "--devices", "1xA100-80+2xT4"]
+    swept = placement("sweep", path, *lists, *options, "--workers", 1, "--json").json["points"]
+    for row, text in zip(swept, lists[1::2], strict=True):
+        alone = placement("solve", path, "--devices", text, *options).json
+        assert row["value_ms"] == pytest.approx(alone["value_ms"], rel=1e-6)
+    counted = placement("sweep", path, "--devices", lists[3], "--count", "T4=1:2", *options, "--workers", 1, "--json")
+    assert counted.json["points"][1]["value_ms"] == pytest.approx(swept[1]["value_ms"], rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -69,6 +106,12 @@ def test_one_axis_as_table_json_and_files(placement: Run, graph: Path, tmp_path:
         (["--accelerators", "1,2", "--workers", "0"], "at least 1"),
         (["--accelerators", "1,2", "--workers", "1", "--dask", "tcp://127.0.0.1:1"], "one of the two"),
         (["--accelerators", "1,2", "--dask", "nonsense://x"], "no Dask scheduler"),
+        (["--count", "T4"], "names no kind"),
+        (["--count", "T4=0:2"], "all are alike"),
+        (["--devices", "2xa+2xb", "--count", "c=0:2"], "its classes are a, b"),
+        (["--devices", "2xa+2xb", "--count", "a=0:2", "--price", "c=1"], "no such device; there are a, b"),
+        (["--accelerators", "1,2", "--price", "x"], "is no number"),
+        (["--devices", "2xa", "--devices", "2xb", "--link", "nvlink3"], "into each"),
     ],
 )
 def test_bad_input_is_one_sentence(placement: Run, graph: Path, arguments: list[str], words: str) -> None:

@@ -3,8 +3,10 @@
 import os
 import signal
 import threading
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from solvers.samples import read_sample
 from solvers.solve import solve
 from solvers.split import Family, check_split
 from solvers.sweep import BY_NEIGHBOUR, MAX_TRIES, PointResult, PointTask, run_sweep, solve_point
-from solvers.sweep_axes import Axis, Quantity
+from solvers.sweep_axes import Axis, Quantity, Varied
 from solvers.sweep_file import SweepFile
 from solvers.sweep_plan import Index, SweepSpec
 from solvers.worker_processes import WorkerLostError, WorkerProcesses
@@ -49,7 +51,9 @@ def small_spec(seed: int = 1, **options: object) -> SweepSpec:
 
 @pytest.mark.parametrize("objective", [Objective.THROUGHPUT, Objective.GPIPE, Objective.LATENCY])
 def test_every_point_is_what_solve_answers(objective: Objective) -> None:
-    graph = with_backward(random_dag(3, 6)) if objective is Objective.GPIPE else random_dag(3, 8)
+    sizes = {Objective.THROUGHPUT: 8, Objective.GPIPE: 6, Objective.LATENCY: 6}
+    graph = random_dag(3, sizes[objective])
+    graph = with_backward(graph) if objective is Objective.GPIPE else graph
     total = sum(node.memory_bytes for node in graph.nodes)
     axes = (Axis(Quantity.ACCELERATORS, (1, 2, 3)), Axis(Quantity.MEMORY, (total / 4, total / 2, total)))
     spec = SweepSpec(graph, Deployment(2, num_cpus=0), axes, objective)
@@ -181,7 +185,7 @@ def test_one_process_gives_what_two_give(bert: SweepSpec, bert_answers: dict[Ind
 def dies_once(task: PointTask) -> SolveResult:
     """Kill the process that solves the first point with three accelerators."""
     marker = Path(os.environ["SWEEP_TEST_MARKER"])
-    if dict(task.changes)[Quantity.ACCELERATORS] == 3 and not marker.exists():
+    if dict(task.changes)[Varied(Quantity.ACCELERATORS)] == 3 and not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return solve_point(task)
@@ -207,11 +211,65 @@ def test_a_point_whose_worker_is_killed_is_solved_again(
     assert not any(a.is_failed for a in found)
 
 
+class BreaksAtThree(Executor):
+    """A pool that breaks, with all that it was handed, when it comes to a point with three accelerators."""
+
+    def __init__(self, ends_all: bool, refusal: type[RuntimeError]) -> None:
+        """With `ends_all` it ends all futures, else only that one; `refusal` is what it says to further calls."""
+        self._ends_all, self._refusal = ends_all, refusal
+        self._pool, self._handed, self._is_broken = ThreadPoolExecutor(1), list[Future[SolveResult]](), False
+
+    def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        if self._is_broken:
+            raise self._refusal("no further calls")
+        future: Future[SolveResult] = Future()
+        self._handed.append(future)
+        self._pool.submit(self._run, future, fn, *args)
+        return future
+
+    def _run(self, future: Future[SolveResult], fn: Callable[[PointTask], SolveResult], task: PointTask) -> None:
+        self._is_broken |= dict(task.changes)[Varied(Quantity.ACCELERATORS)] == 3
+        if not self._is_broken:
+            future.set_result(fn(task))
+            self._handed.remove(future)
+        elif not future.done():
+            for lost in list(self._handed) if self._ends_all else [future]:
+                lost.set_exception(BrokenExecutor("a process has ended"))
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+@pytest.mark.parametrize("ends_all", [True, False])
+@pytest.mark.parametrize("refusal", [BrokenExecutor, RuntimeError])
+def test_a_point_that_breaks_every_executor_costs_no_other_point(ends_all: bool, refusal: type[RuntimeError]) -> None:
+    spec = small_spec()
+    made: list[BreaksAtThree] = []
+
+    def make() -> Executor:
+        made.append(BreaksAtThree(ends_all, refusal))
+        return made[-1]
+
+    found = list(run_sweep(spec, make))
+    assert len(found) == spec.num_points
+    assert {a.index for a in found if a.is_failed} == {(2, b) for b in range(4)}
+    assert len(made) > 4 * MAX_TRIES
+    rest = answers(spec)
+    for answer in found:
+        if not answer.is_failed:
+            assert answer.result.value_ms == pytest.approx(rest[answer.index].value_ms, rel=1e-6)
+
+
+def test_an_executor_that_takes_no_call_ends_the_sweep() -> None:
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        list(run_sweep(small_spec(), lambda: executor))
+
+
 def test_a_point_that_always_fails_does_not_end_the_sweep() -> None:
     tries: list[PointTask] = []
 
     def fails_at_three(task: PointTask) -> SolveResult:
-        if dict(task.changes)[Quantity.ACCELERATORS] == 3:
+        if dict(task.changes)[Varied(Quantity.ACCELERATORS)] == 3:
             tries.append(task)
             raise MemoryError("no room")
         return solve_point(task)
@@ -366,3 +424,60 @@ def test_a_graph_keeps_its_digest_on_its_way_to_a_worker() -> None:
 
     graph: DnnGraph = random_dag(5)
     assert _unpacked(PackedGraph.of(graph)).digest == graph.digest
+
+
+def test_a_large_sweep_looks_at_each_point_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at every point after every answer: 10,000 points would take hours."""
+    axes = (Axis(Quantity.ACCELERATORS, tuple(range(30))), Axis(Quantity.BANDWIDTH_FACTOR, tuple(range(1, 31))))
+    spec = SweepSpec(chain([1.0]), Deployment(1), axes)
+    looks: list[Index] = []
+    neighbours = SweepSpec.neighbours
+
+    def counted(self: SweepSpec, index: Index) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        looks.append(index)
+        return neighbours(self, index)
+
+    monkeypatch.setattr(SweepSpec, "neighbours", counted)
+    answer = solve(spec.graph, Deployment(1))
+    found = answers(spec, solve_one=lambda _: answer)
+    assert found.keys() == set(spec.points())
+    assert len(looks) <= 3 * spec.num_points
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sweep_over_links_ends_where_theory_has_it(seed: int) -> None:
+    """Free transfers: all work over all devices, where it can be cut so; endless ones: what is joined stays so."""
+    equal = chain([1.0] * 12, 1.0)
+    axis = Axis(Quantity.BANDWIDTH_FACTOR, (1e-9, 1e-3, 1.0, 1e3, 1e9))
+    found = answers(SweepSpec(equal, Deployment(4), (axis,)))
+    assert found[(4,)].value_ms == pytest.approx(12 / 4)
+    assert found[(0,)].value_ms == 12.0
+    split = found[(0,)].split
+    assert split is not None
+    assert split.num_accelerators_used == 1
+
+    graph = random_dag(seed, 9)
+    found = answers(SweepSpec(graph, Deployment(3), (axis,), family=Family.FREE))
+    total_ms = sum(node.accelerator_ms for node in graph.nodes)
+    free = replace(graph, nodes=tuple(replace(node, transfer_ms=0.0) for node in graph.nodes))
+    ended = solve(free, Deployment(3), family=Family.FREE).value_ms
+    assert found[(4,)].value_ms == pytest.approx(ended, rel=1e-5)
+    assert total_ms / 3 <= ended  # type: ignore[operator]
+    works = works_apart(graph)
+    least = min(
+        max(sum(work for work, d in zip(works, places, strict=True) if d == device) for device in range(3))
+        for places in product(range(3), repeat=len(works))
+    )
+    assert found[(0,)].value_ms == pytest.approx(least)
+
+
+def works_apart(graph: DnnGraph) -> list[float]:
+    """The work in ms of each part of a graph between which nothing is moved that takes time."""
+    part = {node.id: node.id for node in graph.nodes}
+    for _ in graph.nodes:
+        for edge in graph.edges:
+            if graph.node_by_id[edge.source].transfer_ms > 0:
+                part[edge.source] = part[edge.target] = min(part[edge.source], part[edge.target])
+    return [
+        sum(node.accelerator_ms for node in graph.nodes if part[node.id] == one) for one in sorted(set(part.values()))
+    ]

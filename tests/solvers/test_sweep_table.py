@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from solvers.deployment import Deployment
 from solvers.errors import PlacementError
+from solvers.prices import Prices
 from solvers.result import SolveStatus
 from solvers.sweep import run_sweep
-from solvers.sweep_analysis import Measure, Prices, knee, measured, pareto_front
+from solvers.sweep_analysis import Measure, knee, measured, pareto_front
 from solvers.sweep_axes import Axis, Quantity
 from solvers.sweep_plan import SweepSpec
 from solvers.sweep_table import NOT_SOLVED, csv_of, knee_of, parquet_of, sweep_rows, sweep_text
@@ -61,16 +62,16 @@ def test_the_pareto_front_is_what_nothing_beats(points: list[tuple[int, int]]) -
 def test_measures_of_a_point() -> None:
     spec = SweepSpec(chain([2.0, 2.0], 0.0), Deployment(2, 1), (Axis(Quantity.ACCELERATORS, (0, 1, 2)),))
     found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
-    deployment, prices = spec.deployment_at((2,)), Prices(accelerator=3.0, cpu=0.6)
-    of = {m: measured(m, deployment, found[(2,)], prices) for m in Measure}
+    devices, prices = spec.devices_at((2,)), Prices(accelerator=3.0, cpu=0.6)
+    of = {m: measured(m, devices, found[(2,)], prices) for m in Measure}
     assert of == {
         Measure.TIME: 2.0,
         Measure.THROUGHPUT: 500.0,
         Measure.PER_DEVICE: 250.0,
         Measure.PER_COST: pytest.approx(500 * 3600 / 6.6),
     }
-    assert measured(Measure.PER_DEVICE, spec.deployment_at((0,)), found[(0,)], prices) is None
-    assert measured(Measure.PER_COST, deployment, found[(2,)], Prices(0, 0)) is None
+    assert measured(Measure.PER_DEVICE, spec.devices_at((0,)), found[(0,)], prices) is None
+    assert measured(Measure.PER_COST, devices, found[(2,)], Prices(0, 0)) is None
     for price in (-1.0, float("nan"), float("inf")):
         with pytest.raises(PlacementError, match="price"):
             Prices(accelerator=price)

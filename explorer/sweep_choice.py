@@ -1,0 +1,133 @@
+"""What is asked of the page Sweep, as data: which quantities may vary, their axes, and the sweep they make."""
+
+from dataclasses import dataclass, replace
+
+from explorer import session
+from explorer.devices import equipment_by
+from explorer.inputs import BYTES_PER_MS, GIB
+from explorer.known_devices import known_devices
+from explorer.session import Subject
+from solvers.catalogue import catalogue
+from solvers.costs import Objective
+from solvers.deployment import Deployment
+from solvers.split import Family
+from solvers.sweep_axes import OUR_DEVICES, Axis, DeviceSource, Quantity, Value, Varied
+from solvers.sweep_plan import SweepSpec
+from solvers.sweep_ranges import RangeError, read_ranges
+
+
+@dataclass(frozen=True, slots=True)
+class SweepChoice:
+    """What is asked for: the axes (None where their text cannot be read), and how and where to solve."""
+
+    subject: Subject
+    axes: tuple[Axis, ...] | None
+    family: Family
+    method: str
+    time_limit_s: float
+    dask_address: str
+    asks_to_start: bool
+
+    def spec(self) -> SweepSpec:
+        """Return the sweep; PlacementError where it makes no sense."""
+        assert self.axes is not None
+        question, subject = self.subject.question, self.subject
+        graph, deployment, source = subject.graph, question.deployment, OUR_DEVICES
+        quantities = {axis.quantity for axis in self.axes}
+        asked = subject.link.bandwidth_factor
+        if Quantity.DEVICES in quantities:
+            # Times go from those of the file to each device, by one step as on Explore, whatever is picked there now.
+            graph, deployment = subject.loaded.graph, replace(deployment, classes=(), memory_bytes=None)
+            given = None if known_devices() is catalogue() else known_devices()
+            source = DeviceSource(equipment_by(subject.loaded, subject.link), given)
+        elif asked is not None and Quantity.BANDWIDTH_FACTOR in quantities:
+            graph = graph.with_bandwidth_factor(1 / asked)  # factors are on the file's own speed
+        return SweepSpec(
+            graph,
+            deployment,
+            self.axes,
+            question.objective,
+            self.family,
+            self.method,
+            self.time_limit_s,
+            source=source,
+        )
+
+    def asks_what(self, sweep: "session.Sweep") -> bool:
+        """Whether a sweep answers what is asked now; what varies counts by its values alone."""
+        spec, before = sweep.run.spec, sweep.subject
+        if self.axes != spec.axes:
+            return False
+        quantities = {axis.quantity for axis in self.axes}
+        has_links = bool(quantities & {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR, Quantity.DEVICES})
+        asked, then = self.subject.question, before.question
+        return (
+            self.subject.loaded.graph.digest == before.loaded.graph.digest
+            and (has_links or self.subject.graph.digest == before.graph.digest)
+            and (Quantity.OBJECTIVE in quantities or asked.objective is then.objective)
+            and _held(asked.deployment, self.axes) == _held(then.deployment, self.axes)
+            and (self.family, self.method, self.time_limit_s) == (spec.family, spec.method, spec.time_limit_s)
+        )
+
+
+def _held(deployment: Deployment, axes: tuple[Axis, ...]) -> Deployment:
+    """Return a deployment with all that varies at one value."""
+    for axis in axes:
+        quantity = axis.quantity
+        if quantity is Quantity.DEVICES:
+            deployment = replace(deployment, classes=(), memory_bytes=None, num_accelerators=1)
+        elif quantity is Quantity.COUNT:
+            classes = tuple(replace(c, count=0) if c.name == axis.of_class else c for c in deployment.classes)
+            deployment = replace(deployment, classes=classes, num_accelerators=sum(c.count for c in classes))
+        elif quantity is Quantity.ACCELERATORS and not deployment.classes:
+            deployment = replace(deployment, num_accelerators=1)
+        elif quantity is Quantity.CPUS:
+            deployment = replace(deployment, num_cpus=0)
+        elif quantity is Quantity.MEMORY:
+            deployment = replace(deployment, memory_bytes=None)
+        elif quantity is Quantity.MICRO_BATCHES and deployment.training_memory is not None:
+            memory = replace(deployment.training_memory, num_micro_batches=1)
+            deployment = replace(deployment, training_memory=memory)
+    return deployment
+
+
+def quantities(subject: Subject) -> list[Varied]:
+    """Return what may vary on this graph; links in GB/s where the file's bytes tell their speed."""
+    links = Quantity.BANDWIDTH if subject.graph.bandwidth_bytes_per_ms is not None else Quantity.BANDWIDTH_FACTOR
+    found = [Quantity.ACCELERATORS, links, Quantity.MEMORY, Quantity.DEVICES, Quantity.CPUS, Quantity.OBJECTIVE]
+    counts: list[Varied] = []
+    if subject.question.deployment.classes:  # each has memory and links of its own, which Explore sets
+        counts = [Varied(Quantity.COUNT, one.name) for one in subject.question.deployment.classes]
+        found = [Quantity.DEVICES, Quantity.CPUS, Quantity.OBJECTIVE]
+    if len(objectives(subject)) == 1:
+        found.remove(Quantity.OBJECTIVE)
+    if subject.question.deployment.training_memory is not None:
+        found.append(Quantity.MICRO_BATCHES)
+    return counts + [Varied(quantity) for quantity in found]
+
+
+def objectives(subject: Subject) -> list[str]:
+    """Return the objectives of the graph."""
+    return [Objective.THROUGHPUT, Objective.GPIPE if subject.graph.is_training else Objective.LATENCY]
+
+
+def axis_of(varied: Varied, text: str, subject: Subject) -> Axis:
+    """Return the axis of a text in the units of the page; PlacementError where it is none."""
+    quantity = varied.quantity
+    if quantity is Quantity.OBJECTIVE:
+        return Axis(quantity, tuple(objectives(subject)))
+    if quantity is Quantity.DEVICES:
+        return Axis(quantity, tuple(part.strip() for part in text.split(";") if part.strip()))
+    factor = {Quantity.MEMORY: GIB, Quantity.BANDWIDTH: BYTES_PER_MS}.get(quantity, 1.0)
+    values: tuple[Value, ...] = tuple(value * factor for value in read_ranges(text, _number))
+    return Axis(quantity, values, varied.of_class)
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise RangeError(f'"{text[:40]}" is no number; write values such as 2:16 or 1,2,4.') from None
+    if not 0 <= number < float("inf"):
+        raise RangeError(f'"{text[:40]}" is out of range; give numbers of 0 or more.')
+    return number

@@ -1,0 +1,144 @@
+"""What to buy: throughput of a sweep against cost, the points that none beats, and the one that meets a wish."""
+
+from collections.abc import Callable
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from explorer.html_table import Cell, html_table
+from explorer.palette import THEMES, ThemeName
+from explorer.sweep_figures import Picture, add_targets, empty_figure, ink, series_colour
+from explorer.wording import plain
+from solvers.prices import MAX_PRICE, PriceBasis, Prices
+from solvers.sweep_analysis import Measure, throughput
+from solvers.sweep_front import FrontPoint, best_per_cost, front_of, hardware_text, wish_text
+from solvers.sweep_plan import SweepSpec
+
+MOST_ROWS = 24
+"""Rows of the table; the exports have all points."""
+
+
+def show_what_to_buy(picture: Picture, draw: Callable[[go.Figure, str, str], None]) -> None:
+    """Draw throughput against cost, the points that none beats as a table, and what meets a wish.
+
+    `draw` puts a figure on the page, given a key and what it shows in words.
+    """
+    spec, prices = picture.spec, picture.prices
+    basis = prices.basis
+    st.markdown("##### What to buy")
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        for label, key in (("At least (samples/s)", "sweep_at_least"), (f"Budget ({basis})", "sweep_budget")):
+            st.number_input(
+                label,
+                0.0,
+                MAX_PRICE,
+                None,
+                format="%.6g",
+                key=key,
+                persist_state="session",
+                placeholder="any",
+                width=200,
+            )
+    front = front_of(spec, picture.answers, prices)
+    at_least, budget = st.session_state.get("sweep_at_least"), st.session_state.get("sweep_budget")
+    for sentence in wish_text(spec, front, basis, at_least=at_least, budget=budget):
+        st.markdown(plain(sentence))
+    draw(
+        pareto_figure(picture, at_least=at_least, budget=budget),
+        "sweep_pareto",
+        "Throughput of every point against its cost",
+    )
+    st.caption(front_caption(spec, front, prices))
+    if front:
+        st.html(_front_table(spec, front, basis))
+        if len(front) > MOST_ROWS:
+            st.caption(f"The first {MOST_ROWS} of {len(front)} points of the front; the exports mark all of them.")
+
+
+def front_caption(spec: SweepSpec, front: tuple[FrontPoint, ...], prices: Prices) -> str:
+    """Say how to read the front, and that CPUs are free where they are: without it plans of CPUs alone cost nothing."""
+    has_free_cpus = not prices.cpu and any(spec.devices_at(point.index).num_cpus for point in front)
+    free = " CPUs cost nothing here: set their price above." if has_free_cpus else ""
+    return f"Diamonds are the Pareto front: no other point costs as little and is as fast.{free}"
+
+
+def _front_table(spec: SweepSpec, front: tuple[FrontPoint, ...], basis: PriceBasis) -> str:
+    best = best_per_cost(front)
+    most = best.per_cost if best is not None and best.per_cost else 0.0
+    per_money = "Samples per money" if basis is PriceBasis.PER_HOUR else "Samples/s per money"
+    header = [
+        Cell("Pareto front"),
+        Cell(f"Cost {basis}", "number"),
+        Cell("Samples/s", "number"),
+        Cell(""),
+        Cell(per_money, "number"),
+    ]
+    rows = [
+        [
+            Cell(" · ".join(filter(None, (hardware_text(spec, point.index), "most for the money" * (point is best))))),
+            Cell(f"{point.cost:,.5g}", "number"),
+            Cell(f"{point.rate:,.4g}", "number"),
+            Cell(bar=point.per_cost / most) if point.per_cost and most else Cell(),
+            Cell("–" if point.per_cost is None else f"{point.per_cost:,.4g}", "number"),
+        ]
+        for point in front[:MOST_ROWS]
+    ]
+    return html_table("The points of the sweep that none beats by cost and throughput", header, rows)
+
+
+def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: float | None = None) -> go.Figure:
+    """Return throughput against cost of all points, the front of those that none beats, and lines for wishes."""
+    spec, theme, prices = picture.spec, picture.theme, picture.prices
+    points = sorted(spec.points())
+    numbers = {index: i for i, index in enumerate(points)}
+    front = front_of(spec, picture.answers, prices)
+    on_front = {point.index for point in front}
+    others = [
+        (index, prices.cost(spec.devices_at(index)), rate)
+        for index in points
+        if index in picture.answers and index not in on_front
+        if (rate := throughput(picture.answers[index])) is not None
+    ]
+    figure = empty_figure(theme, height=340)
+    for label, shown, colour, symbol, size, line in (
+        ("other points", others, series_colour(theme), "circle", 7, None),
+        (
+            "Pareto front",
+            [(point.index, point.cost, point.rate) for point in front],
+            THEMES[theme].transfer,
+            "diamond",
+            12,
+            {"color": THEMES[theme].transfer, "width": 2, "shape": "hv"},
+        ),
+    ):
+        add_targets(
+            figure,
+            x=[cost for _, cost, _ in shown],
+            y=[rate for _, _, rate in shown],
+            customdata=[numbers[index] for index, _, _ in shown],
+            mode="markers" if line is None else "lines+markers",
+            line=line,
+            marker={"size": size, "symbol": symbol, "color": colour},
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 1}},
+            hovertext=[f"{picture.hover(index)}<br>cost {cost:,.5g} {prices.basis}" for index, cost, _ in shown],
+            hoverinfo="text",
+            name=label,
+            showlegend=bool(shown),
+        )
+    if at_least is not None:
+        figure.add_hline(at_least, **_wish(theme, f"at least {at_least:,.5g} samples/s"))
+    if budget is not None:
+        figure.add_vline(budget, **_wish(theme, f"budget {budget:,.5g}"))
+    figure.update_xaxes(title_text=f"Cost {prices.basis}", rangemode="tozero")
+    figure.update_yaxes(title_text=Measure.THROUGHPUT.label(), rangemode="tozero")
+    return figure
+
+
+def _wish(theme: ThemeName, text: str) -> dict[str, Any]:
+    return {
+        "line": {"color": ink(theme), "width": 1.5, "dash": "dash"},
+        "annotation": {"text": text, "font": {"color": ink(theme), "size": 12}},
+        "annotation_position": "top left",
+    }
