@@ -272,9 +272,9 @@ class _Run:
 
     def take_back_all(self) -> None:
         """Have all that is still at work tried again, on another executor."""
-        # Not all executors that break end all of their futures, so none is waited for.
-        for future, index in self.running.items():
-            future.cancel()
+        # Not all executors that break end all of their futures, so none is waited for. None is cancelled either: the
+        # executor may be about to end it, and the thread that does would fail on a future that has ended.
+        for index in self.running.values():
             self._suspected.add(index)
             self._wait_again(index)
         self.running.clear()

@@ -258,6 +258,30 @@ def test_a_point_that_breaks_every_executor_costs_no_other_point(ends_all: bool,
             assert answer.result.value_ms == pytest.approx(rest[answer.index].value_ms, rel=1e-6)
 
 
+def test_an_executor_that_breaks_ends_its_futures_itself() -> None:
+    """As ProcessPoolExecutor does, in a thread that fails on a future that somebody else has ended."""
+    handed: list[Future[SolveResult]] = []
+    made: list[Executor] = []
+
+    class BreaksAtOnce(Executor):
+        def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+            handed.append(Future())
+            if len(handed) == 3:
+                handed[0].set_exception(BrokenExecutor("a process has ended"))
+            return handed[-1]
+
+    def make() -> Executor:
+        made.append(threads() if made else BreaksAtOnce())
+        return made[-1]
+
+    found = list(run_sweep(small_spec(), make))
+    assert len(made) == 2
+    assert len(handed) >= 3
+    for future in handed[1:]:
+        future.set_exception(BrokenExecutor("a process has ended"))
+    assert not any(answer.is_failed for answer in found)
+
+
 def test_an_executor_that_takes_no_call_ends_the_sweep() -> None:
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
