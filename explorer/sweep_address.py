@@ -217,7 +217,24 @@ def link_to_point(spec: SweepSpec, subject: Subject, index: Index) -> Link:
             link = replace(link, devices=str(value))
         elif varied.quantity is Quantity.MICRO_BATCHES:
             link = replace(link, micro_batches=int(value))
-    return _with_list(link, deployment, spec.source)
+    return _without_usual(_with_list(link, deployment, spec.source), subject.loaded)
+
+
+def _without_usual(link: Link, loaded: LoadedGraph) -> Link:
+    """Return a link without what Explore shows anyway, as Explore writes it: else Back would pass it twice."""
+    own = equipped_by(loaded, link)
+    memory, bandwidth = own.deployment.memory_bytes, own.graph.bandwidth_bytes_per_ms
+    usual = {
+        "sample": DEFAULT_SAMPLE,
+        "accelerators": own.deployment.num_accelerators,
+        "cpus": own.deployment.num_cpus,
+        "memory": NO_LIMIT if memory is None else memory / GIB,
+        "bandwidth": None if bandwidth is None else bandwidth / BYTES_PER_MS,
+        "bandwidth_factor": 1.0,
+        "objective": Objective.THROUGHPUT,
+        "splits": Family.CHAIN,
+    }
+    return replace(link, **{name: None for name, value in usual.items() if getattr(link, name) == value})
 
 
 def _with_list(link: Link, deployment: Deployment, source: DeviceSource) -> Link:

@@ -166,9 +166,9 @@ def _values(subject: Subject, varied: Varied, number: int) -> str:
     if asked is not None:
         st.session_state[key] = asked
     # Only the name of a class may be one of a file; a label of ours is read aloud as it stands.
-    name = f"Number of {plain_label(varied.of_class)}" if varied.of_class else _name(varied)
+    label = f"Numbers of {plain_label(varied.of_class)}" if varied.of_class else f"Values of {_name(varied)}"
     return st.text_input(
-        f"Values of {name}",
+        label,
         USUAL_VALUES[varied.quantity],
         key=key,
         persist_state="session",

@@ -1,6 +1,7 @@
 """Sweep: one quantity of the hardware or two over ranges of values, solved beside the page; a curve or a heat map."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -282,7 +283,8 @@ def _open(key: str) -> None:
     number = custom[0] if isinstance(custom, list | tuple) else custom
     index = sorted(sweep.run.spec.points())[int(number)]
     try:
-        session.go_to_explore(link_to_point(sweep.run.spec, sweep.subject, index))
+        link = link_to_point(sweep.run.spec, sweep.subject, index)
+        session.go_to_explore(replace(link, keep=session.keep_id()))
     except PlacementError as error:
         st.session_state["sweep_not_opened"] = str(error)
 

@@ -52,7 +52,7 @@ CASES: list[tuple[dict[str, str], dict[str, str], dict[str, Any]]] = [
         {},
     ),
     (
-        {"sample": "gpt2_xl_layer_training", "in_flight": "yes", "schedule": "1f1b"},
+        {"sample": "gpt2_xl_layer_training", "in_flight": "yes"},
         {"micro-batches": "2,64", "bandwidth": "5"},
         {},
     ),
@@ -74,7 +74,9 @@ def test_explore_asks_the_question_of_the_point_and_finds_its_value(
     found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
     for index in {min(found), max(found)}:
         asked = spec.asked(index)
-        app = explored(to_query(link_to_point(spec, choice.subject, index)))
+        query = to_query(link_to_point(spec, choice.subject, index))
+        app = explored(query)
+        assert {name: value for name, value in app.query_params.items() if name != "keep"} == query
         assert not app.warning or "memory" in app.warning[0].value
         question = app.session_state["subject_of_explore"].question
         assert question.graph_digest == asked.graph.digest
@@ -123,7 +125,7 @@ def test_the_name_of_a_class_is_no_markup_in_the_label_of_its_counts() -> None:
         _values(subject, quantities(subject)[0], 1)
 
     label = AppTest.from_function(page, default_timeout=60).run().text_input[0].label
-    assert label == r"Values of Number of \!\[T4\](https\:\/\/example.org\/a.png)"
+    assert label == r"Numbers of \!\[T4\](https\:\/\/example.org\/a.png)"
 
 
 def subject_with_class(name: str) -> Subject:
