@@ -11,7 +11,7 @@ from solvers.catalogue import catalogue
 from solvers.costs import Objective
 from solvers.deployment import Deployment
 from solvers.split import Family
-from solvers.sweep_axes import OUR_DEVICES, Axis, DeviceSource, Quantity, Value, Varied
+from solvers.sweep_axes import OUR_DEVICES, Axis, DeviceSource, Quantity, Value, Varied, devices_named
 from solvers.sweep_plan import SweepSpec
 from solvers.sweep_ranges import RangeError, read_ranges
 
@@ -38,8 +38,7 @@ class SweepChoice:
         if Quantity.DEVICES in quantities:
             # Times go from those of the file to each device, by one step as on Explore, whatever is picked there now.
             graph, deployment = subject.loaded.graph, replace(deployment, classes=(), memory_bytes=None)
-            given = None if known_devices() is catalogue() else known_devices()
-            source = DeviceSource(equipment_by(subject.loaded, subject.link), given)
+            source = _source(subject)
         elif asked is not None and Quantity.BANDWIDTH_FACTOR in quantities:
             graph = graph.with_bandwidth_factor(1 / asked)  # factors are on the file's own speed
         return SweepSpec(
@@ -68,6 +67,12 @@ class SweepChoice:
             and _held(asked.deployment, self.axes) == _held(then.deployment, self.axes)
             and (self.family, self.method, self.time_limit_s) == (spec.family, spec.method, spec.time_limit_s)
         )
+
+
+def _source(subject: Subject) -> DeviceSource:
+    """Return what puts the subject's graph on a list of devices."""
+    given = None if known_devices() is catalogue() else known_devices()
+    return DeviceSource(equipment_by(subject.loaded, subject.link), given)
 
 
 def _held(deployment: Deployment, axes: tuple[Axis, ...]) -> Deployment:
@@ -117,7 +122,10 @@ def axis_of(varied: Varied, text: str, subject: Subject) -> Axis:
     if quantity is Quantity.OBJECTIVE:
         return Axis(quantity, tuple(objectives(subject)))
     if quantity is Quantity.DEVICES:
-        return Axis(quantity, tuple(part.strip() for part in text.split(";") if part.strip()))
+        axis = Axis(quantity, tuple(part.strip() for part in text.split(";") if part.strip()))
+        for value in axis.values:
+            devices_named(str(value), _source(subject), subject.loaded.graph)
+        return axis
     factor = {Quantity.MEMORY: GIB, Quantity.BANDWIDTH: BYTES_PER_MS}.get(quantity, 1.0)
     values: tuple[Value, ...] = tuple(value * factor for value in read_ranges(text, _number))
     return Axis(quantity, values, varied.of_class)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from solvers.catalogue import catalogue
 from solvers.costs import Objective
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, DeviceClass
 from solvers.device_list import device_classes, devices_text, groups, is_of_catalogue, parse_devices
-from solvers.equipment import Equipment, equip
+from solvers.equipment import Equipment, Group, equip
 from solvers.errors import DeploymentError, PlacementError
 from solvers.graph import DnnGraph
 from solvers.hardware import Catalogue
@@ -258,17 +258,30 @@ def with_count(deployment: Deployment, name: str, count: int) -> Deployment:
     return replace(deployment, num_accelerators=sum(one.count for one in classes), classes=classes)
 
 
-def _on_devices(base: Asked, text: str) -> Asked:
-    """Return a question on a list of devices: of the catalogue, or relative to the times of the graph."""
-    kinds, devices, equipment = parse_devices(text), base.source.catalogue, base.source.equipment
+def devices_named(
+    text: str, source: DeviceSource, graph: DnnGraph
+) -> tuple[tuple[Group, ...], tuple[DeviceClass, ...]]:
+    """Return the accelerators of a list as groups of the catalogue, or else as classes relative to a graph's times.
+
+    Raises PlacementError, in one sentence, for what neither can be.
+    """
+    kinds, devices = parse_devices(text), source.catalogue
     if is_of_catalogue(kinds, devices):
-        asked = replace(equipment, groups=groups(kinds, devices, equipment.times or base.graph.times))
-        equipped = equip(base.graph, base.deployment, asked, devices)
-        return replace(base, graph=equipped.graph, deployment=equipped.deployment)
+        return groups(kinds, devices, source.equipment.times or graph.times), ()
     for kind in kinds:
         if kind.count is None:  # such a name is meant to be of the catalogue, which then says that it has none
             devices.accelerator(kind.name)
-    classes = device_classes(kinds)
+    return (), device_classes(kinds)
+
+
+def _on_devices(base: Asked, text: str) -> Asked:
+    """Return a question on a list of devices: of the catalogue, or relative to the times of the graph."""
+    source = base.source
+    found, classes = devices_named(text, source, base.graph)
+    if found:
+        asked = replace(source.equipment, groups=found)
+        equipped = equip(base.graph, base.deployment, asked, source.catalogue)
+        return replace(base, graph=equipped.graph, deployment=equipped.deployment)
     total = sum(device_class.count for device_class in classes)
     deployment = replace(base.deployment, num_accelerators=total, memory_bytes=None, classes=classes)
     return replace(base, deployment=deployment)

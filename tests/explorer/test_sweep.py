@@ -325,3 +325,11 @@ def test_devices_are_bars_with_names_since_nothing_lies_between_two() -> None:
     assert list(bars.y) == list(targets.y)
     assert list(targets.customdata) == [0, 1]
     assert "8 accelerators where a list gives no number" in held_text(spec)
+
+
+def test_a_device_that_is_in_no_catalogue_is_named_before_the_sweep_starts() -> None:
+    subject, _ = subject_of_link(Link(sample="gpt2_xl_layer_inference"))
+    for text in ("A100-80; H9000", "2xA100-80+4xH9000"):
+        with pytest.raises(PlacementError, match="H9000"):
+            axis_of(Varied(Quantity.DEVICES), text, subject)
+    assert len(axis_of(Varied(Quantity.DEVICES), "A100-80; 2xbig:speed=2; 1xH200+1xL4", subject).values) == 3
