@@ -237,7 +237,11 @@ def _heat_map(picture: Picture) -> go.Figure:
         for colour, width in ((LIGHT_TEXT, 3.2), (DARK_TEXT, 1.4)):  # with a light rim, to be seen on every fill
             figure.add_contour(
                 z=values,
-                contours={"coloring": "none"},
+                contours={
+                    "coloring": "none",
+                    "showlabels": colour == DARK_TEXT and not _has_numbers(spec),
+                    "labelfont": {"color": DARK_TEXT, "size": 12, "shadow": f"0 0 4px {LIGHT_TEXT}", "weight": 600},
+                },
                 ncontours=9,
                 line={"color": colour, "width": width, "smoothing": 0.6},
                 showscale=False,
@@ -275,7 +279,7 @@ def _heat_map(picture: Picture) -> go.Figure:
 
 def _write_numbers(figure: go.Figure, picture: Picture, ramp: Sequence[str], least: float, most: float) -> None:
     """Write values into their cells, in the colour that reads best on each, where there is room."""
-    if any(len(axis.values) > MOST_WITH_NUMBERS for axis in picture.spec.axes):
+    if not _has_numbers(picture.spec):
         return
     cells = [(index, value) for index in picture.spec.points() if (value := picture.value(index)) is not None]
     figure.add_scatter(
@@ -288,6 +292,11 @@ def _write_numbers(figure: go.Figure, picture: Picture, ramp: Sequence[str], lea
         hoverinfo="skip",
         showlegend=False,
     )
+
+
+def _has_numbers(spec: SweepSpec) -> bool:
+    """Whether cells have room for their values; otherwise iso-lines carry them."""
+    return all(len(axis.values) <= MOST_WITH_NUMBERS for axis in spec.axes)
 
 
 def _fill(ramp: Sequence[str], value: float, least: float, most: float) -> str:

@@ -127,6 +127,7 @@ def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: fl
             name=label,
             showlegend=bool(shown),
         )
+    figure.update_traces(cliponaxis=False, selector={"type": "scatter"})  # points at cost 0 are whole
     if at_least is not None:
         figure.add_hline(at_least, **_wish(theme, f"at least {at_least:,.5g} samples/s"))
     if budget is not None:
