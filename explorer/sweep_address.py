@@ -27,18 +27,23 @@ from solvers.samples import read_sample, sample_info, sample_names
 from solvers.schedule_types import INFERENCE_KINDS, TRAINING_KINDS
 from solvers.split import Family
 from solvers.sweep_analysis import Measure
-from solvers.sweep_axes import DeviceSource, Quantity, Varied
+from solvers.sweep_axes import OF_A_CLASS, Change, DeviceSource, Quantity, Varied
 from solvers.sweep_plan import Index, SweepSpec
 
 PARTS = ("over", "values", "and", "and_values", "show", "prices", "cpu_price", "pay", "at_least", "budget")
 """Parts of the address that only this page has."""
-OF_CLASS = "count:"
+SETTINGS = {Quantity.MEMORY: ("memory", GIB, "GiB"), Quantity.BANDWIDTH: ("link", BYTES_PER_MS, "GB/s")}
+"""What a list of devices calls the figures of one class that may vary, and their units."""
 MAX_TEXT = 2000
 
 
 def axis_name(varied: Varied) -> str:
-    """Write what varies for an address."""
-    return OF_CLASS + varied.of_class if varied.of_class else varied.quantity.value
+    """Write what varies for an address.
+
+    >>> axis_name(Varied(Quantity.MEMORY, "T4")), axis_name(Varied(Quantity.MEMORY))
+    ('memory:T4', 'memory')
+    """
+    return varied.quantity + (f":{varied.of_class}" if varied.of_class else "")
 
 
 def axis_named(text: str) -> Varied | None:
@@ -47,10 +52,9 @@ def axis_named(text: str) -> Varied | None:
     >>> axis_named("count:T4"), axis_named("speed")
     (Varied(quantity=<Quantity.COUNT: 'count'>, of_class='T4'), None)
     """
-    if text.startswith(OF_CLASS) and len(text) > len(OF_CLASS):
-        return Varied(Quantity.COUNT, text[len(OF_CLASS) :])
-    known = {str(quantity) for quantity in Quantity if quantity is not Quantity.COUNT}
-    return Varied(Quantity(text)) if text in known else None
+    name, _, of_class = text.partition(":")
+    allowed = list(OF_A_CLASS) if of_class else [quantity for quantity in Quantity if quantity is not Quantity.COUNT]
+    return next((Varied(quantity, of_class) for quantity in allowed if quantity == name), None)
 
 
 def prices_query(prices: Prices) -> dict[str, str]:
@@ -209,6 +213,8 @@ def link_to_point(spec: SweepSpec, subject: Subject, index: Index) -> Link:
     if any(varied.quantity is Quantity.DEVICES for varied, _ in changes):
         link = replace(link, bandwidth=None, bandwidth_factor=None)  # a list brings links of its own
     for varied, value in changes:
+        if varied.of_class:
+            continue  # in the list of devices
         if varied.quantity is Quantity.BANDWIDTH:
             link = replace(link, bandwidth=float(value) / BYTES_PER_MS)
         elif varied.quantity is Quantity.BANDWIDTH_FACTOR:
@@ -217,7 +223,7 @@ def link_to_point(spec: SweepSpec, subject: Subject, index: Index) -> Link:
             link = replace(link, devices=str(value))
         elif varied.quantity is Quantity.MICRO_BATCHES:
             link = replace(link, micro_batches=int(value))
-    return _without_usual(_with_list(link, deployment, spec.source), subject.loaded)
+    return _without_usual(_with_list(link, deployment, changes, spec.source), subject.loaded)
 
 
 def _without_usual(link: Link, loaded: LoadedGraph) -> Link:
@@ -237,16 +243,23 @@ def _without_usual(link: Link, loaded: LoadedGraph) -> Link:
     return replace(link, **{name: None for name, value in usual.items() if getattr(link, name) == value})
 
 
-def _with_list(link: Link, deployment: Deployment, source: DeviceSource) -> Link:
-    """Return a link whose list of devices has the counts of a deployment."""
+def _with_list(link: Link, deployment: Deployment, changes: tuple[Change, ...], source: DeviceSource) -> Link:
+    """Return a link whose list of devices has the counts of a deployment, and what else of a class is changed."""
     if not link.devices:
         if deployment.classes:
-            raise PlacementError("Explore shows the counts of the graph's own file and cannot change them.")
+            raise PlacementError("Explore shows the devices of the graph's own file and cannot change them.")
         return link
     kinds = parse_devices(link.devices)
     if not is_of_catalogue(kinds, source.catalogue):
         raise PlacementError("Explore takes devices of the catalogue, not such that are relative to the file's times.")
     if not deployment.classes:
         return link
-    counted = (replace(kind, count=one.count) for kind, one in zip(kinds, deployment.classes, strict=True))
-    return replace(link, devices=devices_text(tuple(counted)))
+    listed = []
+    for kind, one in zip(kinds, deployment.classes, strict=True):
+        changed = replace(kind, count=one.count)
+        for varied, value in changes:
+            if varied.of_class == one.name and varied.quantity in SETTINGS:
+                key, unit, name = SETTINGS[varied.quantity]
+                changed = changed.with_setting(key, f"{float(value) / unit:.12g}{name}")
+        listed.append(changed)
+    return replace(link, devices=devices_text(tuple(listed)))

@@ -1,6 +1,7 @@
 """What is asked of the page Sweep, as data: which quantities may vary, their axes, and the sweep they make."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from explorer import session
 from explorer.devices import equipment_by
@@ -10,10 +11,18 @@ from explorer.session import Subject
 from solvers.catalogue import catalogue
 from solvers.costs import Objective
 from solvers.deployment import Deployment
+from solvers.graph import DnnGraph
 from solvers.split import Family
-from solvers.sweep_axes import OUR_DEVICES, Axis, DeviceSource, Quantity, Value, Varied, devices_named
+from solvers.sweep_axes import OF_A_CLASS, OUR_DEVICES, Axis, DeviceSource, Quantity, Value, Varied, devices_named
 from solvers.sweep_plan import SweepSpec
 from solvers.sweep_ranges import RangeError, read_ranges
+
+AT_ONE_VALUE: dict[Quantity, dict[str, Any]] = {
+    Quantity.COUNT: {"count": 0},
+    Quantity.MEMORY: {"memory_bytes": None},
+    Quantity.BANDWIDTH: {"link_speed": 1.0},
+}
+"""What of a class varies, at some value: it is compared without that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,8 @@ class SweepChoice:
             self.subject.loaded.graph.digest == before.loaded.graph.digest
             and (has_links or self.subject.graph.digest == before.graph.digest)
             and (Quantity.OBJECTIVE in quantities or asked.objective is then.objective)
-            and _held(asked.deployment, self.axes) == _held(then.deployment, self.axes)
+            and _held(asked.deployment, self.subject.graph, self.axes)
+            == _held(then.deployment, before.graph, self.axes)
             and (self.family, self.method, self.time_limit_s) == (spec.family, spec.method, spec.time_limit_s)
         )
 
@@ -75,14 +85,17 @@ def _source(subject: Subject) -> DeviceSource:
     return DeviceSource(equipment_by(subject.loaded, subject.link), given)
 
 
-def _held(deployment: Deployment, axes: tuple[Axis, ...]) -> Deployment:
+def _held(deployment: Deployment, graph: DnnGraph, axes: tuple[Axis, ...]) -> Deployment:
     """Return a deployment with all that varies at one value."""
+    if any(axis.of_class and axis.quantity is Quantity.BANDWIDTH for axis in axes):
+        deployment = _with_links_in_gb_per_s(deployment, graph)
     for axis in axes:
         quantity = axis.quantity
         if quantity is Quantity.DEVICES:
             deployment = replace(deployment, classes=(), memory_bytes=None, num_accelerators=1)
-        elif quantity is Quantity.COUNT:
-            classes = tuple(replace(c, count=0) if c.name == axis.of_class else c for c in deployment.classes)
+        elif axis.of_class:
+            usual: dict[str, Any] = AT_ONE_VALUE[quantity]
+            classes = tuple(replace(c, **usual) if c.name == axis.of_class else c for c in deployment.classes)
             deployment = replace(deployment, classes=classes, num_accelerators=sum(c.count for c in classes))
         elif quantity is Quantity.ACCELERATORS and not deployment.classes:
             deployment = replace(deployment, num_accelerators=1)
@@ -96,13 +109,21 @@ def _held(deployment: Deployment, axes: tuple[Axis, ...]) -> Deployment:
     return deployment
 
 
+def _with_links_in_gb_per_s(deployment: Deployment, graph: DnnGraph) -> Deployment:
+    """Return a deployment whose link speeds are not relative to the links of the graph, which may be another's."""
+    own = (graph.bandwidth_bytes_per_ms or BYTES_PER_MS) / BYTES_PER_MS
+    classes = tuple(replace(c, link_speed=float(f"{c.link_speed * own:.9g}")) for c in deployment.classes)
+    return replace(deployment, classes=classes)
+
+
 def quantities(subject: Subject) -> list[Varied]:
     """Return what may vary on this graph; links in GB/s where the file's bytes tell their speed."""
     links = Quantity.BANDWIDTH if subject.graph.bandwidth_bytes_per_ms is not None else Quantity.BANDWIDTH_FACTOR
     found = [Quantity.ACCELERATORS, links, Quantity.MEMORY, Quantity.DEVICES, Quantity.CPUS, Quantity.OBJECTIVE]
     counts: list[Varied] = []
-    if subject.question.deployment.classes:  # each has memory and links of its own, which Explore sets
-        counts = [Varied(Quantity.COUNT, one.name) for one in subject.question.deployment.classes]
+    if classes := subject.question.deployment.classes:  # each has memory and links of its own
+        own = [quantity for quantity in OF_A_CLASS if quantity is not Quantity.BANDWIDTH or links is quantity]
+        counts = [Varied(quantity, one.name) for quantity in own for one in classes]
         found = [Quantity.DEVICES, Quantity.CPUS, Quantity.OBJECTIVE]
     if len(objectives(subject)) == 1:
         found.remove(Quantity.OBJECTIVE)

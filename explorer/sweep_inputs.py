@@ -144,7 +144,7 @@ def _axes(subject: Subject) -> tuple[Axis, ...] | None:
 
 def _name(varied: Varied | str) -> str:
     if isinstance(varied, Varied):
-        return f"Number of {varied.of_class}" if varied.of_class else NAMES[varied.quantity]
+        return varied.label if varied.of_class else NAMES[varied.quantity]
     return varied
 
 
@@ -166,7 +166,9 @@ def _values(subject: Subject, varied: Varied, number: int) -> str:
     if asked is not None:
         st.session_state[key] = asked
     # Only the name of a class may be one of a file; a label of ours is read aloud as it stands.
-    label = f"Numbers of {plain_label(varied.of_class)}" if varied.of_class else f"Values of {_name(varied)}"
+    label = f"Values of {_name(varied)}"
+    if varied.of_class:
+        label = varied._replace(of_class=plain_label(varied.of_class)).label
     return st.text_input(
         label,
         USUAL_VALUES[varied.quantity],

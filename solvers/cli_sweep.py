@@ -39,7 +39,7 @@ from solvers.solve import METHODS
 from solvers.split import Family
 from solvers.sweep import PointResult, run_sweep
 from solvers.sweep_analysis import Measure
-from solvers.sweep_axes import OUR_DEVICES, Axis, DeviceSource, Quantity, Value, with_count
+from solvers.sweep_axes import OUR_DEVICES, Asked, Axis, DeviceSource, Quantity, Value, Varied, asked_at
 from solvers.sweep_file import SweepFile
 from solvers.sweep_front import front_of, front_text, wish_text
 from solvers.sweep_plan import Index, SweepSpec
@@ -64,6 +64,8 @@ AXES = {
     "objective": Quantity.OBJECTIVE,
 }
 """The options that may hold several values, and what they vary."""
+CLASS_OPTIONS = {Quantity.COUNT: "count", Quantity.MEMORY: "memory_of", Quantity.BANDWIDTH: "bandwidth_of"}
+"""The options that name one kind of several, and what they vary of it."""
 
 
 def add_sweep(commands: Any) -> None:
@@ -94,11 +96,27 @@ def add_sweep(commands: Any) -> None:
     )
     group.add_argument(
         "--count",
-        type=count_of_class,
+        type=of_class(count),
         action="append",
         default=[],
         metavar="NAME=N,...",
         help="accelerators of one kind of several, such as T4=0:8; once for each kind that varies",
+    )
+    group.add_argument(
+        "--memory-of",
+        type=of_class(positive, 2.0**30),
+        action="append",
+        default=[],
+        metavar="NAME=GIB,...",
+        help="memory of one kind of several, such as T4=16,24,32",
+    )
+    group.add_argument(
+        "--bandwidth-of",
+        type=of_class(lambda text: positive(text, "GB/s such as 16"), 1e6),
+        action="append",
+        default=[],
+        metavar="NAME=GB/S,...",
+        help="links of one kind of several, such as T4=8:64:x2",
     )
     group.add_argument("--family", type=one_of(Family), metavar=names_of(Family), default=Family.CHAIN)
     group.add_argument("--method", choices=list(METHODS), metavar="METHOD", default="auto")
@@ -261,18 +279,25 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
             single[quantity] = values[0]
     if len(lists) > 1:
         axes.append(Axis(Quantity.DEVICES, lists))
-    for name, values in options.count:
-        if len(values) > 1:
-            axes.append(Axis(Quantity.COUNT, values, name))
+    classes = [
+        (Varied(quantity, name), values)
+        for quantity, given in CLASS_OPTIONS.items()
+        for name, values in getattr(options, given)
+    ]
+    axes += [Axis(varied.quantity, values, varied.of_class) for varied, values in classes if len(values) > 1]
     if not axes:
         raise PlacementError("Nothing varies; give one or two options several values, such as --accelerators 2:16.")
     if len(axes) > 2:
         raise PlacementError(
             f"{' and '.join(str(axis.varied) for axis in axes)} vary; a sweep has one axis or two, so fix the others."
         )
-    for name, values in options.count:
+    if options.bandwidth is not None and options.bandwidth_of:
+        raise PlacementError(
+            "--bandwidth is that of all links and --bandwidth-of that of one kind; give one of the two."
+        )
+    for varied, values in classes:
         if len(values) == 1:
-            deployment = with_count(deployment, name, int(values[0]))
+            deployment = asked_at(Asked(graph, deployment, Objective.THROUGHPUT), varied, values[0]).deployment
     if Quantity.ACCELERATORS in single:
         deployment = replace(deployment, num_accelerators=int(single[Quantity.ACCELERATORS]))
     if Quantity.CPUS in single:
@@ -413,13 +438,19 @@ def prices_of(text: str) -> tuple[tuple[str, float], ...]:
     return tuple(found)
 
 
-def count_of_class(text: str) -> tuple[str, tuple[int, ...]]:
-    """Read the name of a class and its counts.
+def of_class(read: Callable[[str], float], unit: float = 1) -> Callable[[str], tuple[str, tuple[float, ...]]]:
+    """Return a reader of the name of a class and values for it, which `unit` turns into those of an axis.
 
-    >>> count_of_class("T4=0:4:2")
+    >>> of_class(count)("T4=0:4:2")
     ('T4', (0, 2, 4))
     """
-    name, equals, values = text.rpartition("=")
-    if not equals or not name.strip():
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} names no kind of accelerators; write NAME=N, such as T4=0:8")
-    return name.strip(), several(count)(values)
+
+    def read_all(text: str) -> tuple[str, tuple[float, ...]]:
+        name, equals, values = text.rpartition("=")
+        if not equals or not name.strip():
+            raise argparse.ArgumentTypeError(
+                f"{text[:40]!r} names no kind of accelerators; write NAME=VALUES, such as T4=0:8"
+            )
+        return name.strip(), tuple(value * unit for value in several(read)(values))
+
+    return read_all

@@ -90,7 +90,7 @@ def solve_point(task: PointTask) -> SolveResult:
     """Solve one point, in whichever process this is; the same task has the same answer wherever it is solved."""
     asked = Asked(_unpacked(task.packed), task.deployment, task.objective, task.source)
     for varied, value in in_order(task.changes):
-        is_link = varied.quantity in (Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR)
+        is_link = not varied.of_class and varied.quantity in (Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR)
         if is_link and asked.graph is _unpacked(task.packed):
             asked = replace(asked, graph=_with_links(task.packed, varied, value))
         else:

@@ -31,7 +31,7 @@ class Quantity(StrEnum):
     """What may be varied: memory in bytes, bandwidth in bytes/ms, its factor on that of the graph.
 
     Devices are lists as `solvers.device_list` reads them, such as "A100-80" or "2xA100-80+4xT4". A count is that of one
-    class of accelerators, which `Varied` names.
+    class of accelerators, which `Varied` names; memory and bandwidth may be those of one class too.
     """
 
     ACCELERATORS = "accelerators"
@@ -110,27 +110,45 @@ class Quantity(StrEnum):
         return f"{value:.0f} {noun}{'' if value == 1 else plural}"
 
 
+OF_A_CLASS = {Quantity.COUNT: "number", Quantity.MEMORY: "memory", Quantity.BANDWIDTH: "bandwidth"}
+"""Quantities that one class of accelerators has, and what they are then called."""
+
+
 class Varied(NamedTuple):
-    """What an axis varies: a quantity, and the class of accelerators whose it is where it is a count.
+    """What an axis varies: a quantity, and the class of accelerators whose it is where not all have it alike.
 
     >>> str(Varied(Quantity.COUNT, "T4")), Varied(Quantity.COUNT, "T4").text(4), Varied(Quantity.CPUS).label
     ('number of T4', '4 x T4', 'CPUs')
+    >>> Varied(Quantity.MEMORY, "T4").label, Varied(Quantity.MEMORY, "T4").text(2**34)
+    ('Memory of T4 (GiB)', 'T4 with 16 GiB')
     """
 
     quantity: Quantity
     of_class: str = ""
 
     def __str__(self) -> str:
-        return f"number of {self.of_class}" if self.of_class else str(self.quantity)
+        return f"{OF_A_CLASS[self.quantity]} of {self.of_class}" if self.of_class else str(self.quantity)
 
     @property
     def label(self) -> str:
         """What an axis is labelled with; see `Quantity.label`."""
-        return f"Number of {self.of_class}" if self.of_class else self.quantity.label
+        if not self.of_class:
+            return self.quantity.label
+        unit = {Quantity.MEMORY: " (GiB)", Quantity.BANDWIDTH: " (GB/s)"}.get(self.quantity, "")
+        return f"{OF_A_CLASS[self.quantity].capitalize()} of {self.of_class}{unit}"
 
     def text(self, value: Value) -> str:
         """Write a value with its unit or class."""
-        return f"{value:.0f} x {self.of_class}" if self.of_class else self.quantity.text(value)
+        if not self.of_class:
+            return self.quantity.text(value)
+        if self.quantity is Quantity.COUNT:
+            return f"{value:.0f} x {self.of_class}"
+        return f"{self.of_class} with {self.quantity.text(value)}"
+
+    @property
+    def is_of_devices(self) -> bool:
+        """Whether it is the deployment that changes, not the graph's transfer times or the objective."""
+        return bool(self.of_class) or self.quantity.is_of_devices
 
 
 Change = tuple[Varied, Value]
@@ -150,8 +168,10 @@ class Axis:
 
     def __post_init__(self) -> None:
         varied, values = self.varied, self.values
-        if (self.quantity is Quantity.COUNT) != bool(self.of_class):
-            raise PlacementError("A sweep over counts names a class of accelerators, and no other does.")
+        if self.quantity is Quantity.COUNT and not self.of_class:
+            raise PlacementError("A sweep over counts names a class of accelerators.")
+        if self.of_class and self.quantity not in OF_A_CLASS:
+            raise PlacementError(f"No class has {self.quantity} of its own; sweep over those of all.")
         if not values:
             raise PlacementError(f"The sweep over {varied} has no values; give at least one.")
         if len(values) > MAX_VALUES:
@@ -239,22 +259,37 @@ def asked_at(base: Asked, varied: Varied, value: Value) -> Asked:
     if quantity is Quantity.DEVICES:
         return _on_devices(base, str(value))
     number = float(value)
+    if varied.of_class:
+        return replace(base, deployment=_class_at(base, varied, number))
     if quantity is Quantity.BANDWIDTH:
         return replace(base, graph=base.graph.with_bandwidth(number))
     if quantity is Quantity.BANDWIDTH_FACTOR:
         return replace(base, graph=base.graph.with_bandwidth_factor(number))
-    if quantity is Quantity.COUNT:
-        return replace(base, deployment=with_count(base.deployment, varied.of_class, int(number)))
     return replace(base, deployment=_deployment_at(base.deployment, quantity, number))
 
 
-def with_count(deployment: Deployment, name: str, count: int) -> Deployment:
-    """Return a deployment with so many accelerators of one of its classes; DeploymentError if it has no such class."""
+def _class_at(base: Asked, varied: Varied, number: float) -> Deployment:
+    """Return the deployment of a question with a count, memory in bytes or links in bytes/ms changed of one class."""
+    name = varied.of_class
+    if varied.quantity is Quantity.COUNT:
+        return with_class(base.deployment, name, count=int(number))
+    if varied.quantity is Quantity.MEMORY:
+        return with_class(base.deployment, name, memory_bytes=number)
+    own = base.graph.bandwidth_bytes_per_ms
+    if own is None:
+        raise DeploymentError(
+            f"This graph has no consistent bytes on its edges, so a speed of links says nothing of transfers of {name}."
+        )
+    return with_class(base.deployment, name, link_speed=number / own)
+
+
+def with_class(deployment: Deployment, name: str, **changes: Any) -> Deployment:
+    """Return a deployment with one of its classes changed; DeploymentError if it has no such class."""
     names = [device_class.name for device_class in deployment.classes]
     if name not in names:
         has = f"its classes are {', '.join(names)}" if names else "all are alike, and --accelerators counts them"
         raise DeploymentError(f"No class of accelerators here is named {name}: {has}.")
-    classes = tuple(replace(one, count=count) if one.name == name else one for one in deployment.classes)
+    classes = tuple(replace(one, **changes) if one.name == name else one for one in deployment.classes)
     return replace(deployment, num_accelerators=sum(one.count for one in classes), classes=classes)
 
 

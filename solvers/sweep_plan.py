@@ -55,12 +55,15 @@ class SweepSpec:
     def __post_init__(self) -> None:
         if not 1 <= len(self.axes) <= MAX_AXES:
             raise PlacementError(f"A sweep has one axis or two, not {len(self.axes)}.")
-        quantities = {axis.quantity for axis in self.axes}
+        of_all = {axis.quantity for axis in self.axes if not axis.of_class}
+        of_class = {axis.quantity for axis in self.axes if axis.of_class}
         if (
             len({axis.varied for axis in self.axes}) < len(self.axes)
-            or {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR} <= quantities
+            or {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR} <= of_all
         ):
             raise PlacementError("Both axes of the sweep vary the same quantity; choose two different ones.")
+        if Quantity.BANDWIDTH in of_class and of_all & {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR}:
+            raise PlacementError("The axes vary the links of all accelerators and those of one class; choose one.")
         if self.num_points > MAX_POINTS:
             raise PlacementError(f"The sweep has {self.num_points:,} points; give up to {MAX_POINTS:,}.")
         # Axes change different things, so a value that works at one place of the other axis works at all; counts of
@@ -114,7 +117,7 @@ class SweepSpec:
         if index not in self._deployments:
             deployment = self.deployment
             for varied, value in in_order(self.changes(index)):
-                if varied.quantity.is_of_devices:
+                if varied.is_of_devices:
                     asked = Asked(self.graph, deployment, self.objective, self.source)
                     deployment = asked_at(asked, varied, value).deployment
             self._deployments[index] = deployment

@@ -27,9 +27,9 @@ COLUMNS = {
     Quantity.MICRO_BATCHES: "micro_batches",
     Quantity.OBJECTIVE: "objective",
     Quantity.DEVICES: "devices",
-    Quantity.COUNT: "count_of_",
+    Quantity.COUNT: "count",
 }
-"""Names of columns; behind that of a count stands the name of the class."""
+"""Names of columns; behind what is of one class stands its name."""
 
 TEXTS = frozenset({"objective", "splits", "devices", "status", "method", "message"})
 FLAGS = frozenset({"is_on_pareto_front"})
@@ -53,7 +53,7 @@ def sweep_rows(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
 
 def column_of(axis: Axis) -> str:
     """Return the name of the column that has the values of an axis."""
-    return COLUMNS[axis.quantity] + axis.of_class
+    return COLUMNS[axis.quantity] + (f"_of_{axis.of_class}" if axis.of_class else "")
 
 
 def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Prices) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def parquet_of(rows: list[dict[str, Any]]) -> bytes:
     def kind(name: str) -> Any:
         if name in FLAGS:
             return pa.bool_()
-        is_whole = name in WHOLE or name.startswith(COLUMNS[Quantity.COUNT])
+        is_whole = name in WHOLE or name.startswith(f"{COLUMNS[Quantity.COUNT]}_of_")
         return pa.int64() if is_whole else pa.string() if name in TEXTS else pa.float64()
 
     columns = {name: pa.array([_cell(row[name]) for row in rows], kind(name)) for name in rows[0]}

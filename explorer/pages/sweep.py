@@ -176,7 +176,7 @@ def _lacks_counts(spec: SweepSpec) -> bool:
 
 def _counts_held(spec: SweepSpec) -> str:
     """Name the classes whose counts do not vary, where those of others do."""
-    varied = {axis.of_class for axis in spec.axes} - {""}
+    varied = {axis.of_class for axis in spec.axes if axis.quantity is Quantity.COUNT}
     fixed = [one for one in spec.deployment.classes if varied and one.name not in varied]
     return ", ".join(f"{one.count} × {one.name}" for one in fixed)
 

@@ -41,11 +41,19 @@ def chosen(query: dict[str, str], axes: dict[str, str], **plans: Any) -> SweepCh
     return SweepChoice(subject, found, dask_address="", asks_to_start=True, **plans)
 
 
+def rounded(deployment: Deployment) -> Deployment:
+    """Leave out digits that depend on the order in which speeds of links are divided by each other."""
+    classes = (replace(one, link_speed=round(one.link_speed, 12)) for one in deployment.classes)
+    return replace(deployment, classes=tuple(classes))
+
+
 MIX = "2xA100-80:link=nvlink3+1xT4:link=pcie3-x16"
 CASES: list[tuple[dict[str, str], dict[str, str], dict[str, Any]]] = [
     ({"sample": GNMT, "cpus": "0"}, {"accelerators": "2,5", "memory": "0.5,16"}, {"time_limit_s": 7.0}),
     ({"sample": GNMT, "transfers": "overlapped"}, {"bandwidth": "0.3,7", "accelerators": "3,4"}, {"method": "dp"}),
     ({"sample": GNMT, "devices": MIX, "efficiency": "40"}, {"count:T4": "0,3", "count:A100-80": "0,2"}, {}),
+    ({"sample": GNMT, "devices": MIX}, {"memory:T4": "0.25,16", "bandwidth:T4": "0.7,24"}, {}),
+    ({"sample": GNMT, "devices": MIX}, {"memory:A100-80": "0.1,30.5", "count:T4": "0,4"}, {}),
     (
         {"sample": GNMT, "devices": MIX, "efficiency": "40", "host": "EPYC-9654", "accelerators": "7"},
         {"devices": "H100-SXM:link=nvlink4; 4xL4; 1xA100-80+2xT4", "cpus": "0,2"},
@@ -80,7 +88,7 @@ def test_explore_asks_the_question_of_the_point_and_finds_its_value(
         assert not app.warning or "memory" in app.warning[0].value
         question = app.session_state["subject_of_explore"].question
         assert question.graph_digest == asked.graph.digest
-        assert question.deployment == asked.deployment
+        assert rounded(question.deployment) == rounded(asked.deployment)
         assert (question.objective, question.method) == (asked.objective, spec.method)
         assert question.time_limit_s == spec.time_limit_s
         if asked.objective != "latency":
@@ -125,7 +133,7 @@ def test_the_name_of_a_class_is_no_markup_in_the_label_of_its_counts() -> None:
         _values(subject, quantities(subject)[0], 1)
 
     label = AppTest.from_function(page, default_timeout=60).run().text_input[0].label
-    assert label == r"Numbers of \!\[T4\](https\:\/\/example.org\/a.png)"
+    assert label == r"Number of \!\[T4\](https\:\/\/example.org\/a.png)"
 
 
 def subject_with_class(name: str) -> Subject:

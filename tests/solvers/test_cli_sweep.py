@@ -86,6 +86,25 @@ def test_devices_on_the_command_line_take_what_solve_takes(placement: Run, tmp_p
     assert counted.json["points"][1]["value_ms"] == pytest.approx(swept[1]["value_ms"], rel=1e-6)
 
 
+def test_memory_and_links_of_one_kind_on_the_command_line(placement: Run, tmp_path: Path) -> None:
+    path = tmp_path / "gpt2.json"
+    path.write_bytes(sample_text("gpt2_xl_layer_inference"))
+    devices = ["--devices", "1xA100-80:link=nvlink3+2xT4:link=pcie3-x16", "--cpus", 0, "--workers", 1]
+    axes = ["--memory-of", "T4=0.25,16", "--bandwidth-of", "T4=0.5,12"]
+    rows = placement("sweep", path, *devices, *axes, "--json").json["points"]
+    assert [(row["memory_gib_of_T4"], row["bandwidth_gb_per_s_of_T4"]) for row in rows] == [
+        (0.25, 0.5), (0.25, 12), (16, 0.5), (16, 12)
+    ]  # fmt: skip
+    for row in rows:
+        t4 = f"2xT4:memory={row['memory_gib_of_T4']}GiB,link={row['bandwidth_gb_per_s_of_T4']}GB/s"
+        alone = placement("solve", path, "--devices", f"1xA100-80:link=nvlink3+{t4}", "--cpus", 0).json
+        assert row["value_ms"] == pytest.approx(alone["value_ms"], rel=1e-6)
+    single = ["--memory-of", "T4=0.25", "--bandwidth-of", "T4=0.5,12"]
+    assert [row["value_ms"] for row in placement("sweep", path, *devices, *single, "--json").json["points"]] == [
+        pytest.approx(row["value_ms"], rel=1e-6) for row in rows[:2]
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -107,6 +126,11 @@ def test_devices_on_the_command_line_take_what_solve_takes(placement: Run, tmp_p
         (["--accelerators", "1,2", "--workers", "1", "--dask", "tcp://127.0.0.1:1"], "one of the two"),
         (["--accelerators", "1,2", "--dask", "nonsense://x"], "no Dask scheduler"),
         (["--count", "T4"], "names no kind"),
+        (["--memory-of", "=16"], "names no kind"),
+        (["--memory-of", "T4=16,32"], "all are alike"),
+        (["--devices", "2xa+2xb", "--bandwidth-of", "a=1x,2x"], "GB/s such as 16"),
+        (["--devices", "2xa+2xb", "--bandwidth-of", "a=1,2"], "no consistent bytes"),
+        (["--devices", "2xa+2xb", "--bandwidth-of", "a=1,2", "--bandwidth", "2x"], "give one"),
         (["--count", "T4=0:2"], "all are alike"),
         (["--devices", "2xa+2xb", "--count", "c=0:2"], "its classes are a, b"),
         (["--devices", "2xa+2xb", "--count", "a=0:2", "--price", "c=1"], "no such device; there are a, b"),

@@ -8,6 +8,7 @@ from solvers.costs import Objective, objective_value
 from solvers.deployment import Deployment, DeviceClass
 from solvers.equipment import Equipment, equip
 from solvers.errors import PlacementError
+from solvers.graph import DnnGraph
 from solvers.hardware import Catalogue
 from solvers.roofline import Efficiency
 from solvers.samples import read_sample
@@ -82,9 +83,48 @@ def test_a_class_that_nobody_has_and_too_many_devices_are_refused_at_once() -> N
         replace(spec, axes=(Axis(Quantity.COUNT, (1, 600), "fast one"), Axis(Quantity.COUNT, (1, 600), "slow")))
     with pytest.raises(PlacementError, match="two different"):
         replace(spec, axes=(Axis(Quantity.COUNT, (1, 2), "slow"), Axis(Quantity.COUNT, (1, 3), "slow")))
-    for wrong in ((Quantity.COUNT, ""), (Quantity.CPUS, "slow")):
-        with pytest.raises(PlacementError, match="names a class"):
-            Axis(wrong[0], (1, 2), wrong[1])
+    with pytest.raises(PlacementError, match="names a class"):
+        Axis(Quantity.COUNT, (1, 2))
+    with pytest.raises(PlacementError, match="No class has cpus of its own"):
+        Axis(Quantity.CPUS, (1, 2), "slow")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("quantity", [Quantity.MEMORY, Quantity.BANDWIDTH])
+def test_memory_and_links_of_one_class_are_those_and_more_never_hurts(seed: int, quantity: Quantity) -> None:
+    base = mixed(seed)
+    graph = with_bytes(base.graph, 2e6)
+    total = sum(node.memory_bytes for node in graph.nodes)
+    values = (0.3 * total, 0.5 * total, total) if quantity is Quantity.MEMORY else (0.2e6, 2e6, 20e6)
+    spec = replace(base, graph=graph, axes=(Axis(quantity, values, "fast one"), base.axes[1]))
+    found = answers(spec)
+    fast, slow = base.deployment.classes
+    for (i, count), result in found.items():
+        change = {"memory_bytes": values[i]} if quantity is Quantity.MEMORY else {"link_speed": values[i] / 2e6}
+        alone = solve(graph, Deployment.of_classes((replace(fast, **change), replace(slow, count=count)), 1))
+        assert result.status is alone.status
+        assert result.value_ms == (alone.value_ms and pytest.approx(alone.value_ms, rel=1e-6))
+        harder = found[i - 1, count].value_ms if i else None
+        if harder is not None:
+            assert result.value_ms is not None
+            assert result.value_ms <= harder
+    assert len({result.value_ms for result in found.values()}) > 3
+
+
+def with_bytes(graph: DnnGraph, bytes_per_ms: float) -> DnnGraph:
+    """Return a graph whose edges have the bytes that its transfers move at a bandwidth."""
+    sizes = {node.id: node.transfer_ms * bytes_per_ms for node in graph.nodes}
+    edges = tuple(replace(edge, size_bytes=sizes[edge.source]) for edge in graph.edges)
+    return DnnGraph(graph.nodes, edges)
+
+
+def test_links_of_a_class_need_bytes_and_do_not_mix_with_those_of_all() -> None:
+    spec = mixed(0)
+    links = Axis(Quantity.BANDWIDTH, (1e6, 2e6), "slow")
+    with pytest.raises(PlacementError, match="no consistent bytes"):
+        replace(spec, axes=(links,))
+    with pytest.raises(PlacementError, match="links of all accelerators and those of one class"):
+        replace(spec, graph=with_bytes(spec.graph, 2e6), axes=(links, Axis(Quantity.BANDWIDTH_FACTOR, (1, 2))))
 
 
 def test_devices_of_a_sweep_are_put_on_as_its_source_says() -> None:
