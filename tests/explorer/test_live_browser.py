@@ -10,9 +10,20 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from solvers.samples import read_sample
+from solvers.solve import solve
+from solvers.split import Family
 from tests.explorer.picture import choose
 from tests.explorer.serving import Address, free_port, served
-from tests.explorer.test_app_browser import metric, picture, set_number, tiny_graph, upload, wait_for_picture
+from tests.explorer.test_app_browser import (
+    metric,
+    picture,
+    set_number,
+    tiny_graph,
+    upload,
+    wait_for_metric,
+    wait_for_picture,
+)
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.browser
@@ -36,6 +47,11 @@ def elapsed_s(page: Any) -> float:
     return float(found[1])
 
 
+def time_ms(page: Any) -> float:
+    """The time per sample that is shown, in ms."""
+    return float(metric(page, "Time per sample").removesuffix(" ms").replace(",", ""))
+
+
 def busy(app: Address, before: set[int]) -> set[int]:
     return app.children - before
 
@@ -55,10 +71,10 @@ def test_the_best_plan_so_far_is_drawn_and_stays_when_cancelled(app: Address, ch
     page.wait_for_timeout(300)
     view = picture(page, "p.view")
     top = page.locator(".placed-pipeline").first.bounding_box()
-    value = metric(page, "Time per sample")
+    value_ms = time_ms(page)
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("the best plan so far is kept").wait_for()
-    assert metric(page, "Time per sample") == value
+    assert time_ms(page) <= value_ms  # a better one may have come before the click
     # Nothing has moved, neither the page nor what the user looks at.
     assert page.locator(".placed-pipeline").first.bounding_box() == top
     assert picture(page, "p.view") == view
@@ -105,10 +121,10 @@ def test_a_reload_goes_on_with_the_same_solve(app: Address, chromium_page: Any) 
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("the best plan so far is kept").wait_for()
     # Its plan outlasts a reload too.
-    value = metric(page, "Time per sample")
+    value_ms = time_ms(page)
     page.reload()
     page.get_by_test_id("stMetric").first.wait_for(timeout=SOLVE_MS)
-    assert metric(page, "Time per sample") == value
+    assert time_ms(page) <= value_ms
     expect(page.get_by_text("no plan yet")).to_have_count(0)
 
 
@@ -159,7 +175,7 @@ def test_a_link_opened_elsewhere_gives_the_same_page(app: Address, chromium_page
     other.goto(page.url)
     other.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
     wait_for_picture(other, "p.bars > 0")
-    assert metric(other, "Time per sample") == metric(page, "Time per sample")
+    wait_for_metric(other, "Time per sample", metric(page, "Time per sample"))
     assert picture(other, "p.digest") == picture(page, "p.digest")
     assert other.url == page.url
     context.close()
@@ -220,8 +236,10 @@ def test_a_project_file_brings_everything_back(app: Address, chromium_page: Any)
     page.set_default_timeout(SOLVE_MS)
     page.goto(f"{app}/?sample=teaching_convex_beats_chain&splits=free&micro_batches=7")
     page.locator(".st-key-solve").get_by_role("button").click()
+    # The strip may say it is proven while the number above still is that of the plan before.
+    value = f"{solve(*read_sample('teaching_convex_beats_chain'), family=Family.FREE).value_ms:.4g} ms"
+    wait_for_metric(page, "Time per sample", value)
     page.get_by_text("optimal, proven").first.wait_for()
-    value = metric(page, "Time per sample")
     page.get_by_role("tab", name="Share and export").click()
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Project file").click()
@@ -237,7 +255,7 @@ def test_a_project_file_brings_everything_back(app: Address, chromium_page: Any)
         page.wait_for_url(re.compile("micro_batches=7"))
         assert ("sample=" in page.url, "graph=" in page.url) == (is_sample, not is_sample)
         assert "splits=free" in page.url
-        eventually(lambda: metric(page, "Time per sample") == value)
+        wait_for_metric(page, "Time per sample", value)
         page.get_by_text("(from a file)").first.wait_for()
         page.get_by_text("optimal, proven").first.wait_for()  # total work proves it here, not the file
         expect(page.get_by_text("stale")).to_have_count(0)
