@@ -32,11 +32,15 @@ def read() -> None:
     address.drawn = {}
     if query == address.query or (is_late and address.query is not None):
         return
-    # Streamlit leaves the query out of its links to pages: coming back from another page changes nothing.
-    if address.query is not None and query.keys() <= {"keep"} and session.has_just_come_back():
-        address.query = query  # so that `write` puts the state there again
+    # Streamlit leaves the query out of its links to pages: coming from another page changes nothing.
+    is_link_to_page = query.keys() <= {"keep"} and session.has_just_come_back()
+    is_first = address.query is None
+    address.query = query  # so that `write` puts the state there again
+    if is_link_to_page and not is_first:
         return
-    address.query = query
+    if is_link_to_page and (subject := session.subject()) is not None:
+        want(subject.link, ())  # the other page was opened by an address of its own
+        return
     link, problems = from_query(query)
     want(link, problems)
 

@@ -166,6 +166,15 @@ def test_a_deep_address_of_a_mixed_cluster_with_prices_opens_in_a_fresh_browser(
     kept.pop("keep")
     assert kept == dict(part.split("=") for part in asked.split("&"))
 
+    # Explore, which this browser has not seen yet, has the graph and the devices of the address; the way back too.
+    fresh.get_by_role("link", name="Explore").click()
+    fresh.get_by_role("button", name="2 × A100-80 + 1 × T4").wait_for()
+    fresh.get_by_text("optimal, proven").first.wait_for()
+    assert "sample=gpt2_xl_layer_inference" in fresh.url
+    fresh.get_by_role("link", name="Sweep").click()
+    fresh.get_by_text("6 points in").wait_for()
+    expect(fresh.get_by_label("Number of T4", exact=True)).to_have_value("1,3")
+
     plot = fresh.locator(".draglayer .nsewdrag").first
     plot.scroll_into_view_if_needed()
     area = plot.bounding_box()
