@@ -24,7 +24,7 @@ from explorer.sweep_address import (
 )
 from explorer.sweep_choice import SweepChoice, axis_of, objectives, quantities
 from explorer.sweep_prices import prices
-from explorer.wording import plain, plain_label
+from explorer.wording import device_counts, links_text, memory_text, plain, plain_label
 from solvers.costs import Objective
 from solvers.errors import PlacementError
 from solvers.solve import require_solvable
@@ -63,7 +63,9 @@ def sweep_sidebar() -> SweepChoice:
     with st.sidebar:
         st.markdown("#### Graph")
         st.markdown(plain(subject.loaded.origin))
-        st.caption("Graph, devices and objective are those of Explore, but for what varies here.")
+        deployment, graph = subject.question.deployment, subject.graph
+        on = (device_counts(deployment, graph.times), memory_text(deployment), links_text(deployment, graph))
+        st.caption(f"On {plain(', '.join(filter(None, on)))}: as on Explore, but for what varies here.")
         st.markdown("#### Sweep over")
         axes = _axes(subject)
         st.markdown("#### Plans")

@@ -6,7 +6,7 @@ from typing import Any
 from explorer.jobs import Question
 from solvers.costs import Objective
 from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
+from solvers.graph import DnnGraph, TimesOrigin
 from solvers.quantities import binary_size
 from solvers.result import SolveResult, SolveStatus
 
@@ -58,15 +58,18 @@ def plain_label(text: str) -> str:
     return "".join(f"\\{c}" if c in "\\`*_[]<>~$:|!&@/" else c if c.isprintable() else " " for c in text)
 
 
-def device_counts(deployment: Deployment) -> str:
-    """Say how many devices there are.
+def device_counts(deployment: Deployment, times: TimesOrigin | None = None) -> str:
+    """Say how many devices there are, and what they are where the times of the graph are known to be for something.
 
     >>> from solvers.deployment import DeviceClass
     >>> device_counts(Deployment(1, 2)), device_counts(Deployment.of_classes((DeviceClass("T4", 4),), 1))
     ('1 accelerator and 2 CPUs', '4 × T4 and 1 CPU')
+    >>> device_counts(Deployment(3, 0), TimesOrigin("H100-SXM"))
+    '3 × H100-SXM and 0 CPUs'
     """
     k, num_cpus = deployment.num_accelerators, deployment.num_cpus
-    accelerators = f"{k} accelerator{'s' * (k != 1)}"
+    known = times is not None and times.accelerator
+    accelerators = f"{k} × {known}" if known else f"{k} accelerator{'s' * (k != 1)}"
     if deployment.classes:
         accelerators = ", ".join(f"{device_class.count} × {device_class.name}" for device_class in deployment.classes)
     return f"{accelerators} and {num_cpus} CPU{'s' * (num_cpus != 1)}"
@@ -82,6 +85,24 @@ def memory_text(deployment: Deployment) -> str:
         sizes = [device_class.memory_bytes for device_class in deployment.classes]
         return " and ".join("no memory limit" if size is None else binary_size(size) for size in sizes) + " each"
     return "no memory limit" if deployment.memory_bytes is None else f"{binary_size(deployment.memory_bytes)} each"
+
+
+def links_text(deployment: Deployment, graph: DnnGraph) -> str:
+    """Say how fast links are; nothing where the graph's bytes do not tell.
+
+    >>> from solvers.deployment import DeviceClass
+    >>> from solvers.graph import Edge, Node
+    >>> graph = DnnGraph((Node(1, 1.0, 1.0, transfer_ms=2.0), Node(2, 1.0, 1.0)), (Edge(1, 2, 24e6),))
+    >>> links_text(Deployment(2), graph)
+    'links of 12 GB/s'
+    >>> links_text(Deployment.of_classes((DeviceClass("A", 1, link_speed=25.0), DeviceClass("B", 1))), graph)
+    'links of 300 GB/s (A) and 12 GB/s (B)'
+    """
+    own = graph.bandwidth_bytes_per_ms
+    if own is None:
+        return ""
+    speeds = [f"{c.link_speed * own / 1e6:.4g} GB/s ({c.name})" for c in deployment.classes]
+    return f"links of {' and '.join(speeds) if speeds else f'{own / 1e6:.4g} GB/s'}"
 
 
 def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) -> list[str]:

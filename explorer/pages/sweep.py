@@ -14,7 +14,7 @@ from explorer.sweep_choice import SweepChoice
 from explorer.sweep_inputs import query_of_sweep, sweep_sidebar
 from explorer.sweep_prices import are_set, pick_prices, prices
 from explorer.sweep_run import SweepRun, SweepState
-from explorer.wording import device_counts, memory_text, plain
+from explorer.wording import device_counts, links_text, memory_text, plain
 from solvers.device_list import parse_devices
 from solvers.errors import PlacementError
 from solvers.result import SolveResult, SolveStatus
@@ -33,6 +33,8 @@ POINTS_PER_SECOND = 1000
 """Points that are drawn anew in a second: large sweeps are looked at less often, or drawing would hold up solving."""
 SWEEP_BUTTON_PX = 96
 """How wide the place of Cancel and Resume is, whichever is there."""
+BY_LINKS = {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR, Quantity.DEVICES}
+"""What brings links of its own."""
 MEASURES = {
     Measure.THROUGHPUT: "Throughput",
     Measure.TIME: "Time per sample",
@@ -148,18 +150,19 @@ def held_text(spec: SweepSpec) -> str:
     'Everywhere the same: 1 CPU, no memory limit, for throughput, chain splits.'
     """
     varied = {axis.quantity for axis in spec.axes}
-    deployment, bandwidth = spec.deployment, spec.graph.bandwidth_bytes_per_ms
-    counts = device_counts(deployment)
+    deployment = spec.deployment
+    times = None if Quantity.DEVICES in varied else spec.graph.times
+    counts = device_counts(deployment, times)
     cpus = "" if Quantity.CPUS in varied else counts.rpartition(" and ")[2]
     has_devices = bool(varied & {Quantity.ACCELERATORS, Quantity.COUNT, Quantity.DEVICES})
-    links = None if varied & {Quantity.BANDWIDTH, Quantity.DEVICES} or deployment.classes else bandwidth
+    name = times.accelerator if times is not None and Quantity.ACCELERATORS in varied else ""
     parts = [
-        "" if has_devices else counts.rpartition(" and ")[0],
+        f"accelerators {name}" if name else "" if has_devices else counts.rpartition(" and ")[0],
         _counts_held(spec),
         f"{deployment.num_accelerators} accelerators where a list gives no number" if _lacks_counts(spec) else "",
         cpus,
-        "" if varied & {Quantity.MEMORY, Quantity.DEVICES} or deployment.classes else memory_text(deployment),
-        "" if links is None else f"links of {links / 1e6:.4g} GB/s",
+        "" if varied & {Quantity.MEMORY, Quantity.DEVICES} else memory_text(deployment),
+        "" if varied & BY_LINKS else links_text(deployment, spec.graph),
         "" if Quantity.OBJECTIVE in varied else f"for {spec.objective}",
         f"{spec.family} splits",
     ]

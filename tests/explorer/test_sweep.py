@@ -333,3 +333,19 @@ def test_a_device_that_is_in_no_catalogue_is_named_before_the_sweep_starts() -> 
         with pytest.raises(PlacementError, match="H9000"):
             axis_of(Varied(Quantity.DEVICES), text, subject)
     assert len(axis_of(Varied(Quantity.DEVICES), "A100-80; 2xbig:speed=2; 1xH200+1xL4", subject).values) == 3
+
+
+def test_what_is_held_names_devices_memory_and_links() -> None:
+    subject, _ = subject_of_link(Link(sample="gpt2_xl_layer_inference", devices="2xA100-80:link=nvlink3+4xT4"))
+    graph, deployment = subject.graph, subject.question.deployment
+    counts = held_text(SweepSpec(graph, deployment, (Axis(Quantity.COUNT, (1, 2), "A100-80"),)))
+    assert "4 × T4" in counts
+    assert "× A100-80" not in counts
+    assert "links of 300 GB/s (A100-80) and 12.6 GB/s (T4)" in counts
+    links = held_text(SweepSpec(graph, deployment, (Axis(Quantity.BANDWIDTH, (1e6, 2e6), "T4"),)))
+    assert "2 × A100-80, 4 × T4" in links
+    assert "links" not in links
+    alike, _ = subject_of_link(Link(sample="gpt2_xl_layer_inference", devices="3xH100-SXM"))
+    cpus = held_text(SweepSpec(alike.graph, alike.question.deployment, (Axis(Quantity.CPUS, (0, 1)),)))
+    assert "3 × H100-SXM" in cpus
+    assert "74.51 GiB each" in cpus
