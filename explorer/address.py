@@ -15,6 +15,7 @@ import streamlit as st
 
 from explorer import session
 from explorer.link import CODECS, NO_LIMIT, Link, LinkError, from_query, to_query
+from solvers.errors import PlacementError
 
 MAX_PROBLEMS = 8
 """Parts of an address that are named if they cannot be used; hundreds would fill the page."""
@@ -60,15 +61,15 @@ def bound(name: str, key: str, default: Any, allowed: Container[Any] | Callable[
     """Tie the widget `key`, which is drawn next, to the part `name` of the address.
 
     `default` is what the widget shows at first and what is left out of the address. A value that is not `allowed` is
-    told of and not used.
+    told of and not used; a callable may raise PlacementError to tell the reason.
     """
     address = session.address()
     if address.wanted is not None:
         address.asked.add(name)
         value = _for_widget(getattr(address.wanted, name))
         is_given = getattr(address.wanted, name) is not None
-        if is_given and not (allowed(value) if callable(allowed) else value in allowed):
-            address.problems.append(f"{name} {'none' if value is None else value} (it does not fit here)")
+        if is_given and (reason := _misfit(value, allowed)):
+            address.problems.append(f"{name} {'none' if value is None else value} ({reason})")
             is_given = False
         if is_given or key in st.session_state:
             st.session_state[key] = value if is_given else default
@@ -76,6 +77,15 @@ def bound(name: str, key: str, default: Any, allowed: Container[Any] | Callable[
     address.drawn[key] = value
     if value != default:
         address.values[name] = NO_LIMIT if value is None else value
+
+
+def _misfit(value: Any, allowed: Container[Any] | Callable[[Any], bool]) -> str:
+    """Say why a value is not allowed; empty where it is."""
+    try:
+        fits = allowed(value) if callable(allowed) else value in allowed
+    except PlacementError as error:
+        return str(error).rstrip(".")
+    return "" if fits else "it does not fit here"
 
 
 def _has_changed(drawn: Mapping[str, Any]) -> bool:

@@ -17,9 +17,9 @@ from explorer.known_devices import known_devices
 from explorer.link import Link
 from explorer.session import LoadedGraph
 from explorer.wording import plain
-from solvers.device_list import Listed, devices_text, groups, parse_devices
-from solvers.equipment import Equipment, Equipped, equip, precision_of
-from solvers.errors import PlacementError
+from solvers.device_list import Listed, devices_text, groups, is_relative, parse_devices
+from solvers.equipment import Equipment, Equipped, Group, equip, precision_of
+from solvers.errors import DeploymentError, PlacementError
 from solvers.graph import TimesOrigin
 from solvers.hardware import GB, GB_PER_S, TFLOP_PER_S, Accelerator, Precision
 from solvers.roofline import USUAL, Efficiency
@@ -37,7 +37,7 @@ def pick_devices(loaded: LoadedGraph) -> Equipped:
     """
     digest = loaded.graph.digest
     key = devices_key(digest)
-    bound("devices", key, "", _is_list_of_catalogue)
+    bound("devices", key, "", _check_list)
     text: str = st.session_state.get(key, "")
     kinds = parse_devices(text) if text else ()
     with st.popover(_label(kinds), icon=":material/memory:", width="stretch", key=f"devices_popover_{digest}"):
@@ -61,12 +61,18 @@ def devices_key(digest: str) -> str:
     return f"devices_{digest}"
 
 
-def _is_list_of_catalogue(text: Any) -> bool:
-    try:
-        groups(parse_devices(text), known_devices())
-    except (PlacementError, TypeError):
-        return False
+def _check_list(text: str) -> bool:
+    """Whether a list can be picked: raises PlacementError, with the reason, for one that cannot."""
+    _groups(text, None)
     return True
+
+
+def _groups(text: str, times: TimesOrigin | None) -> tuple[Group, ...]:
+    """Return the accelerators of a list; PlacementError for what the catalogue does not have."""
+    kinds = parse_devices(text)
+    if is_relative(kinds):
+        raise DeploymentError("Explore takes devices of the catalogue, not such that are relative to the file's times.")
+    return groups(kinds, known_devices(), times)
 
 
 def equipped_by(loaded: LoadedGraph, link: Link) -> Equipped:
@@ -107,7 +113,7 @@ def _equipped(
     """Put a graph on devices; `digest` stands for the graph in the cache."""
     devices, times = known_devices(), measured_on or _loaded.graph.times
     asked = Equipment(
-        groups(parse_devices(text), devices, times) if text else (),
+        _groups(text, times) if text else (),
         devices.host(host) if host else None,
         efficiency,
         measured_on,

@@ -10,7 +10,7 @@ from typing import Any
 from solvers.catalogue import catalogue, read_catalogue
 from solvers.cli_output import print_json, print_text
 from solvers.deployment import Deployment
-from solvers.device_list import Listed, device_classes, is_of_catalogue, parse_devices
+from solvers.device_list import Listed, device_classes, is_of_catalogue, parse_devices, with_relative
 from solvers.device_list import groups as groups_of
 from solvers.equipment import Equipment, Group, equip
 from solvers.errors import DeploymentError
@@ -77,10 +77,8 @@ def with_hardware(
     _check_combination(options, listed)
     if listed and not is_of_catalogue(listed, devices):
         _check_needs_a_device(options, "a device of the catalogue")
-        classes = device_classes(listed)
-        total = sum(device_class.count for device_class in classes)
-        placed = replace(deployment, num_accelerators=total, memory_bytes=None, classes=classes)
-        return graph, placed, ()
+        relative = with_relative(graph, deployment, device_classes(listed))
+        return relative.graph, relative.deployment, relative.sentences
     if options.device is None and options.host is None and not listed:
         _check_needs_a_device(options, "--device, --devices or --host")
         return graph, deployment, ()

@@ -167,6 +167,7 @@ def add_sweep(commands: Any) -> None:
 def _sweep(options: argparse.Namespace) -> int:
     spec = _spec(options)
     prices = _prices(options, spec)
+    say(options.hardware)
     write = None if options.out is None else _writer(options.out)
     journal = None if options.out is None else options.out.with_name(options.out.name + JOURNAL)
     if options.resume and journal is None:
@@ -245,10 +246,14 @@ def _without_any(answers: dict[Index, SolveResult]) -> int:
 
 
 def _spec(options: argparse.Namespace) -> SweepSpec:
-    """Return the sweep that the options describe; options with one value are settings, with several axes."""
+    """Return the sweep that the options describe; options with one value are settings, with several axes.
+
+    What is to be said of the figures becomes `options.hardware`.
+    """
     graph, deployment = read_graph(options.graph)
     lists = tuple(options.devices or ())
     source = OUR_DEVICES
+    options.hardware = ()
     if len(lists) > 1:
         if options.device or options.link or options.precision:
             raise PlacementError(
@@ -259,8 +264,7 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
         source = DeviceSource(equipment_of(options, given or catalogue()), given)
     else:
         options.devices = lists[0] if lists else None
-        graph, deployment, said = with_hardware(options, graph, deployment)
-        say(said)
+        graph, deployment, options.hardware = with_hardware(options, graph, deployment)
     axes: list[Axis] = []
     single: dict[str, Value] = {}
     for name, quantity in AXES.items():

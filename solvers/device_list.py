@@ -1,7 +1,7 @@
 """A cluster in one line: so many accelerators of each kind, as `--devices` and the app's addresses have it.
 
     2xA100-80:link=nvlink3+4xT4:link=pcie3-x16
-    2xA100:memory=80GiB+4xT4:speed=0.25,memory=16GiB,link=0.5
+    2xbig:memory=80GiB+4xsmall:speed=0.25,memory=16GiB,link=0.5
 
 `+` parts the kinds, each `COUNTxNAME` and, after a colon, settings `key=value`; a single kind may go without a count,
 which then comes from elsewhere. Names of the catalogue bring their own figures, which settings may change:
@@ -12,7 +12,7 @@ which then comes from elsewhere. Names of the catalogue bring their own figures,
     bandwidth   2039GB/s, to its own memory
     peak        312TFLOP/s, dense, in its precision
 
-Where no kind is of the catalogue, or all have a `speed`, they are classes relative to the times of the graph's file:
+Where any kind has a `speed`, all are classes relative to the times of the graph's file, under names of their own:
 
     speed       its times are divided by it (1 unless said)
     link        its transfer times are divided by it, a number (1 unless said)
@@ -23,11 +23,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from solvers.deployment import MAX_CLASSES, MAX_DEVICES, DeviceClass
-from solvers.equipment import Group, precision_of
+from solvers.deployment import MAX_CLASSES, MAX_DEVICES, Deployment, DeviceClass
+from solvers.equipment import Equipped, Group, precision_of
 from solvers.errors import DeploymentError
-from solvers.graph import TimesOrigin
-from solvers.hardware import GB, GB_PER_S, TFLOP_PER_S, Accelerator, Catalogue, CatalogueError, Link, short_name
+from solvers.graph import DnnGraph, TimesOrigin
+from solvers.hardware import (
+    GB,
+    GB_PER_S,
+    TFLOP_PER_S,
+    Accelerator,
+    Catalogue,
+    CatalogueError,
+    Link,
+    names_near,
+    short_name,
+)
+from solvers.quantities import listed
 from solvers.roofline import precision_named
 
 SETTINGS = ("speed", "link", "precision", "memory", "bandwidth", "peak")
@@ -98,30 +109,51 @@ def _entry(part: str) -> Listed:
     return Listed(count, name, tuple(settings.items()))
 
 
+def is_relative(kinds: tuple[Listed, ...]) -> bool:
+    """Whether the kinds are classes relative to the file's times: where one of them has a speed, all are."""
+    return any("speed" in dict(kind.settings) for kind in kinds)
+
+
 def is_of_catalogue(kinds: tuple[Listed, ...], devices: Catalogue) -> bool:
     """Whether the kinds are accelerators of the catalogue, not classes relative to the file's times.
 
-    Raises DeploymentError where some are one and some the other: nothing says how the two compare.
+    Raises CatalogueError for a name that the catalogue does not have in a list without a speed, so that no real device
+    gets the file's times by a slip; DeploymentError for one that it has in a list with a speed: nothing says how its
+    times compare with those of the file.
     """
-    plain = [kind.name for kind in kinds if "speed" in dict(kind.settings) or not _has(devices, kind.name)]
-    if plain and len(plain) < len(kinds):
-        other = next(kind.name for kind in kinds if kind.name not in plain)
-        raise DeploymentError(
-            f"{other} is of the catalogue and {plain[0]} is relative to the file's times; give {plain[0]} by a name of "
-            f"the catalogue without a speed, or {other} a speed too."
-        )
-    return not plain
+    names = [accelerator.name for accelerator in devices.accelerators]
+    known = {name.lower() for name in names}
+    if not is_relative(kinds):
+        if unknown := [kind.name for kind in kinds if kind.name.lower() not in known]:
+            raise CatalogueError(
+                f"There is no accelerator {short_name(unknown[0])} in the catalogue; {names_near(unknown[0], names)}, "
+                f"or give its speed relative to the file's times, such as {unknown[0]}:speed=0.5."
+            )
+        return True
+    for kind in kinds:
+        if kind.name.lower() in known:
+            if "speed" in dict(kind.settings):
+                raise DeploymentError(_speed_of_known(kind.name))
+            plain = next(kind.name for kind in kinds if "speed" in dict(kind.settings))
+            raise DeploymentError(
+                f"{kind.name} is of the catalogue and {plain} is relative to the file's times; give {plain} by a name "
+                f"of the catalogue without a speed, or both names of their own."
+            )
+    return False
 
 
-def _has(devices: Catalogue, name: str) -> bool:
-    return any(accelerator.name.lower() == name.lower() for accelerator in devices.accelerators)
+def _speed_of_known(name: str) -> str:
+    return (
+        f"{name} has its times from the catalogue; leave its speed out, or take another name for a class relative to "
+        "the file's times."
+    )
 
 
 def device_classes(kinds: tuple[Listed, ...]) -> tuple[DeviceClass, ...]:
     """Return the kinds as classes relative to the times of a file; DeploymentError for settings these cannot have.
 
-    >>> device_classes(parse_devices("4xT4:speed=0.25,memory=16GB,link=0.5"))
-    (DeviceClass(name='T4', count=4, speed=0.25, memory_bytes=16000000000.0, link_speed=0.5),)
+    >>> device_classes(parse_devices("4xsmall:speed=0.25,memory=16GB,link=0.5"))
+    (DeviceClass(name='small', count=4, speed=0.25, memory_bytes=16000000000.0, link_speed=0.5),)
     """
     classes = []
     for kind in kinds:
@@ -129,7 +161,9 @@ def device_classes(kinds: tuple[Listed, ...]) -> tuple[DeviceClass, ...]:
         if kind.count is None:
             raise DeploymentError(f"There is no count of {kind.name}; write COUNTxNAME, such as 2x{kind.name}.")
         if unknown := [key for key in settings if key in ("precision", "bandwidth", "peak")]:
-            raise DeploymentError(f"{kind.name} is of no catalogue, so its {unknown[0]} says nothing; give its speed.")
+            raise DeploymentError(
+                f"{kind.name} is relative to the file's times, so its {unknown[0]} says nothing; leave it out."
+            )
         memory = settings.get("memory")
         classes.append(
             DeviceClass(
@@ -141,6 +175,25 @@ def device_classes(kinds: tuple[Listed, ...]) -> tuple[DeviceClass, ...]:
             )
         )
     return tuple(classes)
+
+
+def with_relative(graph: DnnGraph, deployment: Deployment, classes: tuple[DeviceClass, ...]) -> Equipped:
+    """Return a graph and its deployment on classes relative to the times of the file, which stay as they are."""
+    total = sum(device_class.count for device_class in classes)
+    placed = replace(deployment, num_accelerators=total, memory_bytes=None, classes=classes)
+    return Equipped(graph, placed, sentences=(relative_sentence(classes),))
+
+
+def relative_sentence(classes: tuple[DeviceClass, ...]) -> str:
+    """Say that classes are relative to the file's times, how fast they are, and which have no memory limit.
+
+    >>> relative_sentence(device_classes(parse_devices("2xbig+4xsmall:speed=0.25,memory=16GB")))
+    "Devices relative to the file's times: big 1 times as fast, small 0.25 times; no memory limit for big."
+    """
+    first, *rest = (f"{one.name} {one.speed:.4g} times" for one in classes)
+    unlimited = [one.name for one in classes if one.memory_bytes is None]
+    limits = f"; no memory limit for {listed(unlimited)}" if unlimited else ""
+    return f"Devices relative to the file's times: {', '.join([f'{first} as fast', *rest])}{limits}."
 
 
 def groups(kinds: tuple[Listed, ...], devices: Catalogue, times: TimesOrigin | None = None) -> tuple[Group, ...]:
@@ -156,7 +209,7 @@ def _group(kind: Listed, devices: Catalogue, times: TimesOrigin | None) -> Group
     settings = dict(kind.settings)
     accelerator = devices.accelerator(kind.name)
     if "speed" in settings:
-        raise DeploymentError(f"{kind.name} has its times from the catalogue; leave its speed out.")
+        raise DeploymentError(_speed_of_known(kind.name))
     link = None if "link" not in settings else _link(kind, settings["link"], devices)
     precision = None if "precision" not in settings else precision_named(settings["precision"])
     group = Group(accelerator, kind.count, link, precision)

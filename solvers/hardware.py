@@ -3,12 +3,15 @@
 Units are those of the library: bytes, and bytes and flops per millisecond. `solvers.catalogue` reads them from files.
 """
 
+import difflib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 from solvers.errors import PlacementError
+from solvers.quantities import listed
 
 GB = 1e9
 """Bytes in one GB of a data sheet."""
@@ -162,8 +165,22 @@ def _named(entries: tuple[Entry, ...], name: str, what: str) -> Entry:
     for entry in entries:
         if entry.name.lower() == name.lower():
             return entry
-    known = ", ".join(entry.name for entry in entries)
-    raise CatalogueError(f"There is no {what} {short_name(name)} in the catalogue; it has {known}.")
+    near = names_near(name, [entry.name for entry in entries])
+    raise CatalogueError(f"There is no {what} {short_name(name)} in the catalogue; {near}.")
+
+
+def names_near(name: str, known: Sequence[str]) -> str:
+    """Say which known names are near one that is none: those that hold it or are spelled much like it, or else all.
+
+    >>> names_near("h100", ["T4", "H100-SXM", "H100-PCIe"]), names_near("T5", ["T4", "L4"])
+    ('the nearest names are H100-SXM and H100-PCIe', 'it has T4, L4')
+    """
+    spelled = {other.lower(): other for other in known}
+    near = [own for other, own in spelled.items() if name.lower() in other]
+    near = near or [spelled[other] for other in difflib.get_close_matches(name.lower(), spelled)]
+    if not near:
+        return f"it has {', '.join(known)}"
+    return f"the nearest name is {near[0]}" if len(near) == 1 else f"the nearest names are {listed(near)}"
 
 
 def short_name(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from solvers.catalogue import catalogue
 from solvers.costs import Objective
 from solvers.deployment import Deployment, DeviceClass
-from solvers.device_list import device_classes, devices_text, groups, is_of_catalogue, parse_devices
+from solvers.device_list import device_classes, devices_text, groups, is_of_catalogue, parse_devices, with_relative
 from solvers.equipment import Equipment, Group, equip
 from solvers.errors import DeploymentError, PlacementError
 from solvers.graph import DnnGraph
@@ -303,9 +303,6 @@ def devices_named(
     kinds, devices = parse_devices(text), source.catalogue
     if is_of_catalogue(kinds, devices):
         return groups(kinds, devices, source.equipment.times or graph.times), ()
-    for kind in kinds:
-        if kind.count is None:  # such a name is meant to be of the catalogue, which then says that it has none
-            devices.accelerator(kind.name)
     return (), device_classes(kinds)
 
 
@@ -317,9 +314,7 @@ def _on_devices(base: Asked, text: str) -> Asked:
         asked = replace(source.equipment, groups=found)
         equipped = equip(base.graph, base.deployment, asked, source.catalogue)
         return replace(base, graph=equipped.graph, deployment=equipped.deployment)
-    total = sum(device_class.count for device_class in classes)
-    deployment = replace(base.deployment, num_accelerators=total, memory_bytes=None, classes=classes)
-    return replace(base, deployment=deployment)
+    return replace(base, deployment=with_relative(base.graph, base.deployment, classes).deployment)
 
 
 def _deployment_at(deployment: Deployment, quantity: Quantity, number: float) -> Deployment:

@@ -156,6 +156,19 @@ def test_what_an_address_asks_in_vain_is_named(query: dict[str, str]) -> None:
     assert metrics(app)["Time per sample"]
 
 
+@pytest.mark.parametrize(
+    ("devices", "reason"),
+    [
+        ("2xH100", "the nearest names are H100-SXM and H100-PCIe"),
+        ("2xA100-80+4xT5", 'There is no accelerator "T5" in the catalogue'),
+        ("2xbig+4xsmall:speed=0.5", "Explore takes devices of the catalogue, not such that are relative"),
+    ],
+)
+def test_the_reason_is_told_why_devices_of_an_address_are_not_picked(devices: str, reason: str) -> None:
+    (warning,) = with_query(devices=devices).warning
+    assert reason in warning.value.replace("\\", "")
+
+
 def test_times_of_an_unknown_device_are_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     write_graph(path, chain((4, 2, 3), transfer_ms=0.1), Deployment(2))

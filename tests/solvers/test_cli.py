@@ -872,7 +872,7 @@ def test_a_cluster_is_evaluated_with_the_times_of_each_kind(placement: Run, llam
     assert placement("solve", llama, "--accelerators", 2, "--memory", 90, "--output", split).code == 0
     cluster = "1xA100-80:link=nvlink3+1xT4:link=pcie3-x16"
     on = placement("evaluate", llama, split, "--devices", cluster).json["devices"]
-    relative = placement("evaluate", llama, split, "--devices", "1xA100-80:speed=4+1xT4:speed=1,memory=16GB").json
+    relative = placement("evaluate", llama, split, "--devices", "1xbig:speed=4+1xsmall:speed=1,memory=16GB").json
     assert [device["name"] for device in on] == ["A100-80 1", "T4 1", "CPU 1"]
     assert [device["capacity_bytes"] for device in on] == [80e9, 16e9, None]
     assert [device["capacity_bytes"] for device in relative["devices"]] == [None, 16e9, None]
@@ -885,6 +885,13 @@ def test_a_cluster_is_evaluated_with_the_times_of_each_kind(placement: Run, llam
     assert relative["devices"][0]["compute_ms"] * 4 == pytest.approx(
         placement("evaluate", llama, split).json["devices"][0]["compute_ms"]
     )
+
+
+def test_devices_relative_to_the_files_times_say_so(placement: Run, llama: Path) -> None:
+    answer = placement("solve", llama, "--cpus", 0, "--devices", "2xbig:memory=80GB+2xsmall:speed=0.25")
+    said = "Devices relative to the file's times: big 1 times as fast, small 0.25 times; no memory limit for small."
+    assert answer.err == f"placement: {said}\n"
+    assert answer.json["hardware"] == [said]
 
 
 def test_all_links_of_a_cluster_may_be_a_multiple_of_theirs(placement: Run, llama: Path, tmp_path: Path) -> None:
@@ -934,7 +941,14 @@ def test_a_file_of_ones_own_devices(placement: Run, llama: Path, tmp_path: Path)
         (["--devices", "2xT4", "--accelerators", "3"], "leave --accelerators out"),
         (["--devices", "2xT4", "--memory", "3"], "leave --memory out"),
         (["--devices", "2xT4:link=pcie3-x16", "--bandwidth", "3"], "give one, or a multiple such as 2x"),
-        (["--devices", "2xfoo", "--roofline"], "--roofline says nothing without a device of the catalogue"),
+        (
+            ["--devices", "2xH100"],
+            'no accelerator "H100" in the catalogue; the nearest names are H100-SXM and H100-PCIe',
+        ),
+        (["--devices", "2xA100-80+4xT5"], 'no accelerator "T5" in the catalogue'),
+        (["--devices", "2xH100+4xL40"], 'no accelerator "H100" in the catalogue'),
+        (["--devices", "2xA100-80:speed=2"], "A100-80 has its times from the catalogue; leave its speed out"),
+        (["--devices", "2xfoo:speed=1", "--roofline"], "--roofline says nothing without a device of the catalogue"),
         (["--devices", "2xT4", "--precision", "bf16"], "T4 has no published peak in bf16"),
         (["--efficiency", "0.4"], "--efficiency says nothing without --device, --devices or --host"),
         (["--roofline"], "--roofline says nothing without"),

@@ -6,11 +6,19 @@ from hypothesis import strategies as st
 
 from solvers.catalogue import catalogue
 from solvers.deployment import DeviceClass
-from solvers.device_list import Listed, device_classes, devices_text, groups, is_of_catalogue, parse_devices
+from solvers.device_list import (
+    Listed,
+    device_classes,
+    devices_text,
+    groups,
+    is_of_catalogue,
+    parse_devices,
+    relative_sentence,
+)
 from solvers.equipment import Group
 from solvers.errors import DeploymentError, PlacementError
 from solvers.graph import TimesOrigin
-from solvers.hardware import Precision
+from solvers.hardware import CatalogueError, Precision
 
 DEVICES = catalogue()
 
@@ -62,14 +70,48 @@ def test_every_figure_may_be_changed() -> None:
     assert wide.accelerator.peak_flops_per_ms(Precision.FP32) == 8e9
 
 
-def test_other_names_are_classes_relative_to_the_file() -> None:
+def test_a_list_with_a_speed_is_of_classes_relative_to_the_file() -> None:
     kinds = parse_devices("2xbig:memory=80GiB+4xsmall:speed=0.25,link=0.5")
     assert not is_of_catalogue(kinds, DEVICES)
     assert device_classes(kinds) == (
         DeviceClass("big", 2, 1.0, 80 * 2.0**30),
         DeviceClass("small", 4, 0.25, None, 0.5),
     )
-    assert not is_of_catalogue(parse_devices("2xT4:speed=1+1xA100-80:speed=4"), DEVICES)
+    assert not is_of_catalogue(parse_devices("2xbig:speed=4"), DEVICES)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2xH100", 'no accelerator "H100" in the catalogue; the nearest names are H100-SXM and H100-PCIe, or give'),
+        ("2xH100+4xL40", 'no accelerator "H100"'),
+        ("2xT5", 'no accelerator "T5" in the catalogue; it has V100-16, .* such as T5:speed=0.5'),
+        ("2xA100-80+4xT5", 'no accelerator "T5"'),
+        ("4xT5:memory=16GB+2xA100-80", 'no accelerator "T5"'),
+        ("2xbig+4xsmall:link=0.5", 'no accelerator "big"'),
+        ("h100sxm", "the nearest names? (is|are) H100-SXM"),
+    ],
+)
+def test_without_a_speed_a_name_must_be_of_the_catalogue(text: str, message: str) -> None:
+    with pytest.raises(CatalogueError, match=message) as refusal:
+        is_of_catalogue(parse_devices(text), DEVICES)
+    assert str(refusal.value).count(". ") == 0
+
+
+@pytest.mark.parametrize("text", ["2xA100-80:speed=2", "2xbig:speed=1+4xt4:speed=0.5", "A100-80:speed=1,memory=40GB"])
+def test_a_name_of_the_catalogue_has_no_speed(text: str) -> None:
+    with pytest.raises(DeploymentError, match=r"^\S+ has its times from the catalogue; leave its speed out, or take"):
+        is_of_catalogue(parse_devices(text), DEVICES)
+
+
+def test_what_is_relative_is_said_with_its_limits() -> None:
+    def said(text: str) -> str:
+        return relative_sentence(device_classes(parse_devices(text)))
+
+    assert said("2xa:speed=2+1xb+1xc:memory=3GB").endswith(
+        "a 2 times as fast, b 1 times, c 1 times; no memory limit for a and b."
+    )
+    assert said("2xa:speed=2,memory=1GB") == "Devices relative to the file's times: a 2 times as fast."
 
 
 @pytest.mark.parametrize(
@@ -116,7 +158,7 @@ def test_what_the_catalogue_cannot_give_is_said(text: str, message: str) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1xfoo:peak=3TFLOP/s", "foo is of no catalogue, so its peak says nothing; give its speed"),
+        ("1xfoo:peak=3TFLOP/s", "foo is relative to the file's times, so its peak says nothing; leave it out"),
         ("1xfoo:link=nvlink3", 'link is "nvlink3"; give a number, such as 0.5'),
         ("1xfoo:speed=0", "out of range"),
         ("1xfoo:speed=1e-9", "a speed of 1e-09; give a factor"),
