@@ -131,7 +131,7 @@ def _axes(subject: Subject) -> tuple[Axis, ...] | None:
     first = _pick("Vary", choices, 1, choices[0])
     texts = [(first, _values(subject, first, 1))]
     rest = [varied for varied in choices if varied != first]
-    second = _pick("and", [NOTHING, *rest], 2, NOTHING)
+    second = _pick("and", [NOTHING, *rest], 2, NOTHING, (first,))
     if isinstance(second, Varied):
         texts.append((second, _values(subject, second, 2)))
     axes = []
@@ -150,12 +150,18 @@ def _name(varied: Varied | str) -> str:
     return varied
 
 
-def _pick(label: str, options: list[Any], number: int, default: Varied | str) -> Any:
+def _pick(label: str, options: list[Any], number: int, default: Varied | str, taken: tuple[Varied, ...] = ()) -> Any:
     key = f"sweep_quantity_{number}"
     chosen = st.session_state.get(key, default)
     if chosen not in options:
         if isinstance(chosen, Varied) and st.session_state.pop(f"sweep_asked_{number}", None) == chosen:
-            st.warning(plain(f"The address asks to vary {chosen}, which this graph and its devices do not have."))
+            st.warning(
+                plain(
+                    f"The address varies {chosen} twice; choose what else varies."
+                    if chosen in taken
+                    else f"The address asks to vary {chosen}, which this graph and its devices do not have."
+                )
+            )
         st.session_state[key] = default
     return st.selectbox(label, options, format_func=_name, key=key, persist_state="session")
 

@@ -176,6 +176,8 @@ def _sweep(options: argparse.Namespace) -> int:
         raise PlacementError(
             f'"{journal}" holds answers of an interrupted sweep; add --resume to go on with them, or delete it.'
         )
+    if journal is not None and options.resume and not journal.exists():
+        print(f'There is no "{journal}" to go on from; all points are solved.', file=sys.stderr)
     with contextlib.ExitStack() as stack:
         make_executor, num_workers = _executor(options, stack)
         known: dict[Index, SolveResult] = {}

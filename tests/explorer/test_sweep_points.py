@@ -140,3 +140,18 @@ def subject_with_class(name: str) -> Subject:
     subject, _ = subject_of_link(link_of({"sample": "teaching_chain"})[0])
     classes = (DeviceClass(name, 2), DeviceClass("other", 1, speed=2.0))
     return replace(subject, question=replace(subject.question, deployment=Deployment.of_classes(classes)))
+
+
+@pytest.mark.parametrize(
+    ("second", "said"), [("memory", "varies memory twice"), ("count:T4", "number of T4, which this graph")]
+)
+def test_an_address_whose_second_axis_cannot_be_says_why(second: str, said: str) -> None:
+    def page() -> None:
+        from explorer.sweep_inputs import sweep_sidebar
+
+        sweep_sidebar()
+
+    app = AppTest.from_function(page, default_timeout=60)
+    for name, value in {"sample": GNMT, "over": "memory", "and": second}.items():
+        app.query_params[name] = value
+    assert said in " ".join(warning.value for warning in app.run().warning)

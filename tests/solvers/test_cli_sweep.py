@@ -86,6 +86,13 @@ def test_devices_on_the_command_line_take_what_solve_takes(placement: Run, tmp_p
     assert counted.json["points"][1]["value_ms"] == pytest.approx(swept[1]["value_ms"], rel=1e-6)
 
 
+def test_nothing_to_resume_is_told(placement: Run, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "points.csv"
+    answer = placement("sweep", graph, "--accelerators", "1,2", "--workers", 1, "--out", out, "--resume")
+    assert answer.code == 0
+    assert "to go on from; all points are solved" in answer.err
+
+
 def test_memory_and_links_of_one_kind_on_the_command_line(placement: Run, tmp_path: Path) -> None:
     path = tmp_path / "gpt2.json"
     path.write_bytes(sample_text("gpt2_xl_layer_inference"))
