@@ -18,6 +18,7 @@ st.html(
     [data-testid="stSidebarUserContent"] .stVerticalBlock { gap: 0.55rem; }
     [data-testid="stSidebarUserContent"] h4 { padding: 0.3rem 0 0.8rem; font-size: 1rem; }
     .stMainBlockContainer .stVerticalBlock { gap: 0.6rem; }
+    .stMainBlockContainer [data-testid="stAlert"] { margin-top: 0.4rem; }
     /* Beside the buttons there is no room for the number; the arrow keys do the same. */
     [data-testid="stSidebar"] :is([data-testid="stNumberInputStepDown"], [data-testid="stNumberInputStepUp"]) {
       display: none; }
