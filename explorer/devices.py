@@ -12,7 +12,7 @@ from typing import Any
 import streamlit as st
 
 from explorer.address import bound
-from explorer.devices_text import is_known, origin_of_times, origin_told, sources_text
+from explorer.devices_text import is_known, links_text, origin_of_times, origin_told, sources_text
 from explorer.known_devices import known_devices
 from explorer.link import Link
 from explorer.session import LoadedGraph
@@ -52,7 +52,8 @@ def pick_devices(loaded: LoadedGraph) -> Equipped:
         for place in (problem, st):
             place.error(plain(f"These devices were not applied. {error}"))
         return Equipped(loaded.graph, loaded.deployment)
-    st.caption(plain(origin_of_times(loaded.graph.times, equipped)))
+    links = links_text(equipped) if equipped.deployment.classes else []  # of one kind they stand below its link
+    st.caption(plain(" ".join([origin_of_times(loaded.graph.times, equipped), *links, *equipped.remarks])))
     return equipped
 
 

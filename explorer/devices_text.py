@@ -53,6 +53,11 @@ def _of_retimings(retimings: Sequence[Retiming]) -> str:
     return f"Times are those of the file{of}, scaled: {', '.join(scaled)}{rest}."
 
 
+def links_text(equipped: Equipped) -> list[str]:
+    """Say at which speeds devices that were picked transfer, each sentence once."""
+    return list(dict.fromkeys(sentence for _, sentence in equipped.links))
+
+
 def sources_text(accelerator: Accelerator, precision: Precision) -> str:
     """Name the sources of the figures that are used, and how they were read."""
     used = {"memoryGB", "memoryBandwidthGBs", str(precision)}

@@ -13,6 +13,7 @@ from explorer import session
 from explorer.address import bound, settle, want, wanted
 from explorer.assumptions import Assumptions, edit_assumptions
 from explorer.devices import pick_devices
+from explorer.devices_text import links_text
 from explorer.jobs import Question
 from explorer.launch import MAX_UPLOAD_MB
 from explorer.project import Project, is_project, parse_project
@@ -325,6 +326,8 @@ def _edit_devices(loaded: LoadedGraph) -> tuple[DnnGraph, Deployment]:
     )
     with right:
         edited = _edit_bandwidth(graph)
+    if edited is graph and picked.links:
+        st.caption(plain(" ".join(links_text(picked))))
     memory_bytes = None if memory_gib is None else memory_gib * GIB
     if graph.bandwidth_bytes_per_ms == loaded.graph.bandwidth_bytes_per_ms:  # of a link that was picked it is known
         _warn_of_implausible_bandwidth(graph)

@@ -10,6 +10,7 @@ In the files quantities have the units of data sheets; here they have those of t
     rawGBs, usableGBs     10^9 bytes per second of a link in one direction: by its signalling, and what is left of it
                           for data, where that is known
 
+`toOne` of a link names the link to one neighbour where the figures are those to all neighbours together.
 `source` names an entry of `sources`, for all figures of an entry but those in its own `sources`. `verified` says how a
 source was read: "yes" in its own words, "second-hand" where others quote it, or "from memory".
 """
@@ -256,6 +257,7 @@ def _link(entry: _Reader) -> Link:
         usable_bytes_per_ms=None if usable is None else usable * GB_PER_S,
         note=entry.text("note", ""),
         figures=tuple(entry.figures),
+        to_one=entry.text("toOne", ""),
     )
 
 

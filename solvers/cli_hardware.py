@@ -12,7 +12,7 @@ from solvers.cli_output import print_json, print_text
 from solvers.deployment import Deployment
 from solvers.device_list import Listed, device_classes, is_of_catalogue, parse_devices, with_relative
 from solvers.device_list import groups as groups_of
-from solvers.equipment import Equipment, Group, equip
+from solvers.equipment import Equipment, Equipped, Group, equip
 from solvers.errors import DeploymentError
 from solvers.graph import DnnGraph, TimesOrigin
 from solvers.hardware import GB, GB_PER_S, TFLOP_PER_S, Catalogue, Figure, Link, Precision, Processor
@@ -78,7 +78,7 @@ def with_hardware(
     if listed and not is_of_catalogue(listed, devices):
         _check_needs_a_device(options, "a device of the catalogue")
         relative = with_relative(graph, deployment, device_classes(listed))
-        return relative.graph, relative.deployment, relative.sentences
+        return relative.graph, relative.deployment, sentences_of(relative, options)
     if options.device is None and options.host is None and not listed:
         _check_needs_a_device(options, "--device, --devices or --host")
         return graph, deployment, ()
@@ -92,7 +92,16 @@ def with_hardware(
         groups = groups_of(listed, devices, asked.times or graph.times)
         groups = tuple(g if g.precision is not None else replace(g, precision=precision) for g in groups)
     equipped = equip(graph, deployment, replace(asked, groups=groups), devices)
-    return equipped.graph, equipped.deployment, equipped.sentences
+    return equipped.graph, equipped.deployment, sentences_of(equipped, options)
+
+
+def sentences_of(equipped: Equipped, options: argparse.Namespace) -> tuple[str, ...]:
+    """Return what is to be said of devices; of their links only where no other option sets their speed."""
+    set_by_name = {name.lower() for name, _ in getattr(options, "bandwidth_of", ())}  # of a sweep
+    links = tuple((name, sentence) for name, sentence in equipped.links if name.lower() not in set_by_name)
+    is_set, is_multiple = options.bandwidth is not None, options.bandwidth is not None and options.bandwidth[1]
+    sentences = replace(equipped, links=() if is_set and not is_multiple else links).sentences
+    return (*sentences, "--bandwidth multiplies the speeds of these links.") if links and is_multiple else sentences
 
 
 def equipment_of(options: argparse.Namespace, devices: Catalogue) -> Equipment:
@@ -225,8 +234,10 @@ def _entry_text(entry: Processor | Link) -> str:
 
 def _tables(devices: Catalogue) -> str:
     """Write the catalogue as three tables."""
+    to_one = {link.to_one for link in devices.links}  # their names follow from those of the whole
     peaks = [
-        (*_start(d), *(_peak(d, p) for p in Precision), _ridge(d), " ".join(d.links)) for d in devices.accelerators
+        (*_start(d), *(_peak(d, p) for p in Precision), _ridge(d), " ".join(n for n in d.links if n not in to_one))
+        for d in devices.accelerators
     ]
     hosts = [(*_start(host), *(_peak(host, p) for p in (Precision.FP32,)), host.title) for host in devices.hosts]
     links = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from solvers.catalogue import catalogue, read_catalogue
-from solvers.cli_hardware import add_hardware_options, equipment_of, say, with_hardware
+from solvers.cli_hardware import add_hardware_options, equipment_of, say, sentences_of, with_hardware
 from solvers.cli_options import (
     DEFAULT_TIME_LIMIT_S,
     add_model_options,
@@ -39,7 +39,7 @@ from solvers.solve import METHODS
 from solvers.split import Family
 from solvers.sweep import PointResult, run_sweep
 from solvers.sweep_analysis import Measure
-from solvers.sweep_axes import OUR_DEVICES, Asked, Axis, DeviceSource, Quantity, Value, Varied, asked_at
+from solvers.sweep_axes import OUR_DEVICES, Asked, Axis, DeviceSource, Quantity, Value, Varied, asked_at, on_devices
 from solvers.sweep_file import SweepFile
 from solvers.sweep_front import front_of, front_text, wish_text
 from solvers.sweep_plan import Index, SweepSpec
@@ -321,7 +321,7 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
             )
         options.micro_batches = int(options.micro_batches[0])  # the axis, if they are one, sets the others
     graph, deployment = with_model(options, graph, deployment)
-    return SweepSpec(
+    spec = SweepSpec(
         graph,
         deployment,
         tuple(axes),
@@ -332,6 +332,11 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
         options.gap,
         source,
     )
+    if len(lists) > 1:
+        asked = Asked(graph, deployment, spec.objective, source)
+        said = [sentence for text in lists for sentence in sentences_of(on_devices(asked, text), options)]
+        options.hardware = tuple(dict.fromkeys(said))
+    return spec
 
 
 def _executor(options: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[Callable[[], Executor], int]:

@@ -181,7 +181,7 @@ def with_relative(graph: DnnGraph, deployment: Deployment, classes: tuple[Device
     """Return a graph and its deployment on classes relative to the times of the file, which stay as they are."""
     total = sum(device_class.count for device_class in classes)
     placed = replace(deployment, num_accelerators=total, memory_bytes=None, classes=classes)
-    return Equipped(graph, placed, sentences=(relative_sentence(classes),))
+    return Equipped(graph, placed, remarks=(relative_sentence(classes),))
 
 
 def relative_sentence(classes: tuple[DeviceClass, ...]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from solvers.deployment import Deployment, DeviceClass
 from solvers.graph import DnnGraph, TimesOrigin
 from solvers.hardware import GB_PER_S, Accelerator, Catalogue, CatalogueError, HostCpu, Link, Precision
+from solvers.quantities import listed
 from solvers.roofline import (
     USUAL,
     Efficiency,
@@ -60,13 +61,22 @@ class Equipped:
     """A graph and a deployment with the devices that were asked for, and sentences on where their figures are from.
 
     `retimings` are the times on each group, in their order; `host` those on the host CPU, if one was asked for.
+    `links` say at which speed each class transfers, by its name; `remarks` what else is to be known.
     """
 
     graph: DnnGraph
     deployment: Deployment
     retimings: tuple[Retiming, ...] = ()
     host: Retiming | None = None
-    sentences: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that is to be said, each once."""
+        host = () if self.host is None else (self.host.sentence(),)
+        links = (sentence for _, sentence in self.links)
+        return tuple(dict.fromkeys((*(r.sentence() for r in self.retimings), *links, *self.remarks, *host)))
 
 
 def equip(graph: DnnGraph, deployment: Deployment, asked: Equipment, devices: Catalogue) -> Equipped:
@@ -84,7 +94,8 @@ def equip(graph: DnnGraph, deployment: Deployment, asked: Equipment, devices: Ca
     """
     known = _known_origin(graph.times, asked.times)
     graph = replace(graph, times=known)
-    sentences: list[str] = []
+    links: tuple[tuple[str, str], ...] = ()
+    remarks: list[str] = []
     retimings: tuple[Retiming, ...] = ()
     host: Retiming | None = None
     retimed, equipped = graph, deployment
@@ -97,13 +108,11 @@ def equip(graph: DnnGraph, deployment: Deployment, asked: Equipment, devices: Ca
         names = group_names(asked.groups)
         origin = origin_of(known, devices, asked.efficiency)
         retimings = tuple(_retiming(graph, g, n, origin, asked) for g, n in zip(asked.groups, names, strict=True))
-        retimed, equipped, of_links = _placed(retimed, deployment, asked.groups, names, retimings)
-        sentences = [*dict.fromkeys(r.sentence() for r in retimings), *of_links]
-    if host is not None:
-        sentences.append(host.sentence())
-    return Equipped(
-        replace(retimed, times=_origin_after(known, retimings, host)), equipped, retimings, host, tuple(sentences)
-    )
+        retimed, equipped = _placed(retimed, deployment, asked.groups, names, retimings)
+        links = tuple((n, _transfers(g, n, graph, devices)) for g, n in zip(asked.groups, names, strict=True))
+        remarks = [_unlisted_link(group, devices) for group in asked.groups] + [_kept_bytes(r) for r in retimings]
+    retimed = replace(retimed, times=_origin_after(known, retimings, host))
+    return Equipped(retimed, equipped, retimings, host, links, tuple(dict.fromkeys(filter(None, remarks))))
 
 
 def _known_origin(own: TimesOrigin | None, told: TimesOrigin | None) -> TimesOrigin | None:
@@ -168,8 +177,8 @@ def _placed(
     groups: Sequence[Group],
     names: Sequence[str],
     retimings: Sequence[Retiming],
-) -> tuple[DnnGraph, Deployment, list[str]]:
-    """Return graph and deployment with times, memory and links, and sentences on the links."""
+) -> tuple[DnnGraph, Deployment]:
+    """Return graph and deployment with times, memory and links."""
     links = [group.link for group in groups]
     speeds = [1.0] * len(groups)
     if used := [link for link in links if link is not None]:
@@ -178,13 +187,12 @@ def _placed(
         speeds = [bandwidth / bandwidths[0] for bandwidth in bandwidths]
         if links[0] is not None:
             graph = graph.with_bandwidth(bandwidths[0])
-    sentences = list(dict.fromkeys(map(link_sentence, used)))
     graph = with_times(graph, retimings[0])
     if len(groups) == 1:
         only = groups[0]
         count = deployment.num_accelerators if only.count is None else only.count
         one = replace(deployment, num_accelerators=count, classes=(), memory_bytes=only.accelerator.memory_bytes)
-        return graph, one, sentences
+        return graph, one
     classes = []
     for group, name, retiming, link_speed in zip(groups, names, retimings, speeds, strict=True):
         if group.count is None:
@@ -193,7 +201,7 @@ def _placed(
         speed = _speed(retimings[0], retiming)
         classes.append(DeviceClass(name, group.count, speed, group.accelerator.memory_bytes, link_speed))
     total = sum(device_class.count for device_class in classes)
-    return graph, replace(deployment, num_accelerators=total, memory_bytes=None, classes=tuple(classes)), sentences
+    return graph, replace(deployment, num_accelerators=total, memory_bytes=None, classes=tuple(classes))
 
 
 def _speed(first: Retiming, retiming: Retiming) -> float:
@@ -218,10 +226,56 @@ def link_sentence(link: Link) -> str:
     >>> from solvers.catalogue import catalogue
     >>> link_sentence(catalogue().link("nvlink4"))
     'Transfers over NVLink 4 (H100, H200) at 450 GB/s, its raw speed.'
+    >>> link_sentence(catalogue().link("ici-v5e"))
+    'Transfers over ICI of TPU v5e at 200 GB/s, its raw speed, of all ports together; to one neighbour it is ici-v5e-1.'
     """
     raw = (
         ", its raw speed"
         if link.usable_bytes_per_ms is None
         else f" of {link.raw_bytes_per_ms / GB_PER_S:.4g} GB/s raw"
     )
-    return f"Transfers over {link.title} at {link.bandwidth_bytes_per_ms / GB_PER_S:.4g} GB/s{raw}."
+    one = f", of all ports together; to one neighbour it is {link.to_one}" if link.to_one else ""
+    return f"Transfers over {link.title} at {link.bandwidth_bytes_per_ms / GB_PER_S:.4g} GB/s{raw}{one}."
+
+
+def _transfers(group: Group, name: str, graph: DnnGraph, devices: Catalogue) -> str:
+    """Say at which speed a group transfers, above all where that is the file's and no link of its own."""
+    if group.link is not None:
+        return link_sentence(group.link)
+    own = graph.bandwidth_bytes_per_ms
+    if own is None:
+        return (
+            f"Transfers of {name} take as long as in the file, which has no consistent bytes for a link to tell more."
+        )
+    links = _links_of(group.accelerator, devices)
+    one = f"one of its own, such as {' or '.join(links)}," if links else "one"
+    return f"Transfers of {name} over links as in the file, {own / GB_PER_S:.4g} GB/s; name {one} to change that."
+
+
+def _links_of(accelerator: Accelerator, devices: Catalogue) -> list[str]:
+    known = {link.name for link in devices.links}
+    return [name for name in accelerator.links if name in known]
+
+
+def _unlisted_link(group: Group, devices: Catalogue) -> str:
+    """Say that the catalogue does not list a link for an accelerator, but for others; empty where it does.
+
+    Networks are the host's: no accelerator lists them.
+    """
+    link, accelerator = group.link, group.accelerator
+    if link is None or link.name in accelerator.links or not any(link.name in a.links for a in devices.accelerators):
+        return ""
+    links = _links_of(accelerator, devices)
+    only = f"only {listed(links)}" if links else "nor any other"
+    return f"The catalogue does not list {link.name} for {accelerator.name}, {only}."
+
+
+def _kept_bytes(retiming: Retiming) -> str:
+    """Say that bytes stay those of the file where the precision has wider or narrower numbers; empty elsewhere."""
+    used, own = retiming.setup.precision, None if retiming.origin is None else retiming.origin.precision
+    if own is None or own.num_bytes == used.num_bytes:
+        return ""
+    return (
+        f"Only the peak of {retiming.setup.processor.name} is that of {used}: bytes, and with them memory and "
+        f"transfers, stay those of the file, in {own}."
+    )

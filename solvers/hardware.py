@@ -35,6 +35,11 @@ class Precision(StrEnum):
     FP8 = "fp8"
     INT8 = "int8"
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of one number in memory; tf32 is a way of multiplying fp32."""
+        return {Precision.FP32: 4, Precision.TF32: 4, Precision.FP8: 1, Precision.INT8: 1}.get(self, 2)
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -111,7 +116,10 @@ class HostCpu(Processor):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link in one direction; `usable_bytes_per_ms` is None where nothing is known beyond the raw speed."""
+    """A link in one direction; `usable_bytes_per_ms` is None where nothing is known beyond the raw speed.
+
+    `to_one` names the link to one neighbour where the speed is that to all of them together, as in a mesh or a torus.
+    """
 
     name: str
     title: str
@@ -120,6 +128,7 @@ class Link:
     usable_bytes_per_ms: float | None
     note: str
     figures: tuple[Figure, ...]
+    to_one: str = ""
 
     @property
     def bandwidth_bytes_per_ms(self) -> float:

@@ -15,7 +15,7 @@ from solvers.catalogue import catalogue
 from solvers.costs import Objective
 from solvers.deployment import Deployment, DeviceClass
 from solvers.device_list import device_classes, devices_text, groups, is_of_catalogue, parse_devices, with_relative
-from solvers.equipment import Equipment, Group, equip
+from solvers.equipment import Equipment, Equipped, Group, equip
 from solvers.errors import DeploymentError, PlacementError
 from solvers.graph import DnnGraph
 from solvers.hardware import Catalogue
@@ -257,7 +257,8 @@ def asked_at(base: Asked, varied: Varied, value: Value) -> Asked:
     if quantity is Quantity.OBJECTIVE:
         return replace(base, objective=Objective(str(value)))
     if quantity is Quantity.DEVICES:
-        return _on_devices(base, str(value))
+        equipped = on_devices(base, str(value))
+        return replace(base, graph=equipped.graph, deployment=equipped.deployment)
     number = float(value)
     if varied.of_class:
         return replace(base, deployment=_class_at(base, varied, number))
@@ -306,15 +307,13 @@ def devices_named(
     return (), device_classes(kinds)
 
 
-def _on_devices(base: Asked, text: str) -> Asked:
-    """Return a question on a list of devices: of the catalogue, or relative to the times of the graph."""
+def on_devices(base: Asked, text: str) -> Equipped:
+    """Return graph and deployment on a list of devices: of the catalogue, or relative to the times of the graph."""
     source = base.source
     found, classes = devices_named(text, source, base.graph)
-    if found:
-        asked = replace(source.equipment, groups=found)
-        equipped = equip(base.graph, base.deployment, asked, source.catalogue)
-        return replace(base, graph=equipped.graph, deployment=equipped.deployment)
-    return replace(base, deployment=with_relative(base.graph, base.deployment, classes).deployment)
+    if not found:
+        return with_relative(base.graph, base.deployment, classes)
+    return equip(base.graph, base.deployment, replace(source.equipment, groups=found), source.catalogue)
 
 
 def _deployment_at(deployment: Deployment, quantity: Quantity, number: float) -> Deployment:

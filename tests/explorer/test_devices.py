@@ -74,6 +74,19 @@ def test_a_device_brings_times_and_memory_and_stands_in_the_address() -> None:
     assert "devices" not in app.query_params
 
 
+def test_the_page_says_which_links_are_kept_and_which_bytes() -> None:
+    app = with_query(devices="H100-SXM:precision=fp8")
+    said = captions(app).replace("\\", "")
+    assert "Transfers of H100-SXM over links as in the file, 12.6 GB/s" in said
+    assert "stay those of the file, in fp16" in said
+    solved(next(box for box in app.number_input if box.label == "Link (GB/s)").set_value(25.0).run())
+    assert "Transfers of H100" not in captions(app)
+    mixed = captions(with_query(devices="1xH100-SXM:link=nvlink4+1xL40S+1xT4:link=nvlink4")).replace("\\", "")
+    assert mixed.count("Transfers over NVLink 4 (H100, H200) at 450 GB/s") == 1
+    assert "Transfers of L40S over links as in the file, 12.6 GB/s" in mixed
+    assert "does not list nvlink4 for T4" in mixed
+
+
 def test_figures_and_efficiency_can_be_changed() -> None:
     app = with_query(devices="A100-80", accelerators="1", cpus="0")
     before = value_ms(app)

@@ -163,6 +163,19 @@ def test_links_of_tpus_are_of_one_direction() -> None:
         assert SHIPPED.link(name).raw_bytes_per_ms == pytest.approx(both_ways / 2 * 1e6)
 
 
+def test_a_link_to_one_neighbour_is_its_share_of_the_ports() -> None:
+    """A mesh of eight has seven links each; a torus of two or three axes has four or six; Gaudi 3 has 24 ports."""
+    shares = {"infinity-fabric": 7, "ici-v5e": 4, "ici-v5p": 6, "ici-v6e": 4, "gaudi3-roce": 24 / 3}
+    assert {link.name for link in SHIPPED.links if link.to_one} == set(shares)
+    for name, share in shares.items():
+        link = SHIPPED.link(name)
+        one = SHIPPED.link(link.to_one)
+        assert one.raw_bytes_per_ms * share == pytest.approx(link.raw_bytes_per_ms)
+        assert not one.to_one
+        for device in SHIPPED.accelerators:
+            assert (one.name in device.links) is (name in device.links)
+
+
 def test_a_precision_that_a_device_lacks_is_named_with_those_it_has() -> None:
     with pytest.raises(CatalogueError, match="T4 has no published peak in bf16; it has one in fp32, fp16, int8"):
         SHIPPED.accelerator("T4").peak_flops_per_ms(Precision.BF16)

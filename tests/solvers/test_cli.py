@@ -894,6 +894,19 @@ def test_devices_relative_to_the_files_times_say_so(placement: Run, llama: Path)
     assert answer.json["hardware"] == [said]
 
 
+def test_the_speed_of_links_is_said_unless_bandwidth_sets_it(placement: Run, llama: Path) -> None:
+    def said(*options: str) -> str:
+        return placement("solve", llama, "--cpus", 0, "--device", "H100-SXM", *options).err
+
+    kept = "Transfers of H100-SXM over links as in the file, 12.6 GB/s; name one of its own"
+    assert kept in said()
+    assert "Transfers" not in said("--bandwidth", "25")
+    assert kept in said("--bandwidth", "2x")
+    assert said("--bandwidth", "2x").endswith("placement: --bandwidth multiplies the speeds of these links.\n")
+    assert "stay those of the file, in fp16" in said("--precision", "fp8")
+    assert "does not list nvlink3 for H100-SXM" in said("--link", "nvlink3")
+
+
 def test_all_links_of_a_cluster_may_be_a_multiple_of_theirs(placement: Run, llama: Path, tmp_path: Path) -> None:
     split, cluster = tmp_path / "split.json", "1xA100-80:link=nvlink3+1xT4:link=pcie3-x16"
     assert placement("solve", llama, "--devices", cluster, "--output", split).code == 0

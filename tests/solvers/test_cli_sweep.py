@@ -112,6 +112,19 @@ def test_memory_and_links_of_one_kind_on_the_command_line(placement: Run, tmp_pa
     ]
 
 
+def test_what_is_said_of_devices_is_said_of_each_list(placement: Run, tmp_path: Path) -> None:
+    path = tmp_path / "gnmt.json"
+    path.write_bytes(placement("samples", "gnmt_layer_inference").out.encode())
+    run = ("--cpus", 0, "--workers", 1)
+    both = placement("sweep", path, "--devices", "2xH100-SXM", "--devices", "2xL40S:link=pcie4-x16", *run).err
+    assert "Transfers of H100-SXM over links as in the file, 12.6 GB/s" in both
+    assert "Transfers over PCIe 4.0 x16 at 24.8 GB/s" in both
+    mixed = "1xA100-80+1xL40S"
+    one = placement("sweep", path, "--devices", mixed, "--bandwidth-of", "L40S=10,20", *run).err
+    assert "Transfers of A100-80 over links as in the file" in one
+    assert "Transfers of L40S" not in one
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

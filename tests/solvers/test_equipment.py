@@ -62,6 +62,60 @@ def test_without_a_link_transfers_stay_as_they_are() -> None:
     assert [node.transfer_ms for node in on.graph.nodes] == [node.transfer_ms for node in graph.nodes]
 
 
+def test_the_speed_of_transfers_is_said_where_no_link_is_named() -> None:
+    on = sample(Group(H100))
+    assert on.sentences[1:] == (
+        "Transfers of H100-SXM over links as in the file, 12.6 GB/s; "
+        "name one of its own, such as nvlink4 or pcie5-x16, to change that.",
+    )
+    l40s = DEVICES.accelerator("L40S")
+    links = dict(sample(Group(H100, 1, DEVICES.link("nvlink4")), Group(l40s, 1)).links)
+    assert links["H100-SXM"].startswith("Transfers over NVLink 4 (H100, H200) at 450 GB/s")
+    assert links["L40S"].startswith("Transfers of L40S over links as in the file, 12.6 GB/s; name one of its own, such")
+    (without,) = (sentence for _, sentence in sample(Group(TPU)).links)
+    assert without.endswith("12.6 GB/s; name one to change that.")
+    times = TimesOrigin("T4")
+    (_, unknown), *_ = equip(MEASURED, Deployment(1), Equipment((Group(T4),), times=times), DEVICES).links
+    assert unknown.startswith("Transfers of T4 take as long as in the file, which has no consistent bytes")
+
+
+def test_a_link_that_others_have_is_taken_with_a_remark() -> None:
+    nvlink4, ethernet = DEVICES.link("nvlink4"), DEVICES.link("ethernet-100")
+    on = sample(Group(T4, link=nvlink4))
+    assert on.graph.bandwidth_bytes_per_ms == pytest.approx(450e6)
+    assert on.remarks == ("The catalogue does not list nvlink4 for T4, only pcie3-x16.",)
+    assert sample(Group(TPU, link=nvlink4)).remarks[0].endswith("does not list nvlink4 for TPU-v4, nor any other.")
+    for group in (Group(T4, link=PCIE), Group(T4, link=ethernet), Group(T4)):
+        assert sample(group).remarks == ()
+
+
+def test_the_speed_of_all_ports_together_is_said_to_be_that() -> None:
+    mi300x = DEVICES.accelerator("MI300X")
+    together, one = (sample(Group(mi300x, link=DEVICES.link(f"infinity-fabric{end}"))) for end in ("", "-1"))
+    assert (
+        "448 GB/s, its raw speed, of all ports together; to one neighbour it is infinity-fabric-1."
+        in (together.sentences[1])
+    )
+    assert one.sentences[1].endswith("to one neighbour at 64 GB/s, its raw speed.")
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "changes_bytes"),
+    [("V100-32", "fp32", True), ("H100-SXM", "fp8", True), ("A100-80", "bf16", False), ("A100-80", "fp16", False)],
+)
+def test_a_precision_whose_bytes_are_not_the_files_is_remarked(name: str, precision: str, changes_bytes: bool) -> None:
+    """The samples are in fp16, two bytes a number."""
+    on = sample(Group(DEVICES.accelerator(name), precision=Precision(precision)))
+    graph, _ = read_sample("llama3_8b_layer_inference")
+    assert [node.memory_bytes for node in on.graph.nodes] == [node.memory_bytes for node in graph.nodes]
+    said = (
+        f"Only the peak of {name} is that of {precision}: bytes, and with them memory and transfers, "
+        "stay those of the file, in fp16."
+    )
+    assert on.remarks == ((said,) if changes_bytes else ())
+    assert (said in on.sentences) is changes_bytes
+
+
 def test_several_kinds_are_classes_with_times_memory_and_links_of_their_own() -> None:
     on = sample(Group(A100, 2, NVLINK), Group(T4, 4, PCIE))
     deployment, graph = on.deployment, on.graph
