@@ -309,7 +309,8 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
                 "source": index[tensor.source],
                 "from": tensor.from_device,
                 "to": tensor.to_devices,
-                "ms": float(tensor.transfer_ms),
+                "sendMs": float(tensor.send_ms),
+                "receiveMs": [float(ms) for ms in tensor.receive_ms],
                 "bytes": None if tensor.size_bytes is None else float(tensor.size_bytes),
             }
             for tensor in view.tensors
@@ -361,6 +362,8 @@ def _level(level: LevelView, arrays: _Arrays) -> dict[str, Any]:
         "edges": {
             "source": [edge.source for edge in edges],
             "target": [edge.target for edge in edges],
+            "sendMs": [edge.send_ms for edge in edges],
+            "receiveMs": [edge.receive_ms for edge in edges],
             "cutMs": [edge.cut_ms for edge in edges],
             "cutBytes": [edge.cut_bytes for edge in edges],
             "tensors": [edge.num_cut_tensors for edge in edges],

@@ -23,7 +23,11 @@ MAX_FIT_SCALE = 1.6
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node of the graph; `device` is None while it is not placed, `is_cut` says its output leaves its device."""
+    """One node of the graph; `device` is None while it is not placed, `is_cut` says its output leaves its device.
+
+    `transfer_ms` is the most that any device pays for moving its output. Where no device moves it, it is what an
+    accelerator would pay: the one the node is on, over a link between servers, or else one of link speed 1.
+    """
 
     id: int
     name: str
@@ -76,7 +80,6 @@ class DagInfo:
     opening_level: str
     max_load_ms: float | None
     tensors: tuple[CutTensor, ...]
-    cut_ms: float
 
     @property
     def num_cut_tensors(self) -> int:
@@ -101,15 +104,21 @@ class DagInfo:
         return (
             f"{head}, placed on {len(used)} of {len(self.devices)} devices. Loads: {loads}"
             f"{', and so on' if len(used) > 16 else ''}. The slowest is {slowest.name}. "
-            f"{self.num_cut_tensors} tensors are cut, {self.cut_ms:.4g} ms to move once."
+            f"{self.num_cut_tensors} tensors are cut: {sum(d.send_ms or 0.0 for d in used):.4g} ms to send, "
+            f"{sum(d.receive_ms or 0.0 for d in used):.4g} ms to receive."
         )
 
 
-def _accelerator_ms(node: Node, deployment: Deployment, device_of: Mapping[int, int] | None) -> float:
+def _accelerator_ms(node: Node, deployment: Deployment, accelerator: int | None) -> float:
     """Time of a node in ms on the accelerator it is on, which may be of a class; elsewhere that of the graph."""
-    device = None if device_of is None else device_of[node.id]
-    is_elsewhere = device is None or deployment.is_cpu(device)
-    return float(node.accelerator_ms if device is None or is_elsewhere else deployment.accelerator_ms(node, device))
+    return float(node.accelerator_ms if accelerator is None else deployment.accelerator_ms(node, accelerator))
+
+
+def _transfer_ms(node: Node, deployment: Deployment, accelerator: int | None, tensor: CutTensor | None) -> float:
+    """Time in ms to move the output of a node; see `NodeView`."""
+    if tensor is not None:
+        return float(tensor.most_ms)
+    return float(node.transfer_ms / (1.0 if accelerator is None else deployment.link_speed_of(accelerator)))
 
 
 def dag_info(
@@ -127,7 +136,8 @@ def dag_info(
     if split is not None:
         device_of = _device_of(split, deployment)
         costs = costs or split_costs(graph, deployment, split)
-    cut_sources = {t.source for t in costs.cut_tensors} if costs is not None else set()
+    accelerator_of = {v: d for v, d in (device_of or {}).items() if not deployment.is_cpu(d)}
+    tensor_of = {} if costs is None else {tensor.source: tensor for tensor in costs.cut_tensors}
     nodes = tuple(
         NodeView(
             id=v,
@@ -136,17 +146,17 @@ def dag_info(
             device=None if device_of is None else device_of[v],
             is_backward=node.is_backward,
             runs_on_accelerator=node.runs_on_accelerator,
-            accelerator_ms=_accelerator_ms(node, deployment, device_of),
+            accelerator_ms=_accelerator_ms(node, deployment, accelerator_of.get(v)),
             cpu_ms=float(node.cpu_ms),
             memory_bytes=float(node.memory_bytes),
             output_bytes=graph.output_bytes[v],
-            transfer_ms=float(node.transfer_ms),
-            is_cut=v in cut_sources,
+            transfer_ms=_transfer_ms(node, deployment, accelerator_of.get(v), tensor_of.get(v)),
+            is_cut=v in tensor_of,
             flops=node.flops,
         )
         for v, node in ((v, graph.node_by_id[v]) for v in graph.topological_order)
     )
-    placement = None if split is None or device_of is None else Placement(split, device_of)
+    placement = None if split is None or device_of is None else Placement(split, device_of, tensor_of)
     levels = graph_levels(graph, deployment, placement, [node.id for node in nodes])
     return DagInfo(
         digest=graph.digest,
@@ -158,7 +168,6 @@ def dag_info(
         opening_level=_opening_level(levels),
         max_load_ms=None if costs is None else float(costs.max_load_ms),
         tensors=() if costs is None else costs.cut_tensors,
-        cut_ms=0.0 if costs is None else float(sum(t.transfer_ms for t in costs.cut_tensors)),
     )
 
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 import graphviz
 
 from explorer.palette import THEMES, ThemeName, device_colours
-from explorer.wording import milliseconds
+from explorer.wording import milliseconds, moving_time
 from solvers.costs import SplitCosts
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
@@ -28,17 +28,19 @@ def device_dot(costs: SplitCosts, deployment: Deployment, split: Split, theme: T
             fill = colours[device.device].forward
             label = _label(deployment.device_name(device.device), milliseconds(device.load_ms))
             dot.node(f"device {device.device}", label=label, fillcolor=fill.fill, fontcolor=fill.text)
-    total_ms: dict[tuple[int, int], float] = defaultdict(float)
+    send_ms: dict[tuple[int, int], float] = defaultdict(float)
+    receive_ms: dict[tuple[int, int], float] = defaultdict(float)
     total_bytes: dict[tuple[int, int], float | None] = defaultdict(float)
     for tensor in costs.cut_tensors:
         for target in tensor.to_devices:
             pair = (tensor.from_device, target)
-            total_ms[pair] += tensor.transfer_ms
+            send_ms[pair] += tensor.send_ms
+            receive_ms[pair] += tensor.ms_on(target)
             known = total_bytes[pair]
             total_bytes[pair] = None if known is None or tensor.size_bytes is None else known + tensor.size_bytes
-    for (source, target), time_ms in total_ms.items():
-        size = total_bytes[source, target]
-        label = _label(milliseconds(time_ms), *([] if size is None else [f"{size / 2**20:.3g} MiB"]))
+    for (source, target), size in total_bytes.items():
+        time = moving_time(send_ms[source, target], [receive_ms[source, target]])
+        label = _label(time, *([] if size is None else [f"{size / 2**20:.3g} MiB"]))
         dot.edge(f"device {source}", f"device {target}", label=label)
     return dot
 

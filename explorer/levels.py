@@ -21,6 +21,7 @@ from explorer.folding import (
 from explorer.layout import layered_layout
 from explorer.layout_lines import Layout
 from explorer.layout_rows import BOX_HEIGHT, BOX_WIDTH, Structure
+from solvers.costs import CutTensor
 from solvers.deployment import Deployment
 from solvers.graph import DnnGraph
 from solvers.schedule_types import ScheduleError, ScheduleKind
@@ -44,9 +45,8 @@ class BoxView:
 
     `nodes` index `DagInfo.nodes`. `count` is how many repeats it stands for. `shares` are the devices of its nodes with
     their part of its running time, by number; empty while not placed. `time_ms` is the time of its nodes where they
-    run, on accelerators while not placed; `memory_bytes` what they keep. `sent_ms` is the time to move its cut
-    tensors one way, each counted once per device that reads it, and `sent_bytes` their size, None when unknown; both
-    are None while not placed.
+    run, on accelerators while not placed; `memory_bytes` what they keep. `sent_ms` is what its devices pay for sending
+    its cut tensors, each once, and `sent_bytes` their size, None when unknown; both are None while not placed.
     """
 
     label: str
@@ -65,17 +65,23 @@ class BoxView:
 class EdgeView:
     """Data passing between two boxes, by index.
 
-    `cut_ms` is the time to move the cut tensors one way, each counted once per device that reads it, 0 between CPUs;
-    None when nothing is cut. `cut_bytes` is None when unknown. `shows_cost` is false where another edge of the same
-    tensor to the same device says it already.
+    `send_ms` and `receive_ms` are what the cut tensors take at either end, each counted once per device that reads it,
+    0 on CPUs; None when nothing is cut. `cut_bytes` is None when unknown. `shows_cost` is false where another edge of
+    the same tensor to the same device says it already.
     """
 
     source: int
     target: int
-    cut_ms: float | None
+    send_ms: float | None
+    receive_ms: float | None
     cut_bytes: float | None
     num_cut_tensors: int
     shows_cost: bool
+
+    @property
+    def cut_ms(self) -> float | None:
+        """The time at the end that takes longer, None when nothing is cut."""
+        return None if self.send_ms is None or self.receive_ms is None else max(self.send_ms, self.receive_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +97,11 @@ class LevelView:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Who runs what: the split and the device number of each node in the deployment."""
+    """Who runs what: the split, the device number of each node in the deployment, the cut tensors by their node."""
 
     split: Split
     device_of: Mapping[int, int]
+    tensors: Mapping[int, CutTensor]
 
 
 def graph_levels(
@@ -118,7 +125,7 @@ def graph_levels(
         names = {d: deployment.device_name(d) for d in range(deployment.num_devices)}
         folded.append((DEVICES, fold_by_device(graph, placement.device_of, names)))
     index = {v: i for i, v in enumerate(order)}
-    return tuple(_level(graph, deployment, device_of, name, groups, index) for name, groups in folded)
+    return tuple(_level(graph, deployment, placement, name, groups, index) for name, groups in folded)
 
 
 def _stages(graph: DnnGraph, deployment: Deployment, placement: Placement) -> tuple[Group, ...]:
@@ -135,14 +142,14 @@ def _stages(graph: DnnGraph, deployment: Deployment, placement: Placement) -> tu
 def _level(
     graph: DnnGraph,
     deployment: Deployment,
-    device_of: Mapping[int, int] | None,
+    placement: Placement | None,
     name: str,
     groups: tuple[Group, ...],
     index: Mapping[int, int],
 ) -> LevelView:
     box_of = {v: i for i, group in enumerate(groups) for v in group.nodes}
-    boxes = tuple(_box(graph, deployment, device_of, group, index, name in (STAGES, DEVICES)) for group in groups)
-    edges = _edges(graph, deployment, device_of, box_of)
+    boxes = tuple(_box(graph, deployment, placement, group, index, name in (STAGES, DEVICES)) for group in groups)
+    edges = _edges(graph, placement, box_of)
     pairs = tuple((edge.source, edge.target) for edge in edges)
     if name == DEVICES:
         return LevelView(name, boxes, edges, DEVICE_BOX, device_layout(len(boxes), pairs, *DEVICE_BOX))
@@ -158,28 +165,28 @@ def _level(
 def _box(
     graph: DnnGraph,
     deployment: Deployment,
-    device_of: Mapping[int, int] | None,
+    placement: Placement | None,
     group: Group,
     index: Mapping[int, int],
     is_whole_title: bool,
 ) -> BoxView:
+    device_of = {} if placement is None else placement.device_of
+    tensor_of = {} if placement is None else placement.tensors
     time_of: dict[int, float] = {}
     total = memory = sent_ms = 0.0
     sent_bytes: float | None = 0.0
     for v in group.nodes:
         node = graph.node_by_id[v]
-        on_cpu = device_of is not None and deployment.is_cpu(device_of[v])
-        time_ms = float(node.accelerator_ms if device_of is None else deployment.node_ms(node, device_of[v]))
+        device, tensor = device_of.get(v), tensor_of.get(v)
+        time_ms = float(node.accelerator_ms if device is None else deployment.node_ms(node, device))
         total += time_ms
         memory += float(node.memory_bytes)
-        if device_of is None:
-            continue
-        time_of[device_of[v]] = time_of.get(device_of[v], 0.0) + time_ms
-        readers = {device_of[r] for r in graph.readers[v]} - {device_of[v]}
-        size = graph.output_bytes[v]
-        if readers:
-            sent_bytes = None if sent_bytes is None or size is None else sent_bytes + size * len(readers)
-            sent_ms += node.transfer_ms * sum(not (on_cpu and deployment.is_cpu(d)) for d in readers)
+        if device is not None:
+            time_of[device] = time_of.get(device, 0.0) + time_ms
+        if tensor is not None:
+            size = tensor.size_bytes
+            sent_bytes = None if sent_bytes is None or size is None else sent_bytes + size
+            sent_ms += tensor.send_ms
     # Where no node takes any time, the devices count alike.
     shares = {d: t / total if total > 0 else 1 / len(time_of) for d, t in time_of.items()}
     return BoxView(
@@ -191,43 +198,37 @@ def _box(
         shares=tuple(sorted(shares.items())),
         time_ms=total,
         memory_bytes=memory,
-        sent_ms=None if device_of is None else float(sent_ms),
-        sent_bytes=None if device_of is None or sent_bytes is None else float(sent_bytes),
+        sent_ms=None if placement is None else float(sent_ms),
+        sent_bytes=None if placement is None or sent_bytes is None else float(sent_bytes),
     )
 
 
-def _edges(
-    graph: DnnGraph, deployment: Deployment, device_of: Mapping[int, int] | None, box_of: Mapping[int, int]
-) -> tuple[EdgeView, ...]:
+def _edges(graph: DnnGraph, placement: Placement | None, box_of: Mapping[int, int]) -> tuple[EdgeView, ...]:
     """Return the edges between different boxes, in the order of the graph's edges."""
+    device_of = {} if placement is None else placement.device_of
+    tensor_of = {} if placement is None else placement.tensors
     cut: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
     for edge in graph.edges:
         ends = box_of[edge.source], box_of[edge.target]
         if ends[0] == ends[1]:
             continue
         tensors = cut.setdefault(ends, {})
-        if device_of is not None and device_of[edge.source] != device_of[edge.target]:
+        if placement is not None and device_of[edge.source] != device_of[edge.target]:
             tensors[edge.source, device_of[edge.target]] = None
     said: set[tuple[int, int]] = set()
     edges: list[EdgeView] = []
     for (source, target), tensors in cut.items():
         if not tensors:
-            edges.append(EdgeView(source, target, None, None, 0, False))
+            edges.append(EdgeView(source, target, None, None, None, 0, False))
             continue
-        cut_ms, cut_bytes = 0.0, 0.0
-        all_sizes_known = True
-        for u, d in tensors:
-            if device_of is not None and not (deployment.is_cpu(d) and deployment.is_cpu(device_of[u])):
-                cut_ms += graph.node_by_id[u].transfer_ms
-            size = graph.output_bytes[u]
-            all_sizes_known = all_sizes_known and size is not None
-            cut_bytes += size or 0.0
+        sizes = [tensor_of[u].size_bytes for u, _ in tensors]
         edges.append(
             EdgeView(
                 source,
                 target,
-                float(cut_ms),
-                float(cut_bytes) if all_sizes_known else None,
+                float(sum(tensor_of[u].send_ms for u, _ in tensors)),
+                float(sum(tensor_of[u].ms_on(d) for u, d in tensors)),
+                None if None in sizes else float(sum(size or 0.0 for size in sizes)),
                 len({u for u, _ in tensors}),
                 shows_cost=any(tensor not in said for tensor in tensors),
             )

@@ -1,6 +1,7 @@
 """How numbers are written wherever the app shows them: always with a unit, four digits, ms for every time."""
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.jobs import Question
@@ -33,6 +34,20 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.0f} ms" if value >= 9999.5 else f"{value:,.4g} ms"
+
+
+def moving_time(send_ms: float, receive_ms: Sequence[float], write: Callable[[float], str] = milliseconds) -> str:
+    """Write what a transfer takes at its ends, once where all take as long; CPUs take no time and are not named.
+
+    >>> moving_time(0.5, [0.5, 0.0]), moving_time(0.5, [2.0]), moving_time(0.0, [2.0, 0.5]), moving_time(0.0, [0.0])
+    ('0.5 ms', '0.5 ms out, 2 ms in', '0.5 ms to 2 ms in', '0 ms')
+    """
+    sent = [write(send_ms)] if send_ms > 0 else []
+    received = list(dict.fromkeys(write(ms) for ms in sorted(receive_ms) if ms > 0))
+    if len({*sent, *received}) <= 1:
+        return next(iter((*sent, *received)), write(0.0))
+    into = received[0] if len(received) == 1 else f"{received[0]} to {received[-1]}"
+    return f"{sent[0]} out, {into} in" if sent else f"{into} in"
 
 
 def plain(text: str) -> str:

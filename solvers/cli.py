@@ -230,7 +230,8 @@ def _evaluate(options: argparse.Namespace) -> int:
                     "source": tensor.source,
                     "from_device": tensor.from_device,
                     "to_devices": list(tensor.to_devices),
-                    "transfer_ms": tensor.transfer_ms,
+                    "out_ms": tensor.send_ms,
+                    "in_ms": list(tensor.receive_ms),
                     "size_bytes": tensor.size_bytes,
                 }
                 for tensor in costs.cut_tensors

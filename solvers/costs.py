@@ -108,18 +108,31 @@ class DeviceCosts:
 
 @dataclass(frozen=True, slots=True)
 class CutTensor:
-    """The output of node `source`, read on devices other than its own; `transfer_ms` is c_u, at link speed 1."""
+    """The output of node `source`, read on devices other than its own, and what its transfer adds to each load.
+
+    `send_ms` is what its own device pays, `receive_ms` what each of `to_devices` does, on its own link; CPUs pay 0.
+    """
 
     source: int
     from_device: int
     to_devices: tuple[int, ...]
-    transfer_ms: float
+    send_ms: float
+    receive_ms: tuple[float, ...]
     size_bytes: float | None
+
+    @property
+    def most_ms(self) -> float:
+        """The most that any of its devices pays."""
+        return max(self.send_ms, *self.receive_ms)
+
+    def ms_on(self, device: int) -> float:
+        """What a device pays that sends or receives it."""
+        return self.send_ms if device == self.from_device else self.receive_ms[self.to_devices.index(device)]
 
 
 @dataclass(frozen=True, slots=True)
 class SplitCosts:
-    """All devices of a split, idle ones included, and all its cut tensors, the dearest first."""
+    """All devices of a split, idle ones included, and all its cut tensors, the dearest (at either end) first."""
 
     devices: tuple[DeviceCosts, ...]
     cut_tensors: tuple[CutTensor, ...]
@@ -171,16 +184,18 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
         abroad = sorted({device_of[v] for v in graph.readers[u]} - {home})
         if not abroad:
             continue
+        send_ms, receive_ms = 0.0, dict.fromkeys(abroad, 0.0)
         if home < num_accelerators:
-            speed = deployment.transfer_speed(accelerator_of[home], (place[d] for d in abroad))
-            send[key] = send.get(key, 0.0) + node.transfer_ms / speed
+            send_ms = node.transfer_ms / deployment.transfer_speed(accelerator_of[home], (place[d] for d in abroad))
+            send[key] = send.get(key, 0.0) + send_ms
         for d in abroad:
             if d < num_accelerators:
                 local_readers = [v for v in graph.readers[u] if device_of[v] == d]
                 in_backward = all(graph.node_by_id[v].is_backward for v in local_readers)
-                speed = deployment.transfer_speed(accelerator_of[d], (place[home],))
-                receive[d, in_backward] = receive.get((d, in_backward), 0.0) + node.transfer_ms / speed
-        cut_tensors.append(CutTensor(u, home, tuple(abroad), node.transfer_ms, graph.output_bytes[u]))
+                receive_ms[d] = node.transfer_ms / deployment.transfer_speed(accelerator_of[d], (place[home],))
+                receive[d, in_backward] = receive.get((d, in_backward), 0.0) + receive_ms[d]
+        ends_ms = send_ms, tuple(receive_ms.values())
+        cut_tensors.append(CutTensor(u, home, tuple(abroad), *ends_ms, graph.output_bytes[u]))
 
     def pass_costs(d: int, is_backward: bool) -> PassCosts:
         key = (d, is_backward)
@@ -205,7 +220,7 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
         )
         for d in range(len(padded.devices))
     )
-    return SplitCosts(devices, tuple(sorted(cut_tensors, key=lambda t: (-t.transfer_ms, t.source))))
+    return SplitCosts(devices, tuple(sorted(cut_tensors, key=lambda t: (-t.most_ms, t.source))))
 
 
 Task = tuple[str, int, int]

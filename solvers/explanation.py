@@ -90,8 +90,9 @@ class Explanation:
     """The facts about a plan; see the module. `value_ms` is None where the objective is not defined for the plan.
 
     `cut_tensors` are those that each device of `limits` sends or receives, the dearest first. `limits` is empty and
-    `path` there for latency. `least_transfer_ms` is the cheapest transfer of the graph that takes any time, None where
-    none does. `num_accelerators` and `num_cpus` count what the devices are made of: a device with replicas is several.
+    `path` there for latency. `least_transfer_ms` is the cheapest transfer of the graph that takes any time, over the
+    fastest link, None where none does. `num_accelerators` and `num_cpus` count what the devices are made of: a device
+    with replicas is several.
     """
 
     objective: Objective
@@ -202,9 +203,7 @@ def explain(
         proof=proof,
         total_memory_bytes=sum(node.memory_bytes for node in graph.nodes),
         counts_in_flight=is_scheduled(graph, deployment),
-        least_transfer_ms=min(
-            (node.transfer_ms for node in graph.nodes if node.transfer_ms > 0 and graph.readers[node.id]), default=None
-        ),
+        least_transfer_ms=_least_transfer_ms(graph, deployment),
         violations=violations,
         num_accelerators=deployment.num_accelerators,
         num_cpus=deployment.num_cpus,
@@ -278,9 +277,19 @@ def _limit(what: What, parts: list[LoadParts]) -> Limit:
     return Limit(what, value_ms, tuple(sorted(slowest, key=lambda device: (-device.load_ms, device.device))))
 
 
+def _least_transfer_ms(graph: DnnGraph, deployment: Deployment) -> float | None:
+    moved = (node.transfer_ms for node in graph.nodes if node.transfer_ms > 0 and graph.readers[node.id])
+    least_ms = min(moved, default=None)
+    if least_ms is None:
+        return None
+    fastest = max((one.link_speed for one in deployment.classes if one.count), default=1.0)
+    return least_ms / (fastest * deployment.server_link_speed if deployment.has_servers else fastest)
+
+
 def _cut_at(costs: SplitCosts, device: int) -> tuple[CutTensor, ...]:
-    """Cut tensors that a device sends or receives, in the order of `costs`: the dearest first."""
-    return tuple(t for t in costs.cut_tensors if t.from_device == device or device in t.to_devices)
+    """Cut tensors that a device sends or receives, the dearest on its own link first."""
+    own = [t for t in costs.cut_tensors if t.from_device == device or device in t.to_devices]
+    return tuple(sorted(own, key=lambda t: (-t.ms_on(device), t.source)))
 
 
 def _balance(graph: DnnGraph, deployment: Deployment, family: Family) -> Balance:

@@ -141,7 +141,8 @@ def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dic
             else f"from {name[tensor.from_device]}"
         )
         size = "" if tensor.size_bytes is None else f", {binary_size(tensor.size_bytes)}"
-        return f"the output of {graph.node_by_id[tensor.source].label} {way} ({milliseconds(tensor.transfer_ms)}{size})"
+        label, time = graph.node_by_id[tensor.source].label, milliseconds(tensor.ms_on(device))
+        return f"the output of {label} {way} ({time}{size})"
 
     if len(cut) == 1:
         return f"The one tensor it moves is {told(cut[0])}."

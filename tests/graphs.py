@@ -321,6 +321,22 @@ def class_deployments(draw: st.DrawFn) -> Deployment:
     return Deployment.of_classes(classes, draw(st.integers(0, 1)))
 
 
+@st.composite
+def mixed_placements(draw: st.DrawFn) -> tuple[DnnGraph, Deployment, Split]:
+    """Draw (graph, deployment, split): two classes, each with its link, servers or none, nodes anywhere."""
+    graph, _ = draw(small_graphs())
+    counts, speeds = st.integers(1, 3), st.sampled_from((0.25, 1.0, 2.0))
+    classes = [DeviceClass(name, draw(counts), link_speed=draw(speeds)) for name in "AB"]
+    deployment = Deployment.of_classes(
+        classes,
+        draw(st.integers(0, 2)),
+        accelerators_per_server=draw(st.none() | st.integers(1, 3)),
+        server_link_speed=draw(st.sampled_from((1.0, 4.0))),
+    )
+    device = st.integers(0, deployment.num_devices - 1)
+    return graph, deployment, Split.from_device_of({v: draw(device) for v in graph.node_by_id}, deployment)
+
+
 def with_class_times(graph: DnnGraph, seed: int, name: str = "B") -> DnnGraph:
     """Return the graph with a time on a class for about half of its nodes, from 0 to 6 ms."""
     rng = random.Random(seed + 3_000_000)  # noqa: S311

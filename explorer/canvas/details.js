@@ -2,7 +2,7 @@
 
    A fact is [name, value, ...]; values are texts or elements. Names from files are set as text, never as HTML. */
 
-import { formatBytes, formatFlops, formatMs, formatPercent } from "./format.js";
+import { formatBytes, formatFlops, formatMove, formatMs, formatPercent } from "./format.js";
 import { rangeTable } from "./gantt_range.js";
 import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "./links.js";
 import { make } from "./dom.js";
@@ -10,6 +10,7 @@ import { deviceChip } from "./panel.js";
 import { nodeName, stageName } from "./tables.js";
 
 const MANY_LINKS = 12;
+const EACH_WAY = " each way";
 const SLOT_TITLES = ["receive", "compute", "send"];
 
 export class Details {
@@ -98,10 +99,10 @@ class Writer {
   traffic(members) {
     const inside = new Set(members);
     let [receive, send] = [0, 0];
-    for (const { source, to, ms } of this.links.tensors) {
-      if (inside.has(source)) send += ms;
+    for (const { source, to, sendMs, receiveMs } of this.links.tensors) {
+      if (inside.has(source)) send += sendMs;
       const receivers = new Set(this.links.readers[source].filter((v) => inside.has(v) && to.includes(this.nodes.device[v])).map((v) => this.nodes.device[v]));
-      receive += ms * receivers.size;
+      to.forEach((d, k) => { receive += receivers.has(d) ? receiveMs[k] : 0; });
     }
     return this.data.graph.placed ? [["receives", formatMs(receive)], ["sends", formatMs(send)]] : [];
   }
@@ -130,7 +131,7 @@ class Writer {
       const tensor = this.links.tensors[t];
       return this.link({ kind: "tensor", tensor: t }, [deviceChip(this.data.devices[tensor.from]), make("span", { className: "what" }, [
         make("span", { className: "name", text: nodeName(this.nodes, tensor.source), title: nodeName(this.nodes, tensor.source) }),
-        make("small", { text: `${formatMs(tensor.ms)} · ${formatBytes(tensor.bytes)} · to ${tensor.to.map((d) => this.data.devices[d].label).join(", ")}` }),
+        make("small", { text: `${formatMove(tensor.sendMs, tensor.receiveMs)} · ${formatBytes(tensor.bytes)} · to ${tensor.to.map((d) => this.data.devices[d].label).join(", ")}` }),
       ])], "link");
     });
     return this.section(`${title} (${list.length})`, items, list.length - MANY_LINKS);
@@ -147,7 +148,10 @@ class Writer {
     const { nodes } = this;
     const isPlaced = nodes.device[sender] >= 0;
     const isCut = isPlaced && nodes.device[sender] !== nodes.device[reader];
-    return `${formatBytes(nodes.outputBytes[sender])} · ${formatMs(nodes.transferMs[sender])}${isPlaced ? (isCut ? ", cut" : ", not cut") : ""}`;
+    const size = formatBytes(nodes.outputBytes[sender]);
+    if (!isCut) return `${size} · ${formatMs(nodes.transferMs[sender])}${isPlaced ? ", not cut" : ""}`;
+    const { to, sendMs, receiveMs } = this.links.tensors[this.links.tensorOfNode.get(sender)];
+    return `${size} · ${formatMove(sendMs, [receiveMs[to.indexOf(nodes.device[reader])]])}, cut`;
   }
 }
 
@@ -163,9 +167,12 @@ const DESCRIPTIONS = {
     rows.push(["accelerator", nodes.onAccelerator[i] ? formatMs(nodes.acceleratorMs[i]) : "cannot run there"]);
     rows.push(["CPU", formatMs(nodes.cpuMs[i])], ["memory", formatBytes(nodes.memoryBytes[i])], ...writer.flops([i]));
     rows.push(["output", formatBytes(nodes.outputBytes[i])]);
-    rows.push(["transfer", `${formatMs(nodes.transferMs[i])} each way${nodes.cut[i] ? ", cut" : device >= 0 ? ", not cut" : ""}`]);
-    const tensor = links.tensorOfNode.get(i);
-    if (tensor !== undefined) rows.push(...writer.devices("sent to", links.tensors[tensor].to));
+    const tensor = links.tensors[links.tensorOfNode.get(i)];
+    if (tensor) {
+      rows.push(["transfer", `${formatMove(tensor.sendMs, tensor.receiveMs, EACH_WAY)}, cut`], ...writer.devices("sent to", tensor.to));
+    } else {
+      rows.push(["transfer", `${formatMs(nodes.transferMs[i])}${EACH_WAY}${device >= 0 ? ", not cut" : ""}`]);
+    }
     const isElsewhere = (j) => device >= 0 && nodes.device[j] !== device;
     return {
       title: nodeName(nodes, i), subtitle: `id ${nodes.id[i]}, ${nodes.backward[i] ? "backward" : "forward"}`, rows,
@@ -248,12 +255,12 @@ const DESCRIPTIONS = {
 
   tensor(writer, { tensor: t }) {
     const { nodes, links } = writer;
-    const { source, from, to, ms, bytes } = links.tensors[t];
+    const { source, from, to, sendMs, receiveMs, bytes } = links.tensors[t];
     const { send, receive } = links.transferStages(t);
     const readers = links.readers[source].filter((v) => to.includes(nodes.device[v]));
     return {
       title: `Output of ${nodeName(nodes, source)}`, subtitle: to.length > 1 ? `moved to ${to.length} devices` : "moved between devices",
-      rows: [["from", writer.device(from)], ...writer.devices("to", to), ["time", `${formatMs(ms)} each way`], ["size", formatBytes(bytes)],
+      rows: [["from", writer.device(from)], ...writer.devices("to", to), ["time", formatMove(sendMs, receiveMs, EACH_WAY)], ["size", formatBytes(bytes)],
         ...writer.stages("made by", [...send]), ...writer.stages("received by", [...receive])],
       lists: [writer.nodeList("made by", [source]), writer.nodeList("read there by", readers)],
     };

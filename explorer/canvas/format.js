@@ -9,6 +9,18 @@ export function formatMs(ms) {
   return `${trimZeros(ms.toFixed(ms >= 10 ? 2 : 3))} ms`;
 }
 
+/** Write what a transfer takes at its ends: once, with `evenly` behind it, where all take as long, else out and in.
+
+    CPUs take no time and are not named. */
+export function formatMove(sendMs, receiveMs, evenly = "", write = formatMs) {
+  const sent = sendMs > 0 ? [write(sendMs)] : [];
+  const received = [...new Set(receiveMs.filter((ms) => ms > 0).sort((a, b) => a - b).map((ms) => write(ms)))];
+  const [first] = [...sent, ...received, write(0)];
+  if (new Set([...sent, ...received]).size <= 1) return first + evenly;
+  const into = received.length === 1 ? received[0] : `${received[0]} to ${received.at(-1)}`;
+  return sent.length ? `${sent[0]} out, ${into} in` : `${into} in`;
+}
+
 /** Write a size in binary units, as the rest of the app does. */
 export function formatBytes(bytes) {
   if (bytes === null || bytes === undefined) return "unknown";

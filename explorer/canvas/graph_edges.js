@@ -1,7 +1,7 @@
 /* The edges of the graph: those within a device thin, cut ones in the colour of transfers, wide as they are dear, with
    what they cost beside them where there is room. */
 
-import { formatBytes, formatMs } from "./format.js";
+import { formatBytes, formatMove, formatMs } from "./format.js";
 import { MAX_FIT_SCALE, ZoomableGraph } from "./graph_view.js";
 
 /** How strongly things out of focus are drawn. */
@@ -149,9 +149,9 @@ export class EdgePainter extends ZoomableGraph {
 
   /** What stands on a cut edge, line by line; the further edges of one tensor to one device cost nothing more. */
   costLines(e) {
-    const { cutBytes, cutMs, showsCost } = this.level.edges;
+    const { cutBytes, sendMs, receiveMs, showsCost } = this.level.edges;
     if (!showsCost[e]) return ["same tensor"];
-    const time = cutMs[e] > 0 && cutMs[e] < 0.01 ? "< 0.01 ms" : formatMs(cutMs[e]);
+    const time = formatMove(sendMs[e], [receiveMs[e]], "", (ms) => (ms > 0 && ms < 0.01 ? "< 0.01 ms" : formatMs(ms)));
     // Between stages and devices there is room for the size as well.
     return this.isCoarse() && cutBytes[e] !== null ? [time, formatBytes(cutBytes[e])] : [time];
   }

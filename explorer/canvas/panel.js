@@ -1,7 +1,7 @@
 /* Everything around the canvases: toolbar, legend, tooltip. Names are set as text, never as HTML. */
 
 import { make } from "./dom.js";
-import { formatBytes, formatMs, formatPercent } from "./format.js";
+import { formatBytes, formatMove, formatMs, formatPercent } from "./format.js";
 import { PASS_NAMES, pieceLetter } from "./gantt_bars.js";
 import { levelButtons } from "./level_buttons.js";
 
@@ -168,14 +168,14 @@ export class Tooltip {
 /** Lines of the note about a thing at the pointer; null where there is nothing to add. */
 export function describeThing({ data, level, links }, thing) {
   if (thing.note) return thing.note;
-  if (thing.kind === "node" || thing.kind === "group") return describeBox(data, level, level.boxOfNode[thing.nodes[0]]);
+  if (thing.kind === "node" || thing.kind === "group") return describeBox(data, links, level, level.boxOfNode[thing.nodes[0]]);
   if (thing.kind === "edge") return describeEdge(data, level, thing.edge);
   if (thing.kind === "bar") return describeBar(data, links.bars, thing.bar);
   if (thing.kind === "device" && thing.lane >= 0) return describeLane(data, thing.lane);
   return null;
 }
 
-function describeBox(data, level, box) {
+function describeBox(data, links, level, box) {
   const { boxes } = level;
   const { nodes } = data.graph;
   const where = boxes.shares[box].map(([d]) => data.devices[d].name).join(", ") || "not placed";
@@ -186,7 +186,8 @@ function describeBox(data, level, box) {
   const i = boxes.nodes[box][0];
   const lines = [boxes.title[box], `id ${nodes.id[i]}${nodes.backward[i] ? ", backward" : ""} · ${where}`,
     `${formatMs(boxes.timeMs[box])} · ${formatBytes(nodes.memoryBytes[i])}`];
-  if (nodes.cut[i]) lines.push(`output is cut: ${formatMs(nodes.transferMs[i])} to move`);
+  const tensor = links.tensors[links.tensorOfNode.get(i)];
+  if (tensor) lines.push(`output is cut: ${formatMove(tensor.sendMs, tensor.receiveMs, " to move")}`);
   return lines;
 }
 
@@ -196,7 +197,7 @@ function describeEdge(data, level, e) {
   const tensors = edges.tensors[e] > 1 ? `${edges.tensors[e]} tensors, ` : "";
   return [`${boxes.title[edges.source[e]]} → ${boxes.title[edges.target[e]]}`,
     `${names(edges.source[e])} → ${names(edges.target[e])}`,
-    `${tensors}${formatBytes(edges.cutBytes[e])}, ${formatMs(edges.cutMs[e])} to move`,
+    `${tensors}${formatBytes(edges.cutBytes[e])}, ${formatMove(edges.sendMs[e], [edges.receiveMs[e]], " to move")}`,
     ...(edges.showsCost[e] ? [] : ["the same tensor as on another line to this device, moved once"])];
 }
 

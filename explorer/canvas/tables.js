@@ -198,7 +198,7 @@ const SHEETS = [
         numberColumn("Node", (row) => nodes.id[tensors[row].source], "Id of the node"),
         deviceColumn("From", store, (row) => [tensors[row].from]),
         deviceColumn("To", store, (row) => tensors[row].to, "Devices that read it; each receives it once"),
-        numberColumn("Time each way (ms)", (row) => tensors[row].ms),
+        ...movingColumns(tensors),
         numberColumn("Size (MiB)", (row) => scaledBytes(tensors[row].bytes, MIB)),
       ];
     },
@@ -223,7 +223,7 @@ const SHEETS = [
         numberColumn("Time (ms)", (row) => (isOnCpu(row) ? nodes.cpuMs[row] : nodes.acceleratorMs[row]), "On the device it runs on, else on an accelerator"),
         numberColumn("Memory (MiB)", (row) => scaledBytes(nodes.memoryBytes[row], MIB)),
         numberColumn("Output (MiB)", (row) => scaledBytes(nodes.outputBytes[row], MIB)),
-        numberColumn("Transfer (ms)", (row) => nodes.transferMs[row], "To move its output one way"),
+        numberColumn("Transfer (ms)", (row) => nodes.transferMs[row], "To move its output, at the end that takes longer"),
         ...(placed ? [{ name: "Cut", title: "Whether its output moves to another device", value: (row) => (nodes.cut[row] ? "cut" : "no") }] : []),
       ];
     },
@@ -249,6 +249,18 @@ const SHEETS = [
     },
   },
 ];
+
+/** One column where every tensor takes as long at both ends, else one for sending and one for receiving. */
+function movingColumns(tensors) {
+  const paid = ({ sendMs, receiveMs }) => [sendMs, ...receiveMs].filter((ms) => ms > 0); // CPUs take no time
+  if (tensors.every((tensor) => new Set(paid(tensor)).size <= 1)) {
+    return [numberColumn("Time each way (ms)", (row) => paid(tensors[row])[0] ?? 0)];
+  }
+  return [
+    numberColumn("Send (ms)", (row) => tensors[row].sendMs, "On the device it comes from"),
+    numberColumn("Receive (ms)", (row) => Math.max(...tensors[row].receiveMs), "On the device that reads it, the slowest where several do"),
+  ];
+}
 
 export function nodeName(nodes, i) {
   return nodes.name[i] || `node ${nodes.id[i]}`;

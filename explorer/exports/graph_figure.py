@@ -15,7 +15,7 @@ from explorer.exports.look import LogScale, Look
 from explorer.exports.svg import Drawing, number
 from explorer.levels import BoxView, LevelView
 from explorer.palette import DeviceColour, Fill, device_colours
-from explorer.wording import milliseconds
+from explorer.wording import milliseconds, moving_time
 from solvers.quantities import binary_size
 
 MAX_SCALE = 1.3
@@ -299,7 +299,7 @@ class _GraphFigure:
         band_grid = _Grid(names, self.width + self.height)
         taken: list[Area] = []
         for i in shown:
-            text = _cost_text(edges[i].cut_ms or 0.0)
+            text = moving_time(edges[i].send_ms or 0.0, [edges[i].receive_ms or 0.0], _cost_text)
             half = text_width(text, COST_SIZE, bold=True) / 2 + 2
             place = self._cost_place(self.routes[i], half, taken, (grid, band_grid))
             if place is None:

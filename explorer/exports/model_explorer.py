@@ -12,7 +12,7 @@ from typing import Any
 
 from explorer.exports.subject import Subject, graph_facts, result_facts
 from explorer.palette import THEMES, DeviceColour, device_colours, sequential_ramp, text_on
-from explorer.wording import milliseconds
+from explorer.wording import milliseconds, moving_time
 from solvers.quantities import binary_size
 
 GRAPH_ID = "placed"
@@ -39,6 +39,8 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
     device_of = subject.split.device_of()
     colours = device_colours(deployment)
     stage_of = _stages(subject)
+    transfer = {view.id: milliseconds(view.transfer_ms) for view in subject.dag.nodes}
+    transfer |= {t.source: moving_time(t.send_ms, t.receive_ms) for t in subject.dag.tensors}
     nodes = []
     for v in graph.topological_order:
         node, d = graph.node_by_id[v], device_of[v]
@@ -51,7 +53,7 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
             "memory": binary_size(node.memory_bytes),
             "node": str(v),
         }
-        output = {"transfer time": milliseconds(node.transfer_ms)}
+        output = {"transfer time": transfer[v]}
         size = graph.output_bytes[v]
         if size is not None:
             output["size"] = binary_size(size)
@@ -74,7 +76,7 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
         {
             "sourceNodeId": str(tensor.source),
             "targetNodeId": str(v),
-            "label": milliseconds(tensor.transfer_ms),
+            "label": moving_time(tensor.send_ms, [tensor.ms_on(device_of[v])]),
         }
         for tensor in subject.costs.cut_tensors
         for v in graph.readers[tensor.source]

@@ -20,7 +20,7 @@ from explorer.exports.figure import figure_svg
 from explorer.exports.subject import Subject, graph_facts, planned_document, result_facts
 from explorer.exports.svg import escaped
 from explorer.palette import device_colours
-from explorer.wording import milliseconds, share
+from explorer.wording import milliseconds, moving_time, share
 from solvers.costs import Objective
 from solvers.deployment import Communication
 from solvers.explanation import bound_of, explain
@@ -187,7 +187,7 @@ def _cut_tensors(subject: Subject) -> str:
             str(tensor.source),
             _chip(subject, tensor.from_device),
             " ".join(_chip(subject, d) for d in tensor.to_devices),
-            milliseconds(tensor.transfer_ms),
+            moving_time(tensor.send_ms, tensor.receive_ms),
             "unknown" if tensor.size_bytes is None else binary_size(tensor.size_bytes),
         ]
         for tensor in tensors[:MAX_ROWS]

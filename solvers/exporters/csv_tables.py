@@ -132,7 +132,8 @@ def _nodes(
     rows: list[list[Cell]] = [
         [
             "node", "name", "layer", "pass", "device", "device name", "stage", "time (ms)", "accelerator time (ms)",
-            "CPU time (ms)", "memory (bytes)", "output (bytes)", "transfer time of the output (ms)", "output is cut",
+            "CPU time (ms)", "memory (bytes)", "output (bytes)", "transfer time of the output at link speed 1 (ms)",
+            "output is cut",
         ]
     ]  # fmt: skip
     device_of = split.device_of()
@@ -152,7 +153,7 @@ def _nodes(
 
 def _cut_tensors(graph: DnnGraph, deployment: Deployment, split: Split, costs: SplitCosts) -> list[list[Cell]]:
     rows: list[list[Cell]] = [
-        ["node", "name", "from", "to", "read by nodes", "time each way (ms)", "size (bytes)"],
+        ["node", "name", "from", "to", "read by nodes", "send (ms)", "receive (ms)", "size (bytes)"],
     ]
     device_of = split.device_of()
     for tensor in costs.cut_tensors:
@@ -164,7 +165,8 @@ def _cut_tensors(graph: DnnGraph, deployment: Deployment, split: Split, costs: S
                 deployment.device_name(tensor.from_device),
                 "; ".join(deployment.device_name(d) for d in tensor.to_devices),
                 " ".join(map(str, readers)),
-                tensor.transfer_ms,
+                tensor.send_ms,
+                "; ".join(map(repr, tensor.receive_ms)),
                 tensor.size_bytes,
             ]
         )

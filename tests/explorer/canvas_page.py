@@ -3,7 +3,8 @@
 The query says what to show: `graph=chain` (6 nodes), `layers` (200 nodes in layers) or `training`; `nodes=<n>`;
 `stages=<n>`, 0 for a graph that is not placed yet; `micro_batches=<n>`; `schedule=<kind>`; `alternate=1` for a split
 whose devices take turns at the nodes; `activations=1` for nodes of 2 GiB, half of it activations; `pair=1` shows the
-graph on two devices beside the same graph on `stages` devices, following each other.
+graph on two devices beside the same graph on `stages` devices, following each other; `slow_links=1` makes the links of
+all accelerators but the first four times as slow.
 """
 
 from dataclasses import replace
@@ -13,7 +14,7 @@ import streamlit as st
 from explorer.canvas_view import PictureOptions, placed_pipeline
 from explorer.dag_view import DagInfo, dag_info
 from explorer.gantt_view import GanttInfo, gantt_info
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, DeviceClass
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.schedule import ScheduleKind, simulate
 from solvers.split import Split
@@ -47,6 +48,8 @@ if "activations" in st.query_params:
     graph = DnnGraph(tuple(nodes), graph.edges, graph.name)
 most = max(4, int(st.query_params.get("stages", 2)))
 deployment = Deployment(most, 1, 2.0**34)
+if "slow_links" in st.query_params:
+    deployment = Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", most - 1, link_speed=0.25)), 1)
 num_stages = st.sidebar.number_input("Stages", 0, most, int(st.query_params.get("stages", 2)))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from streamlit.testing.v1 import AppTest
 
 from explorer.canvas_view import MODULES, Look, component_source, look_from_state, pack
@@ -17,7 +18,7 @@ from explorer.dag_view import dag_info
 from explorer.gantt_view import gantt_info
 from solvers.deployment import Deployment
 from solvers.schedule import ScheduleKind, simulate
-from tests.graphs import chain, one_node_per_device
+from tests.graphs import chain, mixed_placements, one_node_per_device
 
 PAGE = Path(__file__).with_name("canvas_page.py")
 DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "u1": np.uint8}
@@ -45,6 +46,20 @@ def unpack(message: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
         for name, (dtype, offset, count) in header["arrays"].items()
     }
     return header, arrays
+
+
+@settings(deadline=None)
+@given(mixed_placements())
+def test_tensors_of_the_message_take_what_devices_pay(case: Any) -> None:
+    info = dag_info(*case)
+    header, _ = unpack(pack(info, None, "k"))
+    send_ms, receive_ms = [0.0] * len(info.devices), [0.0] * len(info.devices)
+    for tensor in header["graph"]["tensors"]:
+        send_ms[tensor["from"]] += tensor["sendMs"]
+        for d, ms in zip(tensor["to"], tensor["receiveMs"], strict=True):
+            receive_ms[d] += ms
+    assert send_ms == [device["sendMs"] for device in header["devices"]]
+    assert receive_ms == [device["receiveMs"] for device in header["devices"]]
 
 
 def test_message_carries_boxes_edges_and_bars():

@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
 
 from explorer.dag_view import dag_info
-from explorer.levels import BLOCKS, LAYERS, OPERATORS, STAGES
+from explorer.levels import BLOCKS, DEVICES, LAYERS, OPERATORS, STAGES
 from solvers.costs import split_costs
 from solvers.deployment import Deployment, DeviceClass
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.split import Split
-from tests.graphs import chain, diamond, random_split, random_training_graph
+from tests.graphs import chain, diamond, mixed_placements, random_split, random_training_graph
 
 
 def placed(device_of: dict[int, int], deployment: Deployment) -> Split:
@@ -36,6 +37,40 @@ def test_cut_edges_cost_their_tensor_and_say_so_once_per_device():
     assert [edges[1, 2].shows_cost, edges[1, 3].shows_cost] == [True, False]
     assert edges[2, 4].cut_ms is None
     assert info.num_cut_tensors == 1
+
+
+@settings(deadline=None)
+@given(mixed_placements())
+def test_times_of_edges_and_boxes_are_what_devices_pay(case):
+    graph, deployment, split = case
+    costs = split_costs(graph, deployment, split)
+    info = dag_info(graph, deployment, split, costs)
+    for level in info.levels:
+        sent_ms = sum(box.sent_ms for box in level.boxes)
+        assert sent_ms == sum(device.send_ms for device in costs.devices)
+    devices = next(level for level in info.levels if level.name == DEVICES)
+    for i, box in enumerate(devices.boxes):
+        ((d, _),) = box.shares
+        assert box.sent_ms == costs.devices[d].send_ms
+        received = [edge.receive_ms for edge in devices.edges if edge.target == i]
+        assert sum(received) == costs.devices[d].receive_ms
+        assert all(edge.send_ms <= box.sent_ms for edge in devices.edges if edge.source == i)
+
+
+def test_a_cut_edge_takes_what_each_end_pays_on_its_own_link():
+    deployment = Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1, link_speed=0.25)), 1)
+    info = dag_info(chain((1, 2, 3), transfer_ms=(1.0, 0.5, 0)), deployment, placed({1: 0, 2: 1, 3: 2}, deployment))
+    assert [(edge.send_ms, edge.receive_ms) for edge in info.levels[0].edges] == [(1.0, 4.0), (2.0, 0.0)]
+    assert [edge.cut_ms for edge in info.levels[0].edges] == [4.0, 2.0]
+    assert [node.transfer_ms for node in info.nodes] == [4.0, 2.0, 0.0]
+    assert "2 tensors are cut: 3 ms to send, 4 ms to receive." in info.summary
+
+
+def test_the_output_of_an_uncut_node_takes_what_its_accelerator_would_pay():
+    deployment = Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1, link_speed=0.25)), 1)
+    for device, transfer_ms in ((0, 1.0), (1, 4.0), (2, 1.0)):
+        info = dag_info(chain((1, 2), transfer_ms=1.0), deployment, placed({1: device, 2: device}, deployment))
+        assert info.nodes[0].transfer_ms == transfer_ms
 
 
 def test_folded_edges_add_up_tensors_not_edges():

@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 
 from explorer.device_graph import device_dot, placed_dot
 from explorer.exports.archive import zip_bytes
+from explorer.exports.figure import figure_svg
 from explorer.exports.model_explorer import GRAPH_ID, model_explorer_files
+from explorer.exports.report import report_html
 from explorer.exports.subject import Subject, file_stem
-from tests.explorer.subjects import HOSTILE, named, sample_subject, without_schedule
+from solvers.deployment import Deployment, DeviceClass
+from tests.explorer.subjects import HOSTILE, named, sample_subject, subject_of, without_schedule
+from tests.graphs import chain, one_node_per_device
 
 # pydot still calls its own parser by old names.
 pytestmark = pytest.mark.filterwarnings("ignore::pyparsing.warnings.PyparsingDeprecationWarning")
@@ -89,6 +93,19 @@ def test_the_graph_of_devices_says_what_passes_between_them() -> None:
     (edge,) = graph.get_edges()
     assert "0.25 ms" in edge.get("label")
     assert "0.954 MiB" in edge.get("label")
+
+
+def test_every_export_tells_what_each_end_of_a_tensor_pays() -> None:
+    deployment = Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1, link_speed=0.25)))
+    graph = chain((2, 3), transfer_ms=1.0)
+    subject = subject_of(graph, deployment, one_node_per_device(graph))
+    exports = {
+        "graph of devices": str(device_dot(subject.costs, deployment, subject.split).source),
+        "Model Explorer": model_explorer_files(subject)[f"{subject.stem}.json"],
+        "report": report_html(subject),
+        "figure": figure_svg(subject),
+    }
+    assert {name: "1 ms out, 4 ms in" in text for name, text in exports.items()} == dict.fromkeys(exports, True)
 
 
 def documents(subject: Subject) -> dict[str, Any]:

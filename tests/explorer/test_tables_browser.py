@@ -58,6 +58,17 @@ def test_devices_are_shown_first_with_what_they_do_and_hold(chromium_page: Any, 
     expect(table.locator("caption")).to_have_text("Compute, transfers, load and memory of every device")
 
 
+def test_the_table_of_tensors_has_a_time_for_each_end_where_they_differ(chromium_page: Any, server: str) -> None:
+    Picture(chromium_page, f"{server}/?graph=chain&stages=3")
+    table = open_table(chromium_page, "Cut tensors")
+    assert {row[heads(table).index("Time each way (ms)")] for row in cells(table)} == {"0.25"}
+    Picture(chromium_page, f"{server}/?graph=chain&stages=3&slow_links=1")
+    table = open_table(chromium_page, "Cut tensors")
+    rows = [dict(zip(heads(table), row, strict=True)) for row in cells(table)]
+    times = {row["Node"]: (row["Send (ms)"], row["Receive (ms)"]) for row in rows}
+    assert times == {"1": ("0.25", "1"), "2": ("0.25", "1"), "4": ("1", "1")}
+
+
 def test_rows_and_pictures_point_at_each_other(chromium_page: Any, server: str) -> None:
     picture = Picture(chromium_page, f"{server}/?graph=chain&stages=3")
     table = open_table(chromium_page, "Cut tensors")

@@ -15,12 +15,12 @@ import pytest
 
 from solvers import cli
 from solvers.costs import Objective, objective_value
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, DeviceClass
 from solvers.graph import DnnGraph
-from solvers.graph_json import graph_document, read_split, write_graph
+from solvers.graph_json import graph_document, read_split, split_document, write_graph
 from solvers.result import Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.samples import read_sample, sample_names, sample_text
-from solvers.split import Family, check_split
+from solvers.split import Family, Split, check_split
 from tests.graphs import chain, dag, diamond, random_dag, training_chain
 
 GIB = 2.0**30
@@ -277,6 +277,17 @@ def test_output_is_a_split_that_evaluates_to_the_same_value(placement: Run, grap
     assert evaluated.err == ""
     assert evaluated.json["max_load_ms"] == solved.json["value_ms"]
     assert evaluated.json["violations"] == []
+
+
+def test_evaluate_tells_what_each_end_of_a_cut_tensor_pays(placement: Run, tmp_path: Path) -> None:
+    path, output = tmp_path / "graph.json", tmp_path / "split.json"
+    deployment = Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1, link_speed=0.25)))
+    write_graph(path, chain((4, 4)), deployment)
+    output.write_text(json.dumps(split_document(Split((frozenset({1}), frozenset({2}))))))
+    evaluated = placement("evaluate", path, output).json
+    (tensor,) = evaluated["cut_tensors"]
+    assert (tensor["out_ms"], tensor["in_ms"]) == (1.0, [4.0])
+    assert [device["load_ms"] for device in evaluated["devices"]] == [4.0 + 1.0, 4.0 + 4.0]
 
 
 def test_output_that_cannot_be_written_does_not_lose_the_answer(

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.costs import Objective, objective_value, single_sample_latency, split_costs
-from solvers.deployment import Communication, Deployment, Replication
+from solvers.deployment import Communication, Deployment, DeviceClass, Replication
 from solvers.errors import DeploymentError
 from solvers.graph import DnnGraph, Edge, Node
 from solvers.graph_json import read_graph, read_split
 from solvers.split import Family, Split, check_split, complete_split
-from tests.graphs import chain, diamond, random_split, small_graphs, with_backward
+from tests.graphs import chain, dag, diamond, mixed_placements, random_split, small_graphs, with_backward
 
 Case = tuple[DnnGraph, Deployment, Split]
 
@@ -95,9 +95,31 @@ def test_cut_tensors_are_those_read_elsewhere(case: Case) -> None:
         if device_of[edge.source] != device_of[edge.target]:
             expected.setdefault(edge.source, set()).add(device_of[edge.target])
     assert {t.source: set(t.to_devices) for t in tensors} == expected
-    assert [t.transfer_ms for t in tensors] == sorted((t.transfer_ms for t in tensors), reverse=True)
+    assert [t.most_ms for t in tensors] == sorted((t.most_ms for t in tensors), reverse=True)
     for tensor in tensors:
         assert tensor.from_device == device_of[tensor.source]
+
+
+@given(mixed_placements())
+def test_cut_tensors_take_what_their_devices_pay_for_them(case: Case) -> None:
+    graph, deployment, split = case
+    costs = split_costs(graph, deployment, split)
+    for d, device in enumerate(costs.devices):
+        sent = [tensor for tensor in costs.cut_tensors if tensor.from_device == d]
+        received = [tensor for tensor in costs.cut_tensors if d in tensor.to_devices]
+        assert device.send_ms == sum(tensor.send_ms for tensor in sent)
+        assert device.receive_ms == sum(tensor.ms_on(d) for tensor in received)
+        assert device.load_ms == device.compute_ms + sum(tensor.ms_on(d) for tensor in (*sent, *received))
+
+
+def test_each_end_of_a_cut_tensor_pays_on_its_own_link() -> None:
+    graph = dag((1, 1, 1, 1), ((1, 2), (1, 3), (1, 4)), transfer_ms=(1.0, 0, 0, 0))
+    classes = (DeviceClass("near", 2, link_speed=2.0), DeviceClass("far", 1, link_speed=0.25))
+    deployment = Deployment.of_classes(classes, 1, accelerators_per_server=2, server_link_speed=4.0)
+    (tensor,) = split_costs(graph, deployment, Split.from_device_of({1: 0, 2: 1, 3: 2, 4: 3}, deployment)).cut_tensors
+    # One copy leaves the server at the speed of between servers; the CPU pays nothing.
+    assert (tensor.send_ms, tensor.to_devices, tensor.receive_ms) == (0.5, (1, 2, 3), (0.125, 4.0, 0.0))
+    assert tensor.most_ms == 4.0
 
 
 @given(placements(), st.randoms())

@@ -15,7 +15,7 @@ from solvers.graph import DnnGraph, Edge, Node
 from solvers.result import SolveResult, SolveStatus
 from solvers.schedule import ScheduleKind, simulate
 from solvers.split import Family, Split
-from tests.graphs import random_chain_split, random_dag
+from tests.graphs import mixed_placements, random_chain_split, random_dag
 
 
 def tables_of(graph: DnnGraph, deployment: Deployment, split: Split) -> dict[str, list[dict[str, str]]]:
@@ -54,6 +54,24 @@ def test_tables_agree_with_costs_and_schedule(seed: int) -> None:
     summary = {row["quantity"]: row["value"] for row in tables["summary.csv"]}
     assert (summary["value (ms)"], summary["proven lower bound (ms)"], summary["status"]) == ("3.5", "3.0", "FEASIBLE")
     assert float(summary["gap"]) == pytest.approx(0.5 / 3.5)
+
+
+@given(mixed_placements())
+def test_times_of_cut_tensors_add_up_to_transfers_of_devices(case: tuple[DnnGraph, Deployment, Split]) -> None:
+    graph, deployment, split = case
+    split = split.on(deployment)
+    costs = split_costs(graph, deployment, split)
+    result = SolveResult(
+        SolveStatus.FEASIBLE, "ip", Objective.THROUGHPUT, Family.FREE, split, costs.max_load_ms, 0.0, 0.25
+    )
+    files = csv_tables(graph, deployment, split, costs, result)
+    send_ms, receive_ms = ({deployment.device_name(d.device): 0.0 for d in costs.devices} for _ in range(2))
+    for row in csv.DictReader(io.StringIO(files["cut_tensors.csv"], newline="")):
+        send_ms[row["from"]] += float(row["send (ms)"])
+        for name, ms in zip(row["to"].split("; "), row["receive (ms)"].split("; "), strict=True):
+            receive_ms[name] += float(ms)
+    assert list(send_ms.values()) == [device.send_ms for device in costs.devices]
+    assert list(receive_ms.values()) == [device.receive_ms for device in costs.devices]
 
 
 @given(st.lists(st.lists(st.text(), min_size=2, max_size=4), min_size=1, max_size=5))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from solvers.bounds import balance_bound, largest_block, work_bound
 from solvers.contraction import contract
 from solvers.costs import Objective, objective_value, single_sample_latency, split_costs
-from solvers.deployment import Communication, Deployment, Replication
+from solvers.deployment import Communication, Deployment, DeviceClass, Replication
 from solvers.explanation import Explanation, bound_of, explain, explanation_document
 from solvers.explanation_text import explanation_text, plain_text
 from solvers.graph import DnnGraph, Edge, Node
@@ -19,7 +19,7 @@ from solvers.latency_path import latency_path
 from solvers.load_parts import backward_parts, forward_parts, load_parts
 from solvers.solve import solve
 from solvers.split import Family, Split
-from tests.graphs import chain, dag, diamond, random_dag, random_split, small_graphs, training_chain
+from tests.graphs import chain, dag, diamond, mixed_placements, random_dag, random_split, small_graphs, training_chain
 
 SEEDS = st.integers(0, 10_000)
 
@@ -129,6 +129,31 @@ def test_the_slowest_device_and_its_dearest_tensor() -> None:
     assert "the output of node 1 from Accelerator 1 (0.5 ms)" in text
     assert "Of the difference of 1.75 ms, 1 ms (57.1 %) is uneven compute and 0.75 ms (42.9 %) transfers." in text
     assert "no chain split for these devices has a smaller time per sample" in text
+
+
+@given(mixed_placements())
+def test_tensors_of_the_slowest_device_add_up_to_its_transfers(case: tuple[DnnGraph, Deployment, Split]) -> None:
+    explanation = explain(*case)
+    for parts in explanation.limits[0].bottlenecks:
+        told = [tensor.ms_on(parts.device) for tensor in explanation.cut_tensors.get(parts.device, ())]
+        assert told == sorted(told, reverse=True)
+        assert sum(told) == parts.receive_ms + parts.send_ms
+
+
+def test_tensors_take_what_they_take_on_the_link_of_the_slowest_device() -> None:
+    graph = chain((2, 8, 1), transfer_ms=(1.0, 0.5, 0))
+    classes = (DeviceClass("fast", 1), DeviceClass("slow", 1, link_speed=0.25), DeviceClass("last", 1))
+    deployment = Deployment.of_classes(classes)
+    text = text_of(explain(graph, deployment, Split(tuple(frozenset({v}) for v in (1, 2, 3)))), graph)
+    assert "receives for 4 ms" in text
+    assert "the output of node 1 from fast 1 (4 ms) and the output of node 2 to last 1 (2 ms)" in text
+
+
+def test_the_smallest_transfer_is_that_over_the_fastest_link() -> None:
+    classes = (DeviceClass("slow", 1), DeviceClass("fast", 1, link_speed=8.0))
+    deployment = Deployment.of_classes(classes, accelerators_per_server=2, server_link_speed=2.0)
+    explanation = explain(chain((1, 2), transfer_ms=32.0), deployment, Split((frozenset({1, 2}), frozenset())))
+    assert explanation.least_transfer_ms == 2.0
 
 
 def test_devices_that_are_equally_slow_are_all_named() -> None:
