@@ -39,7 +39,18 @@ from solvers.solve import METHODS
 from solvers.split import Family
 from solvers.sweep import PointResult, run_sweep
 from solvers.sweep_analysis import Measure
-from solvers.sweep_axes import OUR_DEVICES, Asked, Axis, DeviceSource, Quantity, Value, Varied, asked_at, on_devices
+from solvers.sweep_axes import (
+    OUR_DEVICES,
+    Asked,
+    Axis,
+    DeviceSource,
+    Quantity,
+    Value,
+    Varied,
+    asked_at,
+    class_named,
+    on_devices,
+)
 from solvers.sweep_file import SweepFile
 from solvers.sweep_front import front_of, front_text, wish_text
 from solvers.sweep_plan import Index, SweepSpec
@@ -286,7 +297,7 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
     if len(lists) > 1:
         axes.append(Axis(Quantity.DEVICES, lists))
     classes = [
-        (Varied(quantity, name), values)
+        (Varied(quantity, name if len(lists) > 1 else class_named(deployment, name)), values)
         for quantity, given in CLASS_OPTIONS.items()
         for name, values in getattr(options, given)
     ]
@@ -414,13 +425,20 @@ def several(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
 def several_bandwidths(text: str) -> tuple[tuple[float, ...], bool]:
     """Return values in GB/s, or multiples of the file's own bandwidth and True.
 
+    Both ends of a range are of one kind; its step is neither.
+
     >>> several_bandwidths("1,2,4"), several_bandwidths("0.5x:2x:x2")
     (((1.0, 2.0, 4.0), False), ((0.5, 1.0, 2.0), True))
     """
     plain = re.sub(r"(?<=[\d.])[xX](?=\s*([,:]|$))", "", text)
-    is_multiple = plain != text
+    ends = [end for part in text.split(",") for end in part.split(":")[:2]]
+    are_multiples = {end.strip()[-1:] in ("x", "X") for end in ends}
+    if len(are_multiples) > 1:
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} mixes GB/s and multiples of the file's own; give all values with an x, or none"
+        )
     values = several(lambda part: bandwidth(part)[0])(plain)
-    return values, is_multiple
+    return values, are_multiples == {True}
 
 
 def workers(text: str) -> int:

@@ -284,12 +284,22 @@ def _class_at(base: Asked, varied: Varied, number: float) -> Deployment:
     return with_class(base.deployment, name, link_speed=number / own)
 
 
-def with_class(deployment: Deployment, name: str, **changes: Any) -> Deployment:
-    """Return a deployment with one of its classes changed; DeploymentError if it has no such class."""
+def class_named(deployment: Deployment, name: str) -> str:
+    """Return the name of a class as the deployment has it, whatever its capitals; DeploymentError if it has none such.
+
+    A name that is written just so goes before others.
+    """
     names = [device_class.name for device_class in deployment.classes]
-    if name not in names:
+    found = [own for own in names if own == name] or [own for own in names if own.lower() == name.lower()]
+    if len(found) != 1:
         has = f"its classes are {', '.join(names)}" if names else "all are alike, and --accelerators counts them"
         raise DeploymentError(f"No class of accelerators here is named {name}: {has}.")
+    return found[0]
+
+
+def with_class(deployment: Deployment, name: str, **changes: Any) -> Deployment:
+    """Return a deployment with one of its classes changed; DeploymentError if it has no such class."""
+    name = class_named(deployment, name)
     classes = tuple(replace(one, **changes) if one.name == name else one for one in deployment.classes)
     return replace(deployment, num_accelerators=sum(one.count for one in classes), classes=classes)
 

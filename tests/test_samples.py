@@ -71,6 +71,26 @@ def test_menu_lists_every_sample_once() -> None:
     assert sample_info("teaching_chain").title == "Teaching: a chain"
 
 
+@pytest.mark.parametrize("sample", SAMPLES, ids=by_name)
+def test_what_a_menu_says_of_memory_holds_and_names_it(sample: Sample) -> None:
+    """It stands there whatever devices are picked, so it must be true by itself."""
+    graph, deployment = sample.build()
+    total = sum(node.memory_bytes for node in graph.nodes)
+    most = max(node.memory_bytes for node in graph.nodes)
+    said = sample_info(sample.name).description
+    claims = {
+        "fits one accelerator": total <= 16e9,
+        "overflow one accelerator": total > 16e9,
+        "do not fit one accelerator": sum(node.parameter_bytes or 0 for node in graph.nodes) > 16e9,
+        "the embedding alone fills half": most > 8e9,
+    }
+    for claim, holds in claims.items():
+        if claim in said:
+            assert holds
+            assert deployment.memory_bytes == 16e9
+            assert "of 16 GB" in said
+
+
 @pytest.mark.parametrize("read", [read_sample, sample_text, sample_info])
 def test_an_unknown_sample_is_an_error_that_lists_the_names(read: object) -> None:
     assert callable(read)

@@ -112,6 +112,17 @@ def test_memory_and_links_of_one_kind_on_the_command_line(placement: Run, tmp_pa
     ]
 
 
+def test_classes_are_found_whatever_their_capitals(placement: Run, graph: Path) -> None:
+    devices = ("--devices", "2xBig:memory=4GiB+2xsmall:speed=0.5", "--workers", 1, "--json")
+    answers = [
+        placement("sweep", graph, *devices, "--count", f"{small}=0:2", "--memory-of", f"{big}=1,4").json["points"]
+        for big, small in (("Big", "small"), ("bIG", "SMALL"))
+    ]
+    one, other = ([{**row, "seconds": 0} for row in answer] for answer in answers)
+    assert one == other
+    assert {"count_of_small", "memory_gib_of_Big"} <= answers[1][0].keys()
+
+
 def test_what_is_said_of_devices_is_said_of_each_list(placement: Run, tmp_path: Path) -> None:
     path = tmp_path / "gnmt.json"
     path.write_bytes(placement("samples", "gnmt_layer_inference").out.encode())
@@ -138,6 +149,9 @@ def test_what_is_said_of_devices_is_said_of_each_list(placement: Run, tmp_path: 
         (["--accelerators", "1,1"], "a value twice"),
         (["--accelerators", "1,x"], "no whole number"),
         (["--bandwidth", "1,2"], "multiple"),
+        (["--bandwidth", "1x,2"], "mixes GB/s and multiples"),
+        (["--bandwidth", "1,2X,4"], "mixes GB/s and multiples"),
+        (["--bandwidth", "1:4x:x2"], "give all values with an x, or none"),
         (["--micro-batches", "1,2"], "without --memory-schedule"),
         (["--objective", "throughput,gpipe"], "no backward nodes"),
         (["--accelerators", "1,2", "--resume"], "needs --out"),

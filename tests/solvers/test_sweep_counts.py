@@ -7,7 +7,7 @@ import pytest
 from solvers.costs import Objective, objective_value
 from solvers.deployment import Deployment, DeviceClass
 from solvers.equipment import Equipment, equip
-from solvers.errors import PlacementError
+from solvers.errors import DeploymentError, PlacementError
 from solvers.graph import DnnGraph
 from solvers.hardware import Catalogue
 from solvers.roofline import Efficiency
@@ -15,10 +15,20 @@ from solvers.samples import read_sample
 from solvers.solve import solve
 from solvers.split import check_split
 from solvers.sweep import PointTask, run_sweep, solve_point
-from solvers.sweep_axes import Axis, DeviceSource, Quantity
+from solvers.sweep_axes import Axis, DeviceSource, Quantity, class_named, with_class
 from solvers.sweep_plan import SweepSpec
 from tests.graphs import chain, random_dag
 from tests.solvers.test_sweep import answers, threads
+
+
+def test_a_class_is_named_whatever_the_capitals_unless_they_tell_two_apart() -> None:
+    deployment = Deployment.of_classes([DeviceClass(name, 1) for name in ("T4", "L4", "l4")])
+    assert [class_named(deployment, name) for name in ("T4", "t4", "L4", "l4")] == ["T4", "T4", "L4", "l4"]
+    assert [one.count for one in with_class(deployment, "t4", count=3).classes] == [3, 1, 1]
+    like_two = Deployment.of_classes([DeviceClass(name, 1) for name in ("Big", "bIG")])
+    for name, among in (("t5", deployment), ("big", like_two)):
+        with pytest.raises(DeploymentError, match=f"named {name}: its classes are"):
+            class_named(among, name)
 
 
 def mixed(seed: int, share: float = 0.5) -> SweepSpec:
