@@ -73,7 +73,7 @@ def prices_from(query: Mapping[str, str]) -> tuple[Prices, tuple[str, ...]]:
     """Return the prices of an address, and a phrase for each part that cannot be used.
 
     >>> prices_from(prices_query(Prices(of=(("a,b=", 2.5),), basis=PriceBasis.TO_BUY)))[0]
-    Prices(accelerator=1.0, cpu=0.0, of=(('a,b=', 2.5),), basis=<PriceBasis.TO_BUY: 'to buy'>)
+    Prices(accelerator=None, cpu=0.0, of=(('a,b=', 2.5),), basis=<PriceBasis.TO_BUY: 'to buy'>)
     """
     of, problems = [], []
     for part in filter(None, query.get("prices", "")[:MAX_TEXT].split(",")):

@@ -17,10 +17,12 @@ from explorer.palette import ACCELERATOR_COLOURS, DARK_TEXT, LIGHT_TEXT, RAMP, T
 from explorer.wording import milliseconds
 from solvers.prices import Prices
 from solvers.result import SolveResult, SolveStatus
-from solvers.sweep_analysis import Measure, measured, throughput
+from solvers.sweep_analysis import Measure, is_unproven, measured_at
 from solvers.sweep_axes import Axis, Quantity
+from solvers.sweep_front import MARK
 from solvers.sweep_plan import Index, SweepSpec
 from solvers.sweep_table import knee_of
+from solvers.text_table import plain_text
 
 HEIGHT = 440
 MOST_WITH_NUMBERS = 16
@@ -33,6 +35,8 @@ GREY = {"light": "#D5D9E0", "dark": "#4A5160"}
 NOT_YET = {"light": "#F2F4F7", "dark": "#1B212B"}
 
 
+IN_FULL = {"exponentformat": "none", "separatethousands": True}
+"""How numbers are written at an axis: as 200,000, not as 200k or 2e5."""
 NAMED = (Quantity.OBJECTIVE, Quantity.DEVICES)
 """Quantities whose values have no order: nothing lies between two of them."""
 
@@ -50,14 +54,26 @@ class Picture:
     def value(self, index: Index) -> float | None:
         """The measure of a point; None where there is none."""
         result = self.answers.get(index)
-        if result is None:
-            return None
-        return measured(self.measure, self.spec.devices_at(index), result, self.prices)
+        return None if result is None else measured_at(self.measure, self.spec, index, result, self.prices)
 
     @property
     def label(self) -> str:
         """What an axis of the measure is labelled with."""
         return self.measure.label(self.prices.basis)
+
+    def text(self, index: Index, digits: int) -> str:
+        """The measure of a point in so many digits, with a mark where it is not proven optimal; empty without one."""
+        value = self.value(index)
+        return "" if value is None else plain_text(value, digits) + MARK * self.is_unproven(index)
+
+    def is_unproven(self, index: Index) -> bool:
+        """Whether a point has a plan of which nobody knows that it is the best."""
+        result = self.answers.get(index)
+        return result is not None and is_unproven(result)
+
+    def symbols(self, symbol: str, points: Sequence[Index]) -> list[str]:
+        """The marker of each of some points: filled, and open where a better plan may exist."""
+        return [f"{symbol}-open" if self.is_unproven(index) else symbol for index in points]
 
     def is_infeasible(self, index: Index) -> bool:
         """Whether it is proven that a point has no plan."""
@@ -72,6 +88,12 @@ class Picture:
         values = [value for index in self.answers if (value := self.value(index)) is not None]
         # Before all is solved lines would move with every point.
         return len(self.answers) == self.spec.num_points and len(values) > 1 and min(values) < max(values)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there are cells with room for their values; otherwise iso-lines carry them."""
+        axes = self.spec.axes
+        return len(axes) > 1 and all(len(axis.values) <= MOST_WITH_NUMBERS for axis in axes)
 
     @property
     def knee(self) -> int | None:
@@ -93,8 +115,8 @@ class Picture:
         proof = "optimal, proven" if result.status is SolveStatus.OPTIMAL else "not proven"
         if result.status is not SolveStatus.OPTIMAL and gap is not None:
             proof = f"within {100 * gap:.3g} % of optimal"
-        rate = throughput(result)
-        pace = "" if rate is None else f"<br>{rate:,.4g} samples/s"
+        rate = measured_at(Measure.THROUGHPUT, self.spec, index, result, self.prices)
+        pace = "" if rate is None else f"<br>{plain_text(rate, 4)} samples/s"
         return f"{place}<br><b>{milliseconds(result.value_ms)}</b>{pace}<br>{proof}"
 
 
@@ -119,13 +141,12 @@ def _curve(picture: Picture) -> go.Figure:
     has_order = axis.quantity not in NAMED
     opacity = 1 if has_order else 0  # at the end of a bar there is nothing to mark, only to be clicked on
     if not has_order:  # a line would say that something lies between two names
-        bars = [picture.value(index) for index in drawn]
         figure.add_bar(
             x=[_tick(axis, index[0]) for index in drawn],
-            y=bars,
+            y=[picture.value(index) for index in drawn],
             width=0.5,
             marker={"color": colour},
-            text=["" if value is None else f"{value:,.4g}" for value in bars],
+            text=[picture.text(index, 4) for index in drawn],
             textposition="outside",
             textfont={"color": ink(theme), "size": 13},
             cliponaxis=False,
@@ -138,7 +159,7 @@ def _curve(picture: Picture) -> go.Figure:
         customdata=[numbers[index] for index in drawn],
         mode="lines+markers" if has_order else "markers",
         line={"color": colour, "width": 2},
-        marker={"size": 9, "color": colour, "opacity": opacity},
+        marker={"size": 9, "color": colour, "opacity": opacity, "symbol": picture.symbols("circle", drawn)},
         selected={"marker": {"opacity": opacity}},
         unselected={"marker": {"opacity": opacity}},
         hovertext=[picture.hover(index) for index in drawn],
@@ -161,7 +182,7 @@ def _curve(picture: Picture) -> go.Figure:
         )
     _mark_infeasible(figure, picture, points)
     figure.update_xaxes(**_axis_options(axis))
-    figure.update_yaxes(title_text=picture.label, rangemode="tozero")
+    figure.update_yaxes(title_text=picture.label, rangemode="tozero", **IN_FULL)
     return figure
 
 
@@ -228,7 +249,7 @@ def _heat_map(picture: Picture) -> go.Figure:
         figure.add_heatmap(
             z=values,
             colorscale=[[i / (len(ramp) - 1), colour] for i, colour in enumerate(ramp)],
-            colorbar={"title": {"text": picture.label, "side": "right"}, "thickness": 14},
+            colorbar={"title": {"text": picture.label, "side": "right"}, "thickness": 14, **IN_FULL},
             hoverinfo="skip",
             xgap=rim,
             ygap=rim,
@@ -239,7 +260,7 @@ def _heat_map(picture: Picture) -> go.Figure:
                 z=values,
                 contours={
                     "coloring": "none",
-                    "showlabels": colour == DARK_TEXT and not _has_numbers(spec),
+                    "showlabels": colour == DARK_TEXT and not picture.has_numbers,
                     "labelfont": {"color": DARK_TEXT, "size": 12, "shadow": f"0 0 4px {LIGHT_TEXT}", "weight": 600},
                 },
                 ncontours=9,
@@ -252,7 +273,7 @@ def _heat_map(picture: Picture) -> go.Figure:
         _write_numbers(figure, picture, ramp, min(known), max(known))
     _hatch(figure, picture)
     points = sorted(spec.points())
-    add_targets(
+    add_points(
         figure,
         x=[index[0] for index in points],
         y=[index[1] for index in points],
@@ -278,25 +299,26 @@ def _heat_map(picture: Picture) -> go.Figure:
 
 
 def _write_numbers(figure: go.Figure, picture: Picture, ramp: Sequence[str], least: float, most: float) -> None:
-    """Write values into their cells, in the colour that reads best on each, where there is room."""
-    if not _has_numbers(picture.spec):
+    """Write values into their cells, in the colour that reads best on each; without room only what is not proven."""
+    has_numbers = picture.has_numbers
+    cells = [
+        (index, value)
+        for index in picture.spec.points()
+        if (value := picture.value(index)) is not None and (has_numbers or picture.is_unproven(index))
+    ]
+    if not cells:
         return
-    cells = [(index, value) for index in picture.spec.points() if (value := picture.value(index)) is not None]
-    figure.add_scatter(
-        x=[index[0] - 0.48 for index, _ in cells],  # in a corner: iso-lines lead from centre to centre
-        y=[index[1] - 0.34 for index, _ in cells],
-        textposition="middle right",
-        text=[f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" for _, value in cells],
+    add_points(
+        figure,
+        x=[index[0] - 0.48 * has_numbers for index, _ in cells],  # in a corner: iso-lines lead from centre to centre
+        y=[index[1] - 0.34 * has_numbers for index, _ in cells],
+        textposition="middle right" if has_numbers else "middle center",
+        text=[picture.text(index, 3) if has_numbers else MARK for index, _ in cells],
         mode="text",
         textfont={"size": 12, "color": [text_on(_fill(ramp, value, least, most)) for _, value in cells]},
         hoverinfo="skip",
         showlegend=False,
     )
-
-
-def _has_numbers(spec: SweepSpec) -> bool:
-    """Whether cells have room for their values; otherwise iso-lines carry them."""
-    return all(len(axis.values) <= MOST_WITH_NUMBERS for axis in spec.axes)
 
 
 def _fill(ramp: Sequence[str], value: float, least: float, most: float) -> str:
@@ -340,8 +362,8 @@ def series_colour(theme: ThemeName) -> str:
     return ACCELERATOR_COLOURS[0] if theme == "light" else ACCELERATOR_COLOURS[3]
 
 
-def add_targets(figure: go.Figure, **trace: Any) -> None:
-    """Add the points that can be clicked on; thousands of them are drawn by WebGL, as SVG they would take seconds."""
+def add_points(figure: go.Figure, **trace: Any) -> None:
+    """Add points or texts; thousands of them are drawn by WebGL, as SVG they would take seconds."""
     (figure.add_scattergl if len(trace["x"]) > MOST_AS_SVG else figure.add_scatter)(**trace)
 
 

@@ -1,6 +1,7 @@
 """What to buy: throughput of a sweep against cost, the points that none beats, and the one that meets a wish."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
@@ -8,12 +9,25 @@ import streamlit as st
 
 from explorer.html_table import Cell, html_table
 from explorer.palette import THEMES, ThemeName
-from explorer.sweep_figures import Picture, add_targets, empty_figure, ink, series_colour
+from explorer.sweep_figures import IN_FULL, Picture, add_points, empty_figure, ink, series_colour
+from explorer.sweep_prices import lacking_text
 from explorer.wording import plain
 from solvers.prices import MAX_PRICE, PriceBasis, Prices
-from solvers.sweep_analysis import Measure, throughput
-from solvers.sweep_front import FrontPoint, best_per_cost, front_of, hardware_text, wish_text
+from solvers.sweep_analysis import Measure
+from solvers.sweep_front import (
+    MARK,
+    NO_PRICES,
+    FrontPoint,
+    best_per_cost,
+    cost_of_all,
+    front_of,
+    hardware_text,
+    per_money_text,
+    same_cost_text,
+    wish_text,
+)
 from solvers.sweep_plan import SweepSpec
+from solvers.text_table import money_text, plain_text
 
 MOST_ROWS = 24
 """Rows of the table; the exports have all points."""
@@ -22,13 +36,18 @@ MOST_ROWS = 24
 def show_what_to_buy(picture: Picture, draw: Callable[[go.Figure, str, str], None]) -> None:
     """Draw throughput against cost, the points that none beats as a table, and what meets a wish.
 
+    Where a price lacks it is asked for, and where all points cost the same nothing but a throughput can be wished for.
     `draw` puts a figure on the page, given a key and what it shows in words.
     """
     spec, prices = picture.spec, picture.prices
-    basis = prices.basis
+    basis, cost = prices.basis, cost_of_all(spec, prices)
     st.markdown("##### What to buy")
+    if lacking := lacking_text(prices, spec):
+        st.info(plain(lacking))
+        return
+    boxes = [("At least (samples/s)", "sweep_at_least"), (f"Budget ({basis})", "sweep_budget")]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        for label, key in (("At least (samples/s)", "sweep_at_least"), (f"Budget ({basis})", "sweep_budget")):
+        for label, key in boxes if cost is None else boxes[:1]:
             st.number_input(
                 label,
                 0.0,
@@ -40,47 +59,58 @@ def show_what_to_buy(picture: Picture, draw: Callable[[go.Figure, str, str], Non
                 placeholder="any",
                 width=200,
             )
-    front = front_of(spec, picture.answers, prices)
     at_least, budget = st.session_state.get("sweep_at_least"), st.session_state.get("sweep_budget")
-    for sentence in wish_text(spec, front, basis, at_least=at_least, budget=budget):
+    budget = budget if cost is None else None
+    for sentence in wish_text(spec, picture.answers, prices, at_least=at_least, budget=budget):
         st.markdown(plain(sentence))
+    if cost is not None:
+        st.caption(plain(same_cost_text(spec, cost, prices)))
+        return
+    front = front_of(spec, picture.answers, prices)
     draw(
         pareto_figure(picture, at_least=at_least, budget=budget),
         "sweep_pareto",
         "Throughput of every point against its cost",
     )
-    st.caption(front_caption(spec, front, prices))
+    is_any_unproven = any(map(picture.is_unproven, picture.answers))
+    st.caption(plain(front_caption(spec, front, prices, is_any_unproven=is_any_unproven)))
     if front:
         st.html(_front_table(spec, front, basis))
         if len(front) > MOST_ROWS:
             st.caption(f"The first {MOST_ROWS} of {len(front)} points of the front; the exports mark all of them.")
 
 
-def front_caption(spec: SweepSpec, front: tuple[FrontPoint, ...], prices: Prices) -> str:
-    """Say how to read the front, and that CPUs are free where they are: without it plans of CPUs alone cost nothing."""
+def front_caption(
+    spec: SweepSpec, front: tuple[FrontPoint, ...], prices: Prices, *, is_any_unproven: bool = False
+) -> str:
+    """Say how to read the front, and what has no price: unless CPUs have one, plans of CPUs alone cost nothing."""
     has_free_cpus = not prices.cpu and any(spec.devices_at(point.index).num_cpus for point in front)
     free = " CPUs cost nothing here: set their price above." if has_free_cpus else ""
-    return f"Diamonds are the Pareto front: no other point costs as little and is as fast.{free}"
+    alike = f" {NO_PRICES} Set your prices above." if prices.count_alike else ""
+    unproven = f" Values with {MARK} and open marks are not proven optimal: a better plan may exist."
+    return (
+        "Diamonds are the Pareto front: no other point costs as little and is as fast."
+        f"{unproven if is_any_unproven else ''}{alike}{free}"
+    )
 
 
 def _front_table(spec: SweepSpec, front: tuple[FrontPoint, ...], basis: PriceBasis) -> str:
     best = best_per_cost(front)
     most = best.per_cost if best is not None and best.per_cost else 0.0
-    per_money = "Samples per money" if basis is PriceBasis.PER_HOUR else "Samples/s per money"
     header = [
         Cell("Pareto front"),
         Cell(f"Cost {basis}", "number"),
         Cell("Samples/s", "number"),
         Cell(""),
-        Cell(per_money, "number"),
+        Cell(per_money_text(basis).capitalize(), "number"),
     ]
     rows = [
         [
             Cell(" · ".join(filter(None, (hardware_text(spec, point.index), "most for the money" * (point is best))))),
-            Cell(f"{point.cost:,.5g}", "number"),
-            Cell(f"{point.rate:,.4g}", "number"),
+            Cell(money_text(point.cost), "number"),
+            Cell(plain_text(point.rate, 4) + MARK * point.is_unproven, "number"),
             Cell(bar=point.per_cost / most) if point.per_cost and most else Cell(),
-            Cell("–" if point.per_cost is None else f"{point.per_cost:,.4g}", "number"),
+            Cell("–" if point.per_cost is None else plain_text(point.per_cost, 4), "number"),
         ]
         for point in front[:MOST_ROWS]
     ]
@@ -94,11 +124,12 @@ def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: fl
     numbers = {index: i for i, index in enumerate(points)}
     front = front_of(spec, picture.answers, prices)
     on_front = {point.index for point in front}
+    throughputs = replace(picture, measure=Measure.THROUGHPUT)
     others = [
-        (index, prices.cost(spec.devices_at(index)), rate)
+        (index, cost, rate)
         for index in points
-        if index in picture.answers and index not in on_front
-        if (rate := throughput(picture.answers[index])) is not None
+        if index not in on_front
+        if (rate := throughputs.value(index)) is not None and (cost := prices.cost(spec.devices_at(index))) is not None
     ]
     figure = empty_figure(theme, height=340)
     for label, shown, colour, symbol, size, line in (
@@ -112,28 +143,28 @@ def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: fl
             {"color": THEMES[theme].transfer, "width": 2, "shape": "hv"},
         ),
     ):
-        add_targets(
+        add_points(
             figure,
             x=[cost for _, cost, _ in shown],
             y=[rate for _, _, rate in shown],
             customdata=[numbers[index] for index, _, _ in shown],
             mode="markers" if line is None else "lines+markers",
             line=line,
-            marker={"size": size, "symbol": symbol, "color": colour},
+            marker={"size": size, "symbol": picture.symbols(symbol, [index for index, _, _ in shown]), "color": colour},
             selected={"marker": {"opacity": 1}},
             unselected={"marker": {"opacity": 1}},
-            hovertext=[f"{picture.hover(index)}<br>cost {cost:,.5g} {prices.basis}" for index, cost, _ in shown],
+            hovertext=[f"{picture.hover(index)}<br>cost {money_text(cost)} {prices.basis}" for index, cost, _ in shown],
             hoverinfo="text",
             name=label,
             showlegend=bool(shown),
         )
     figure.update_traces(cliponaxis=False, selector={"type": "scatter"})  # points at cost 0 are whole
     if at_least is not None:
-        figure.add_hline(at_least, **_wish(theme, f"at least {at_least:,.5g} samples/s"))
+        figure.add_hline(at_least, **_wish(theme, f"at least {plain_text(at_least)} samples/s"))
     if budget is not None:
-        figure.add_vline(budget, **_wish(theme, f"budget {budget:,.5g}"))
-    figure.update_xaxes(title_text=f"Cost {prices.basis}", rangemode="tozero")
-    figure.update_yaxes(title_text=Measure.THROUGHPUT.label(), rangemode="tozero")
+        figure.add_vline(budget, **_wish(theme, f"budget {money_text(budget)}"))
+    figure.update_xaxes(title_text=f"Cost {prices.basis}", rangemode="tozero", **IN_FULL)
+    figure.update_yaxes(title_text=throughputs.label, rangemode="tozero", **IN_FULL)
     return figure
 
 

@@ -203,6 +203,14 @@ def positive(text: str, what: str = "a positive number") -> float:
     return value
 
 
+def zero_or_more(text: str, what: str) -> float:
+    """Read a number of 0 or more."""
+    value = _number(text, what)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{_quoted(text)} is out of range; give {what}")
+    return value
+
+
 def fraction(text: str) -> float:
     """Read a share from 0 to less than 1."""
     value = _number(text, "a share such as 0.01")

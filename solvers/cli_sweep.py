@@ -27,6 +27,7 @@ from solvers.cli_options import (
     one_of,
     positive,
     with_model,
+    zero_or_more,
 )
 from solvers.cli_output import first_interrupt, print_json, print_text, write_bytes
 from solvers.costs import Objective
@@ -52,7 +53,7 @@ from solvers.sweep_axes import (
     on_devices,
 )
 from solvers.sweep_file import SweepFile
-from solvers.sweep_front import front_of, front_text, wish_text
+from solvers.sweep_front import NO_PRICES, cost_of_all, front_of, front_text, same_cost_text, wish_text
 from solvers.sweep_plan import Index, SweepSpec
 from solvers.sweep_ranges import RangeError, read_ranges
 from solvers.sweep_table import csv_of, parquet_of, sweep_rows, sweep_text
@@ -156,7 +157,8 @@ def add_sweep(commands: Any) -> None:
         action="append",
         default=[],
         metavar="P|NAME=P,...",
-        help="of an accelerator per hour, for all kinds (default: 1) or by name: A100-80=3.2,T4=0.5",
+        help="of an accelerator per hour by name, for every kind: A100-80=3.2,T4=0.5; a bare number is for all that "
+        "have none of their own (without any price each counts as 1)",
     )
     group.add_argument("--cpu-price", type=price, default=0.0, metavar="P", help="of a CPU (default: 0)")
     group.add_argument("--to-buy", action="store_true", help="prices are those of buying the devices, not of an hour")
@@ -230,26 +232,31 @@ def _sweep(options: argparse.Namespace) -> int:
 def _print_what_to_buy(
     options: argparse.Namespace, spec: SweepSpec, answers: dict[Index, SolveResult], prices: Prices
 ) -> None:
-    """Print the Pareto front where prices are given, and what meets a wish.
+    """Print the Pareto front where prices are given and costs differ, and what meets a wish.
 
     Beside JSON wishes are messages; the front is marked in its points.
     """
-    front = front_of(spec, answers, prices)
-    if front and (options.price or options.cpu_price) and not options.json:
+    front, cost = front_of(spec, answers, prices), cost_of_all(spec, prices)
+    has_prices = not prices.count_alike or prices.cpu > 0
+    if front and has_prices and cost is None and not options.json:
         print_text("\n" + front_text(spec, front, prices.basis) + "\n")
-    wishes = wish_text(spec, front, prices.basis, at_least=options.at_least, budget=options.budget)
+    wishes = wish_text(spec, answers, prices, at_least=options.at_least, budget=options.budget)
+    said = [same_cost_text(spec, cost, prices)] if cost is not None and (has_prices or wishes) else []
+    said += wishes
+    if prices.count_alike and (has_prices or (wishes and (cost is None or options.budget is not None))):
+        said.append(NO_PRICES)
     if options.json:
-        for sentence in wishes:
+        for sentence in said:
             print(f"placement: {sentence}", file=sys.stderr)
-    elif wishes:
-        print_text("\n" + "\n".join(wishes) + "\n")
+    elif said:
+        print_text("\n" + "\n".join(said) + "\n")
 
 
 def _prices(options: argparse.Namespace, spec: SweepSpec) -> Prices:
-    """Return the prices of the options; PlacementError where one is of a device that the sweep does not have."""
+    """Return the prices of the options; PlacementError for one of no device of the sweep, and for one that lacks."""
     known = {name: value for given in options.price for name, value in given}
     basis = PriceBasis.TO_BUY if options.to_buy else PriceBasis.PER_HOUR
-    usual = known.pop("", 1.0)
+    usual = known.pop("", None)
     return Prices(usual, options.cpu_price, tuple(known.items()), basis).checked(spec.device_types)
 
 
@@ -451,18 +458,26 @@ def workers(text: str) -> int:
 
 def price(text: str) -> float:
     """Read a price."""
-    return 0.0 if text.strip() == "0" else positive(text, "a price of 0 or more")
+    return zero_or_more(text, "a price of 0 or more")
 
 
 def prices_of(text: str) -> tuple[tuple[str, float], ...]:
-    """Read a price for all accelerators, whose name is empty, or prices by name.
+    """Read one price for all accelerators, whose name is empty, or prices by name.
 
     >>> prices_of("2.5"), prices_of("A100-80=3.2, T4=0")
     ((('', 2.5),), (('A100-80', 3.2), ('T4', 0.0)))
     """
+    parts = text.split(",")
+    if len(parts) == 1 and "=" not in text:
+        return (("", price(text)),)
     found = []
-    for part in text.split(","):
+    for part in parts:
         name, _, value = part.rpartition("=")
+        if not name.strip():
+            raise argparse.ArgumentTypeError(
+                f"{part.strip()[:40]!r} in {text[:80]!r} has no name; write NAME=P,NAME=P with decimal points, and one "
+                "price for all others in a --price of its own"
+            )
         found.append((name.strip(), price(value)))
     return tuple(found)
 

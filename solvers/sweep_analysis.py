@@ -4,10 +4,15 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 
+from solvers.costs import Objective
 from solvers.prices import DeviceCounts, PriceBasis, Prices
-from solvers.result import SolveResult
+from solvers.result import SolveResult, SolveStatus
+from solvers.sweep_axes import Quantity
+from solvers.sweep_plan import Index, SweepSpec
 
 SECONDS_PER_HOUR = 3600
+BOUGHT_UNIT = 1000
+"""Units of money that throughput is told for where devices are bought; of one unit it would be very small."""
 MS_PER_SECOND = 1000
 
 SENSITIVITY = 1.0
@@ -30,7 +35,7 @@ class Measure(StrEnum):
             Measure.PER_DEVICE: "Throughput per accelerator (samples/s)",
             Measure.PER_COST: "Samples per unit of money"
             if basis is PriceBasis.PER_HOUR
-            else "Throughput per unit of money (samples/s)",
+            else f"Throughput per {BOUGHT_UNIT:,} of money (samples/s)",
         }[self]
 
 
@@ -42,8 +47,8 @@ def throughput(result: SolveResult) -> float | None:
 def measured(measure: Measure, devices: DeviceCounts, result: SolveResult, prices: Prices) -> float | None:
     """Return the measure of a point; None where there is none: no plan, no accelerator, or nothing to pay.
 
-    Per cost it is samples per unit of money where prices are per hour, and samples per second and unit of money where
-    devices are bought.
+    Per cost it is samples per unit of money where prices are per hour, and samples per second and 1,000 units of money
+    where devices are bought.
 
     >>> from solvers.solve import solve
     >>> from solvers.deployment import Deployment
@@ -62,7 +67,28 @@ def measured(measure: Measure, devices: DeviceCounts, result: SolveResult, price
     cost = prices.cost(devices)
     if not cost:
         return None
-    return rate * SECONDS_PER_HOUR / cost if prices.basis is PriceBasis.PER_HOUR else rate / cost
+    return rate * (SECONDS_PER_HOUR if prices.basis is PriceBasis.PER_HOUR else BOUGHT_UNIT) / cost
+
+
+def measured_at(measure: Measure, spec: SweepSpec, index: Index, result: SolveResult, prices: Prices) -> float | None:
+    """Return the measure of a point of a sweep; None where there is none, see `measured` and `is_lone`."""
+    if measure is not Measure.TIME and is_lone(spec, result):
+        return None
+    return measured(measure, spec.devices_at(index), result, prices)
+
+
+def is_lone(spec: SweepSpec, result: SolveResult) -> bool:
+    """Whether a point is the latency of one sample alone among points of other objectives.
+
+    Its samples per second, one after the other, and those of a pipeline have no common scale.
+    """
+    is_mixed = any(axis.quantity is Quantity.OBJECTIVE for axis in spec.axes)
+    return is_mixed and result.objective is Objective.LATENCY
+
+
+def is_unproven(result: SolveResult) -> bool:
+    """Whether a result has a plan of which nobody knows that it is the best."""
+    return result.value_ms is not None and result.status is not SolveStatus.OPTIMAL
 
 
 def knee(xs: Sequence[float], ys: Sequence[float]) -> int | None:

@@ -1,38 +1,57 @@
 """What to buy: the points of a sweep that none beats by cost and throughput, and the one that fits a wish.
 
 A wish is a throughput to be reached, for as little money as possible, or a budget, to be as fast as possible. Both are
-met by a point of the Pareto front, so nothing else needs to be looked at.
+met by a point of the Pareto front, so nothing else needs to be looked at; where all points cost the same a throughput
+is met by the least demanding ones.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from solvers.prices import PriceBasis, Prices
-from solvers.result import SolveResult
-from solvers.sweep_analysis import Measure, measured, pareto_front, throughput
+from solvers.result import SolveResult, SolveStatus
+from solvers.sweep_analysis import BOUGHT_UNIT, Measure, is_unproven, measured_at, pareto_front
+from solvers.sweep_axes import Quantity
 from solvers.sweep_plan import Index, SweepSpec
-from solvers.text_table import number_text, text_table
+from solvers.text_table import money_text, plain_text, text_table
+
+MARK = "*"
+"""Behind values that are not proven optimal."""
+MARK_NOTE = f"{MARK} not proven optimal: a better plan may exist"
+NO_PRICES = "No accelerator has a price here: each counts as 1."
+MOST_NAMED = 4
+"""Points that a sentence names."""
+WITHOUT_PRICE = frozenset({Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR, Quantity.MEMORY})
 
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """A point that none beats: what its devices cost, its samples per second, and how much that is for the money."""
+    """A point that none beats: what its devices cost, its samples per second, and how much that is for the money.
+
+    `per_cost` is that of `Measure.PER_COST`.
+    """
 
     index: Index
     cost: float
     rate: float
     per_cost: float | None
+    is_unproven: bool = False
 
 
 def front_of(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Prices) -> tuple[FrontPoint, ...]:
-    """Return the Pareto front of a sweep by ascending cost, and so by ascending throughput."""
+    """Return the Pareto front of a sweep by ascending cost, and so by ascending throughput.
+
+    Where a type of device has no price though others have one there is none.
+    """
+    if prices.lacking(spec.device_types):
+        return ()
     points = []
     for index in sorted(answers):
-        rate = throughput(answers[index])
-        if rate is not None:
-            devices = spec.devices_at(index)
-            per_cost = measured(Measure.PER_COST, devices, answers[index], prices)
-            points.append(FrontPoint(index, prices.cost(devices), rate, per_cost))
+        result, cost = answers[index], prices.cost(spec.devices_at(index))
+        rate = measured_at(Measure.THROUGHPUT, spec, index, result, prices)
+        if rate is not None and cost is not None:
+            per_cost = measured_at(Measure.PER_COST, spec, index, result, prices)
+            points.append(FrontPoint(index, cost, rate, per_cost, is_unproven(result)))
     return tuple(points[i] for i in pareto_front([p.cost for p in points], [p.rate for p in points]))
 
 
@@ -57,52 +76,130 @@ def best_per_cost(front: Sequence[FrontPoint]) -> FrontPoint | None:
     return max(paid, key=lambda point: (point.per_cost or 0.0, point.rate), default=None)
 
 
+def cost_of_all(spec: SweepSpec, prices: Prices) -> float | None:
+    """Return what each point costs where all cost the same, so that there is nothing to weigh; None elsewhere."""
+    costs = {prices.cost(spec.devices_at(index)) for index in spec.points()}
+    return costs.pop() if len(costs) == 1 else None
+
+
+def same_cost_text(spec: SweepSpec, cost: float, prices: Prices) -> str:
+    """Say that every point costs the same, and why where what varies has no price."""
+    amount = "the same" if prices.count_alike else f"{money_text(cost)} {prices.basis}"
+    if WITHOUT_PRICE.issuperset(axis.quantity for axis in spec.axes):
+        return f"Links and memory have no price, so every point costs {amount}."
+    return f"Every point costs the same{'' if prices.count_alike else f', {amount}'}."
+
+
+def least_demanding(spec: SweepSpec, answers: Mapping[Index, SolveResult], at_least: float) -> tuple[Index, ...]:
+    """Return the points with so many samples per second, without those of which another asks less along each axis.
+
+    Values of an axis without an order, such as devices, ask neither more nor less than others.
+    """
+    groups: dict[Index, list[Index]] = {}
+    for index in sorted(answers):
+        rate = measured_at(Measure.THROUGHPUT, spec, index, answers[index], Prices())
+        if rate is not None and rate >= at_least:
+            named = tuple(i for axis, i in zip(spec.axes, index, strict=True) if not axis.quantity.is_monotone)
+            groups.setdefault(named, []).append(index)
+
+    def demands(points: Sequence[Index], a: int) -> list[int]:
+        return [-index[a] if spec.axes[a].quantity.is_easier_when_less else index[a] for index in points]
+
+    found = []
+    for points in groups.values():
+        found += [points[i] for i in pareto_front(demands(points, 0), [-demand for demand in demands(points, -1)])]
+    return tuple(sorted(found))
+
+
 def hardware_text(spec: SweepSpec, index: Index) -> str:
     """Name the hardware of a point by what varies."""
     return ", ".join(axis.text(i) for axis, i in zip(spec.axes, index, strict=True))
 
 
 def wish_text(
-    spec: SweepSpec, front: Sequence[FrontPoint], basis: PriceBasis, *, at_least: float | None, budget: float | None
+    spec: SweepSpec,
+    answers: Mapping[Index, SolveResult],
+    prices: Prices,
+    *,
+    at_least: float | None,
+    budget: float | None,
 ) -> tuple[str, ...]:
-    """Return a sentence for each wish: which point meets it, or that none does."""
+    """Return a sentence for each wish: which point meets it, or that none does; and one on what is not proven."""
+    front = front_of(spec, answers, prices)
     sentences = []
-    if at_least is not None:
-        point = cheapest(front, at_least)
-        what = f"at least {number_text(at_least, 5)} samples/s"
-        if point is not None:
-            sentences.append(f"Cheapest with {what}: {_told(spec, point, basis)}.")
-        else:
-            most = f"; the fastest has {number_text(front[-1].rate, 5)}" if front else ""
-            sentences.append(f"No point has {what}{most}.")
+    if at_least is not None and front and front[-1].rate < at_least:
+        sentences.append(
+            f"No point has at least {plain_text(at_least)} samples/s; the fastest has {_rate(front[-1], 5)}."
+        )
+    elif at_least is not None:
+        sentences.append(_enough_text(spec, answers, prices, front, at_least))
     if budget is not None:
         point = fastest(front, budget)
-        what = f"at most {number_text(budget, 5)} {basis}"
+        what = f"at most {money_text(budget)} {prices.basis}"
         if point is not None:
-            sentences.append(f"Fastest for {what}: {_told(spec, point, basis)}.")
+            sentences.append(f"Fastest for {what}: {_told(spec, point, prices.basis)}.")
         else:
-            least = f"; the cheapest costs {number_text(front[0].cost, 5)}" if front else ""
+            least = f"; the cheapest costs {money_text(front[0].cost)}" if front else ""
             sentences.append(f"No point costs {what}{least}.")
+    proven = sum(result.status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE) for result in answers.values())
+    if sentences and proven < spec.num_points:
+        num = spec.num_points - proven
+        are = "point is" if num == 1 else "points are"
+        sentences.append(f"{num} {are} not proven optimal ({MARK}); with a better plan another may fit.")
     return tuple(sentences)
 
 
+def _enough_text(
+    spec: SweepSpec,
+    answers: Mapping[Index, SolveResult],
+    prices: Prices,
+    front: Sequence[FrontPoint],
+    at_least: float,
+) -> str:
+    what = f"at least {plain_text(at_least)} samples/s"
+    point = cheapest(front, at_least)
+    if point is None:
+        return f"No point has {what}."
+    if cost_of_all(spec, prices) is None:
+        return f"Cheapest with {what}: {_told(spec, point, prices.basis)}."
+    points = least_demanding(spec, answers, at_least)
+    named = "; ".join(
+        f"{hardware_text(spec, index)} ({_rate_at(spec, index, answers)})" for index in points[:MOST_NAMED]
+    )
+    more = f"; and {len(points) - MOST_NAMED} more" if len(points) > MOST_NAMED else ""
+    return f"Least demanding with {what}: {named}{more}."
+
+
 def _told(spec: SweepSpec, point: FrontPoint, basis: PriceBasis) -> str:
-    cost = f"{number_text(point.cost, 5)} {basis}"
-    return f"{hardware_text(spec, point.index)} ({number_text(point.rate, 4)} samples/s, {cost})"
+    return f"{hardware_text(spec, point.index)} ({_rate(point, 4)} samples/s, {money_text(point.cost)} {basis})"
+
+
+def _rate(point: FrontPoint, digits: int) -> str:
+    return plain_text(point.rate, digits) + MARK * point.is_unproven
+
+
+def _rate_at(spec: SweepSpec, index: Index, answers: Mapping[Index, SolveResult]) -> str:
+    rate = measured_at(Measure.THROUGHPUT, spec, index, answers[index], Prices())
+    return f"{plain_text(rate, 4)}{MARK * is_unproven(answers[index])} samples/s"
 
 
 def front_text(spec: SweepSpec, front: Sequence[FrontPoint], basis: PriceBasis) -> str:
-    """Return the front as a table for a terminal."""
+    """Return the front as a table for a terminal, with what its marks mean."""
     best = best_per_cost(front)
     lines = [
         (
             hardware_text(spec, point.index),
-            number_text(point.cost, 5),
-            number_text(point.rate, 5),
-            number_text(point.per_cost, 5),
+            money_text(point.cost),
+            _rate(point, 5),
+            plain_text(point.per_cost),
             "most for the money" if point is best else "",
         )
         for point in front
     ]
-    of_money = "samples per money" if basis is PriceBasis.PER_HOUR else "samples/s per money"
-    return text_table(("Pareto front", f"cost {basis}", "samples/s", of_money, ""), lines)
+    table = text_table(("Pareto front", f"cost {basis}", "samples/s", per_money_text(basis), ""), lines)
+    return table + (f"\n{MARK_NOTE}" if any(point.is_unproven for point in front) else "")
+
+
+def per_money_text(basis: PriceBasis) -> str:
+    """Say what `Measure.PER_COST` counts."""
+    return "samples per money" if basis is PriceBasis.PER_HOUR else f"samples/s per {BOUGHT_UNIT:,} of money"

@@ -9,14 +9,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from solvers.costs import Objective
 from solvers.exporters.csv_tables import csv_text
 from solvers.prices import PriceBasis, Prices
 from solvers.result import SolveResult, SolveStatus
-from solvers.sweep_analysis import Measure, knee, measured, throughput
+from solvers.sweep_analysis import Measure, is_lone, is_unproven, knee, measured_at, throughput
 from solvers.sweep_axes import Axis, Quantity
-from solvers.sweep_front import front_of
+from solvers.sweep_front import MARK, MARK_NOTE, NO_PRICES, front_of, per_money_text
 from solvers.sweep_plan import Index, SweepSpec
-from solvers.text_table import number_text, share_text, text_table
+from solvers.text_table import plain_text, share_text, text_table
 
 COLUMNS = {
     Quantity.ACCELERATORS: "accelerators",
@@ -63,7 +64,7 @@ def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Pric
     }
 
     def of(measure: Measure) -> float | None:
-        return None if result is None else measured(measure, devices, result, prices)
+        return None if result is None else measured_at(measure, spec, index, result, prices)
 
     is_hourly = prices.basis is PriceBasis.PER_HOUR
     split = None if result is None else result.split
@@ -81,7 +82,7 @@ def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Pric
         "throughput_per_s": of(Measure.THROUGHPUT),
         "throughput_per_accelerator_per_s": of(Measure.PER_DEVICE),
         "price_per_hour" if is_hourly else "price_to_buy": prices.cost(devices),
-        "samples_per_price" if is_hourly else "throughput_per_s_per_price": of(Measure.PER_COST),
+        "samples_per_price" if is_hourly else "throughput_per_s_per_1000_price": of(Measure.PER_COST),
         "method": None if result is None else result.method,
         "seconds": None if result is None else round(result.runtime_s, 6),
         "message": None if result is None else result.message,
@@ -120,32 +121,55 @@ def sweep_text(
     prices: Prices,
     measure: Measure = Measure.THROUGHPUT,
 ) -> str:
-    """Return the table for a terminal: a row per value of one axis, or a measure with an axis along either side."""
-    if len(spec.axes) == 1:
-        return _list_text(spec, answers, prices)
-    return _grid_text(spec, answers, prices, measure)
+    """Return the table for a terminal: a row per value of one axis, or a measure with an axis along either side.
+
+    Below it stands what has to be known to read it.
+    """
+    is_list = len(spec.axes) == 1
+    table = _list_text(spec, answers, prices) if is_list else _grid_text(spec, answers, prices, measure)
+    notes = []
+    if not is_list and any(map(is_unproven, answers.values())):
+        notes.append(MARK_NOTE)
+    if not is_list and measure is Measure.PER_COST and prices.count_alike:
+        notes.append(NO_PRICES)
+    shows_rates = is_list or measure is not Measure.TIME
+    if shows_rates and (note := latency_note(spec, answers)):
+        notes.append(note)
+    return "\n".join((table, *notes))
+
+
+def latency_note(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> str:
+    """Say what samples per second are of latencies, or that they have none beside pipelines; else empty."""
+    if any(is_lone(spec, result) for result in answers.values()):
+        return "Latency is that of one sample alone, which has no throughput to compare with a pipeline's."
+    if any(result.objective is Objective.LATENCY for result in answers.values()):
+        return "Samples/s are those of one sample after the other, not of a pipeline."
+    return ""
 
 
 def _list_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Prices) -> str:
     axis = spec.axes[0]
-    bend, is_hourly = knee_of(spec, answers), prices.basis is PriceBasis.PER_HOUR
+    bend = knee_of(spec, answers)
     lines = []
+    of_money = [] if prices.count_alike and not prices.cpu else [per_money_text(prices.basis)]
     for i, row in enumerate(sweep_rows(spec, answers, prices)):
+        per_cost = row[
+            "samples_per_price" if prices.basis is PriceBasis.PER_HOUR else "throughput_per_s_per_1000_price"
+        ]
         lines.append(
             (
                 axis.text(i),
                 str(row["status"]),
-                number_text(row["value_ms"]),
+                plain_text(row["value_ms"], 6),
                 share_text(row["gap"]),
                 "-" if row["accelerators_used"] is None else str(row["accelerators_used"]),
-                number_text(row["throughput_per_s"], 5),
-                number_text(row["throughput_per_accelerator_per_s"], 5),
-                number_text(row["samples_per_price" if is_hourly else "throughput_per_s_per_price"], 5),
+                plain_text(row["throughput_per_s"]),
+                plain_text(row["throughput_per_accelerator_per_s"]),
+                *([plain_text(per_cost)] if of_money else []),
                 "knee" if i == bend else "",
             )
         )
-    of_money = "samples per money" if is_hourly else "samples/s per money"
-    head = ("", "", "ms/sample", "gap", "used", "samples/s", "per accelerator", of_money, "")
+    head = ("", "", "ms/sample", "gap", "used", "samples/s", "per accelerator", *of_money, "")
     return text_table(head, lines, left=2)
 
 
@@ -158,8 +182,8 @@ def _grid_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
             return "?"
         if result.status is SolveStatus.INFEASIBLE:
             return "infeasible"
-        mark = "" if result.status is SolveStatus.OPTIMAL or result.value_ms is None else "*"
-        return number_text(measured(measure, spec.devices_at(index), result, prices), 5) + mark
+        value = measured_at(measure, spec, index, result, prices)
+        return plain_text(value) + MARK * (value is not None and is_unproven(result))
 
     lines = [
         (rows_axis.text(i), *(cell((i, j)) for j in range(len(columns_axis.values))))
@@ -170,9 +194,8 @@ def _grid_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
 
 
 def _units(measure: Measure, basis: PriceBasis) -> str:
-    per_cost = "samples per money" if basis is PriceBasis.PER_HOUR else "samples/s per money"
     return {Measure.TIME: "ms/sample", Measure.THROUGHPUT: "samples/s", Measure.PER_DEVICE: "samples/s each"}.get(
-        measure, per_cost
+        measure, per_money_text(basis)
     )
 
 

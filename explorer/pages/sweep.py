@@ -12,7 +12,7 @@ from explorer.solver_pool import is_open
 from explorer.sweep_address import link_to_point
 from explorer.sweep_choice import SweepChoice
 from explorer.sweep_inputs import query_of_sweep, sweep_sidebar
-from explorer.sweep_prices import are_set, pick_prices, prices
+from explorer.sweep_prices import lacking_text, pick_prices, prices_of
 from explorer.sweep_run import SweepRun, SweepState
 from explorer.wording import device_counts, links_text, memory_text, plain
 from solvers.device_list import parse_devices
@@ -21,9 +21,9 @@ from solvers.result import SolveResult, SolveStatus
 from solvers.sweep import BY_NEIGHBOUR
 from solvers.sweep_analysis import Measure
 from solvers.sweep_axes import Quantity
-from solvers.sweep_front import hardware_text
+from solvers.sweep_front import MARK, NO_PRICES, hardware_text
 from solvers.sweep_plan import Index, SweepSpec
-from solvers.sweep_table import csv_of, knee_of, parquet_of, sweep_rows
+from solvers.sweep_table import csv_of, knee_of, latency_note, parquet_of, sweep_rows
 
 if TYPE_CHECKING:
     from explorer.sweep_figures import Picture
@@ -122,13 +122,17 @@ def _show(sweep: "session.Sweep") -> None:
     state, spec = sweep.run.state(), sweep.run.spec
     _progress(sweep, state)
     measure = st.session_state.get("sweep_measure") or Measure.THROUGHPUT
-    picture = Picture(spec, state.answers, measure, prices(), theme())
+    picture = Picture(spec, state.answers, measure, prices_of(spec), theme())
     st.markdown(_summary(sweep, state))
     st.caption(plain(held_text(spec)))
     if len(state.answers) == spec.num_points and (why := why_nothing(spec, state.answers)):
         st.warning(plain(why))
-    _clickable(sweep_figure(picture), "sweep_picture", "The sweep: each point or cell is one set of hardware")
-    st.caption(legend(picture))
+    if measure is Measure.PER_COST and (lacking := lacking_text(picture.prices, spec)):
+        st.info(plain(lacking))
+    else:
+        with st.container(key="sweep_numbers" if picture.has_numbers else "sweep_lines"):
+            _clickable(sweep_figure(picture), "sweep_picture", "The sweep: each point or cell is one set of hardware")
+        st.caption(legend(picture))
     if state.is_running:
         return
     _downloads(sweep, state)
@@ -248,7 +252,8 @@ def legend(picture: "Picture") -> str:
     is_curve = len(spec.axes) == 1
     parts = [f"Click a {'point' if is_curve else 'cell'} to open it in the explorer."]
     if not is_curve:
-        parts.append("Lines join equal values." if picture.has_iso_lines else "")
+        lines = "Where there is room, lines join equal values." if picture.has_numbers else "Lines join equal values."
+        parts.append(lines if picture.has_iso_lines else "")
         parts.append("Hatched cells have no plan, proven." if any(map(picture.is_infeasible, answers)) else "")
         parts.append("Pale cells are not solved." if len(answers) < spec.num_points else "")
     if picture.knee is not None:
@@ -256,8 +261,13 @@ def legend(picture: "Picture") -> str:
             "The knee is where throughput begins to rise ever more slowly (Kneedle, Satopaa et al. 2011, on the axis "
             "as drawn)."
         )
-    if picture.measure is Measure.PER_COST and not are_set(spec):
-        parts.append("All accelerators cost 1 here: set your prices above.")
+    if any(map(picture.is_unproven, answers)):
+        marked = "Open points" if is_curve and spec.axes[0].quantity.is_monotone else f"Values with {MARK}"
+        parts.append(f"{marked} are not proven optimal: a better plan may exist.")
+    if picture.measure is not Measure.TIME:
+        parts.append(latency_note(spec, answers))
+    if picture.measure is Measure.PER_COST and picture.prices.count_alike:
+        parts.append(f"{NO_PRICES} Set your prices above.")
     return " ".join(filter(None, parts))
 
 
@@ -293,7 +303,8 @@ def _open(key: str) -> None:
 
 
 def _downloads(sweep: "session.Sweep", state: SweepState) -> None:
-    spec, known = sweep.run.spec, prices()
+    spec = sweep.run.spec
+    known = prices_of(spec)
     with st.container(horizontal=True):
         st.download_button(
             "CSV",

@@ -86,7 +86,7 @@ def test_picture_of_a_sweep(app: str, chromium_page: Any) -> None:
     fill(page, "Number of H100-SXM", "0:3")
     page.get_by_role("button", name="Start the sweep").click()
     page.get_by_text("44 points in").wait_for()
-    page.get_by_role("button", name="H100-SXM 1, L40S 1 per hour").click()
+    page.get_by_role("button", name="Set prices").click()
     fill(page, "H100-SXM", "4")
     fill(page, "L40S", "1.2")
     page.keyboard.press("Escape")

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from streamlit.testing.v1 import AppTest
 
 from explorer.jobs import Question
 from explorer.link import Link, from_query, to_query
@@ -15,12 +16,13 @@ from explorer.session import LoadedGraph, Subject
 from explorer.sweep_address import axis_name, axis_named, link_to_point, prices_from, prices_query, subject_of_link
 from explorer.sweep_choice import axis_of, quantities
 from explorer.sweep_figures import Picture, sweep_figure
+from explorer.sweep_prices import lacking_text
 from explorer.sweep_run import SweepRun
 from explorer.what_to_buy import front_caption, pareto_figure
 from solvers.deployment import Deployment, DeviceClass
 from solvers.errors import PlacementError
 from solvers.prices import PriceBasis, Prices
-from solvers.result import SolveResult
+from solvers.result import SolveResult, SolveStatus
 from solvers.samples import read_sample
 from solvers.solve import solve
 from solvers.sweep import run_sweep
@@ -101,7 +103,7 @@ def test_pictures_of_nothing_yet() -> None:
 def test_the_pareto_front_leads_through_its_diamonds() -> None:
     beaten, front = pareto_figure(picture(one_axis())).data
     assert list(front.x) == [2.0, 4.0, 8.0]
-    assert front.marker.symbol == "diamond"
+    assert set(front.marker.symbol) == {"diamond"}
     assert list(beaten.x) == [6.0, 10.0, 12.0, 14.0, 16.0]
     assert sorted([*front.customdata, *beaten.customdata]) == list(range(1, 9))
 
@@ -260,6 +262,99 @@ def test_free_cpus_are_named_beside_the_front() -> None:
     assert "CPUs cost nothing" in front_caption(with_cpu, front_of(with_cpu, answers, free), free)
     assert "CPUs cost nothing" not in front_caption(with_cpu, front_of(with_cpu, answers, paid), paid)
     assert "CPUs cost nothing" not in front_caption(spec, front_of(spec, answers, free), free)
+
+
+def unproven(shown: Picture, *places: Index) -> Picture:
+    answers = dict(shown.answers)
+    for index in places:
+        answers[index] = replace(answers[index], status=SolveStatus.FEASIBLE)
+    return replace(shown, answers=answers)
+
+
+def test_what_is_not_proven_is_marked_in_cells_on_curves_and_on_the_front() -> None:
+    proven = picture(two_axes())
+    cells = sweep_figure(unproven(proven, (2, 2)))
+    (numbers,) = (trace for trace in cells.data if trace.type == "scatter" and trace.mode == "text")
+    marked = [
+        (round(x), round(y)) for x, y, text in zip(numbers.x, numbers.y, numbers.text, strict=True) if "*" in text
+    ]
+    assert marked == [(2, 2)]
+    assert "*" not in legend(proven)
+    assert "Values with * are not proven optimal" in legend(unproven(proven, (2, 2)))
+    curve = unproven(picture(one_axis()), (4,), (7,))
+    line = sweep_figure(curve).data[0]
+    assert [x for x, symbol in zip(line.x, line.marker.symbol, strict=True) if symbol == "circle-open"] == [4, 7]
+    assert "Open points are not proven optimal" in legend(curve)
+    beaten, front = pareto_figure(curve).data
+    assert list(front.marker.symbol) == ["diamond", "diamond", "diamond-open"]
+    assert [x for x, symbol in zip(beaten.x, beaten.marker.symbol, strict=True) if "open" in symbol] == [14.0]
+
+
+def test_cells_without_room_for_numbers_are_marked_where_they_are_not_proven() -> None:
+    axes = (Axis(Quantity.ACCELERATORS, tuple(range(1, 21))), Axis(Quantity.BANDWIDTH_FACTOR, (1.0, 2.0)))
+    spec = SweepSpec(chain([1.0]), Deployment(1), axes)
+    answer = solve(spec.graph, Deployment(1))
+    shown = Picture(spec, dict.fromkeys(spec.points(), answer), Measure.THROUGHPUT, Prices(), "light")
+    assert not any(trace.mode == "text" for trace in sweep_figure(shown).data if trace.type == "scatter")
+    (marks,) = (t for t in sweep_figure(unproven(shown, (3, 1))).data if t.type == "scatter" and t.mode == "text")
+    assert (list(marks.x), list(marks.y), list(marks.text)) == ([3], [1], ["*"])
+
+
+def test_numbers_are_written_in_full() -> None:
+    figure = sweep_figure(replace(picture(two_axes(), Measure.PER_COST), prices=Prices(0.001)))
+    (numbers,) = (trace for trace in figure.data if trace.type == "scatter" and trace.mode == "text")
+    assert "900,000,000" in numbers.text
+    for drawn in (sweep_figure(picture(one_axis())), pareto_figure(picture(one_axis()))):
+        assert drawn.layout.yaxis.exponentformat == "none"
+    assert pareto_figure(picture(one_axis())).layout.xaxis.exponentformat == "none"
+
+
+def test_the_latency_of_one_sample_is_not_drawn_beside_throughput() -> None:
+    axes = (Axis(Quantity.ACCELERATORS, (1, 2)), Axis(Quantity.OBJECTIVE, ("throughput", "latency")))
+    shown = picture(SweepSpec(chain([1.0] * 4, 0.0), Deployment(1), axes))
+    assert shown.value((0, 0)) is not None
+    assert shown.value((0, 1)) is None
+    assert "samples/s" not in shown.hover((0, 1))
+    assert "one sample alone" in legend(shown)
+    assert replace(shown, measure=Measure.TIME).value((0, 1)) is not None
+    assert sum(len(trace.x or ()) for trace in pareto_figure(shown).data) == 2
+
+
+def test_prices_that_lack_are_asked_for_and_none_at_all_is_said() -> None:
+    graph, deployment = read_sample("gpt2_xl_layer_inference")
+    spec = SweepSpec(graph, deployment, (Axis(Quantity.DEVICES, ("T4", "2xA100-80+4xT4", "3xH100-SXM")),))
+    some = Prices(of=(("t4", 0.5), ("L4", 2.0))).among(spec.device_types)
+    assert lacking_text(some, spec) == "No price set for A100-80, H100-SXM: set it above to see costs."
+    assert lacking_text(Prices(), spec) == lacking_text(Prices(2.0), spec) == ""
+    assert "each counts as 1" in front_caption(spec, (), Prices())
+    assert "each counts as 1" not in front_caption(spec, (), Prices(2.0))
+    shown = Picture(spec, {}, Measure.PER_COST, Prices(), "light")
+    assert "each counts as 1" in legend(shown)
+
+
+def prices_page() -> None:
+    from explorer.sweep_prices import pick_prices
+    from tests.explorer.test_sweep import mixed_spec
+
+    pick_prices(mixed_spec())
+
+
+def mixed_spec() -> SweepSpec:
+    classes = (DeviceClass("A100", 1), DeviceClass("T4", 1))
+    return SweepSpec(chain([1.0, 2.0]), Deployment.of_classes(classes), (Axis(Quantity.COUNT, (1, 2), "T4"),))
+
+
+def test_an_emptied_price_is_none_and_a_price_of_0_is_one() -> None:
+    app = AppTest.from_function(prices_page).run()
+    a100, t4, cpu = app.number_input
+    assert (a100.value, t4.value, cpu.value) == (None, None, 0.0)
+    app = a100.set_value(0.0).run()
+    assert app.session_state["prices"].of == (("A100", 0.0),)
+    assert lacking_text(app.session_state["prices"], mixed_spec()).startswith("No price set for T4:")
+    app = app.number_input[1].set_value(0.5).run()
+    app = app.number_input[0].set_value(None).run()
+    assert app.session_state["prices"].of == (("T4", 0.5),)
+    assert [box.value for box in app.number_input] == [None, 0.5, 0.0]
 
 
 @given(

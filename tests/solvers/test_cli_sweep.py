@@ -68,9 +68,26 @@ def test_counts_of_classes_with_their_prices_and_what_to_buy(placement: Run, gra
     assert cheapest == 8.5
     assert "Fastest for at most 2 per hour: 0 x big, 0 x small" in answer.out
     bought = placement("sweep", graph, *arguments, "--to-buy", "--price", 1000, "--budget", 1500, "--json")
-    assert "placement: Fastest for at most 1500 to buy: 1 x big, 0 x small" in bought.err
+    assert "placement: Fastest for at most 1,500 to buy: 1 x big, 0 x small" in bought.err
     assert [row["price_to_buy"] for row in bought.json["points"]] == [0, 2000, 1000, 3000, 2000, 4000]
-    assert bought.json["points"][2]["throughput_per_s_per_price"] == pytest.approx(0.1)
+    assert bought.json["points"][2]["throughput_per_s_per_1000_price"] == pytest.approx(100)
+
+
+def test_a_wish_without_prices_says_that_each_accelerator_counts_as_1(placement: Run, graph: Path) -> None:
+    arguments = ["--accelerators", "1:3", "--workers", 1]
+    wished = placement("sweep", graph, *arguments, "--at-least", 110, "--budget", 2)
+    assert "No accelerator has a price here: each counts as 1." in wished.out
+    assert "Pareto" not in wished.out
+    assert "counts as 1" not in placement("sweep", graph, *arguments).out
+    priced = placement("sweep", graph, *arguments, "--at-least", 110, "--price", "0.0", "--cpu-price", "0.00")
+    assert "counts as 1" not in priced.out
+    assert "Every point costs the same, 0 per hour." in priced.out
+    named = placement("sweep", graph, *arguments, "--budget", 3.3, "--price", "ACCELERATOR=1.1")
+    assert "Fastest for at most 3.3 per hour: 3 accelerators" in named.out
+    slow = placement("sweep", graph, "--bandwidth", "1x,2x", "--price", 3, "--at-least", 1, "--workers", 1)
+    assert "Links and memory have no price, so every point costs 6 per hour." in slow.out
+    assert "Least demanding with at least 1 samples/s: 1 x bandwidth" in slow.out
+    assert "Pareto" not in slow.out
 
 
 def test_devices_on_the_command_line_take_what_solve_takes(placement: Run, tmp_path: Path) -> None:
@@ -170,7 +187,11 @@ def test_what_is_said_of_devices_is_said_of_each_list(placement: Run, tmp_path: 
         (["--devices", "2xH100", "--devices", "2xT4"], "the nearest names are H100-SXM and H100-PCIe"),
         (["--devices", "2xa:speed=1+2xb", "--count", "c=0:2"], "its classes are a, b"),
         (["--devices", "2xa:speed=1+2xb", "--count", "a=0:2", "--price", "c=1"], "no such device; there are a, b"),
+        (["--devices", "2xa:speed=1+2xb", "--count", "a=0:2", "--price", "a=1"], "There is no price of b;"),
         (["--accelerators", "1,2", "--price", "x"], "is no number"),
+        (["--accelerators", "1,2", "--price", "accelerator=2,3"], "has no name; write NAME=P"),
+        (["--accelerators", "1,2", "--price", "2,3"], "has no name; write NAME=P"),
+        (["--accelerators", "1,2", "--price", "-1"], "give a price of 0 or more"),
         (["--devices", "A100-80", "--devices", "T4", "--link", "nvlink3"], "into each"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from solvers.deployment import Deployment
 from solvers.errors import PlacementError
-from solvers.prices import Prices
+from solvers.prices import PriceBasis, Prices
 from solvers.result import SolveStatus
 from solvers.sweep import run_sweep
 from solvers.sweep_analysis import Measure, knee, measured, pareto_front
@@ -100,6 +101,30 @@ def test_the_table_has_a_row_per_point_also_for_what_is_missing_or_impossible() 
     assert "infeasible" in text
     assert "?" in text
     assert "250" in text
+
+
+def test_the_table_says_what_its_marks_mean_and_writes_numbers_in_full() -> None:
+    axes = (Axis(Quantity.ACCELERATORS, (1, 2)), Axis(Quantity.MEMORY, (2.0, 4.0)))
+    spec = SweepSpec(chain([1.0] * 4, 0.0), Deployment(1), axes)
+    found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
+    note = "* not proven optimal: a better plan may exist"
+    assert note not in sweep_text(spec, found, Prices())
+    found[(1, 1)] = replace(found[(1, 1)], status=SolveStatus.FEASIBLE, value_ms=1e-3)
+    text = sweep_text(spec, found, Prices())
+    assert "1,000,000*" in text
+    assert text.endswith(note)
+    assert "No accelerator has a price here" in sweep_text(spec, found, Prices(), Measure.PER_COST)
+    assert "No accelerator has a price here" not in sweep_text(spec, found, Prices(2.0), Measure.PER_COST)
+
+
+def test_money_has_a_column_where_there_are_prices() -> None:
+    spec = SweepSpec(chain([2.0, 2.0], 0.0), Deployment(2), (Axis(Quantity.ACCELERATORS, (1, 2)),))
+    found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
+    assert "money" not in sweep_text(spec, found, Prices())
+    assert "450,000" in sweep_text(spec, found, Prices(2.0))
+    bought = sweep_text(spec, found, Prices(250_000.0, basis=PriceBasis.TO_BUY))
+    assert "samples/s per 1,000 of money" in bought
+    assert [line.split()[-1] for line in bought.splitlines()[1:]] == ["1", "1"]
 
 
 def test_the_knee_of_a_sweep_is_where_more_devices_stop_helping() -> None:
