@@ -12,8 +12,9 @@ about as much as the last one, so few are wanted there. Once searches are no lon
 improved first (`solvers.chain_improvement`), most often to the optimum, and the next T is just below it: to find no
 chain there is the proof; not so where plan and bound are NEAR, for the middle between them soon is within the window
 of exact searches. As it may take far longer where the plan is not yet good, such a search from above is paused
-after a number of steps in proportion to those of the last one from below, and goes on later. Steps are counted, not
-timed, so that the same question takes the same course on every machine.
+after a number of steps in proportion to those of the last one from below. A search that is paused goes on where it
+was when its threshold is due again. Steps are counted, not timed, so that the same question takes the same course on
+every machine.
 
 Time O(ideals within T x width x labels), see there.
 """
@@ -50,8 +51,9 @@ SLOW_FACTOR = 600
 """When a search takes more than this many steps per block, the plan is improved before it goes on."""
 FUTILE_SWEEPS, MAX_SWEEPS = 8, 40
 """Sweeps in a row without a better plan, and sweeps in all, after which a plan is not improved further."""
-NEAR = 0.045
-"""Where a plan is known that is as close to its bound as this, a few searches from below end it in less time."""
+NEAR, NEAR_FUTILE_SWEEPS = 0.045, 4
+"""Where a plan is known that is as close to its bound as this, a few searches from below end it in less time than one
+from above; then fewer sweeps without a better plan are worth their time, too."""
 FIRST_ABOVE, ABOVE_FACTOR = 4_000_000, 2
 """A search just below the best plan may take so many steps, or this many times those of the last one from below."""
 WIDER = 3.0
@@ -160,31 +162,34 @@ class ChainSearch:
         ceiling = self._ceiling
         lower, step, window = self.lower_bound_ms, FIRST_STEP, EXACT_WINDOW
         quick = SLOW_FACTOR * self.contraction.num_blocks if from_above else None
-        above: ThresholdSearch | None = None
+        begun: dict[bool, ThresholdSearch] = {}  # those that are paused, from above and from below
         seen = too_many = 0
         while lower < self.value_ms * (1 - enough):
             most_above = max(FIRST_ABOVE, ABOVE_FACTOR * seen)
-            is_near = self.value_ms <= lower * (1 + NEAR)
-            is_above = from_above and quick is None and not is_near and self.value_ms < np.inf
-            is_above = is_above and most_above > 2 * too_many
+            is_above = from_above and quick is None and self.value_ms < np.inf
             if is_above:
                 self._improve(lower)
                 if lower >= self.value_ms * (1 - enough):
                     return
+            is_above = is_above and self.value_ms > lower * (1 + NEAR) and most_above > 2 * too_many
+            if is_above:
                 threshold = self.value_ms * (1 - gap)
-                if above is None or above.threshold != threshold:  # or else the one begun goes on
-                    above = self.threshold_search(problem, threshold, max(lower, threshold * (1 - window)))
-                search = above
+                floor = max(lower, threshold * (1 - window))
             else:
                 threshold = min(max(lower, ceiling * 1e-6) * (1 + step), self.value_ms * (1 - gap), ceiling)
                 is_close = lower == 0 or threshold <= lower * (1 + EXACT_WINDOW)
-                search = self.threshold_search(problem, threshold, lower if is_close else threshold)
-            max_steps = most_above if is_above else None if is_near else quick
+                floor = lower if is_close else threshold
+            search = begun.pop(is_above, None)
+            if search is None or search.threshold != threshold:
+                search = self.threshold_search(problem, threshold, floor)
+            max_steps = most_above if is_above else quick
             self.phase = f"{phase}, max-load up to {threshold:.4g} ms" if self._is_loaded() else LOADING
             outcome = STOPPED if self._stop[0] else search.run(self._max_bytes, max_steps)
             if outcome == PAUSED or (outcome == FULL and is_above):
                 too_many = most_above if is_above else 0
-                quick, above = None, above if outcome == PAUSED else None
+                quick = None
+                if outcome == PAUSED:
+                    begun[is_above] = search
                 continue
             self._num_ideals = search.num_ideals
             if outcome != FINISHED:
@@ -248,8 +253,9 @@ class ChainSearch:
             return
         self.phase = "improving the plan"
         improvement = ChainImprovement(self, self.device_of_block)
+        most_futile = NEAR_FUTILE_SWEEPS if self.value_ms <= lower_bound_ms * (1 + NEAR) else FUTILE_SWEEPS
         futile = sweeps = 0
-        while futile < FUTILE_SWEEPS and sweeps < MAX_SWEEPS and lower_bound_ms < self.value_ms * (1 - self._gap):
+        while futile < most_futile and sweeps < MAX_SWEEPS and lower_bound_ms < self.value_ms * (1 - self._gap):
             sweeps += 1
             futile = 0 if improvement.sweep() and not self._stop[0] else futile + 1
             self.value_ms, self.device_of_block = improvement.value_ms, improvement.device_of_block

@@ -77,15 +77,16 @@ def test_two_dynamic_programs_agree(seed: int) -> None:
     assert plain.lower_bound_ms == pytest.approx(plain.value_ms, rel=1e-6)
 
 
+@pytest.mark.parametrize("near", [0.0, 0.3])
 @pytest.mark.parametrize("factors", [(0, 4_000_000), (0, 1), (30, 300)])
 @pytest.mark.parametrize("seed", range(12))
-def test_searches_from_above_find_the_same_optimum(
-    seed: int, factors: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+def test_searches_from_above_and_from_below_find_the_same_optimum(
+    seed: int, factors: tuple[int, int], near: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where they are begun, found to come to too many ideals, and gone on with later."""
     monkeypatch.setattr("solvers.throughput_dp.SLOW_FACTOR", factors[0])
     monkeypatch.setattr("solvers.throughput_dp.FIRST_ABOVE", factors[1])
-    monkeypatch.setattr("solvers.throughput_dp.NEAR", 0.0)
+    monkeypatch.setattr("solvers.throughput_dp.NEAR", near)
     monkeypatch.setattr("solvers.chain_search.FIRST_ROWS", 8)
     rng = random.Random(seed)  # noqa: S311
     graph = random_dag(seed, rng.randrange(10, 18), 0.2)
