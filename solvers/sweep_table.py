@@ -32,7 +32,7 @@ COLUMNS = {
 }
 """Names of columns; behind what is of one class stands its name."""
 
-TEXTS = frozenset({"objective", "splits", "devices", "status", "method", "message"})
+TEXTS = frozenset({"graph", "objective", "splits", "devices", "status", "method", "message"})
 FLAGS = frozenset({"is_on_pareto_front"})
 WHOLE = frozenset({"accelerators", "cpus", "micro_batches", "accelerators_used"})
 
@@ -72,6 +72,7 @@ def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Pric
         **place,
         "accelerators": devices.num_accelerators,
         "cpus": devices.num_cpus,
+        **{name: value for name, value in _held(spec, index).items() if name not in place},
         "objective": place.get("objective", spec.objective),
         "splits": spec.family,
         "status": NOT_SOLVED if result is None else str(result.status),
@@ -87,6 +88,22 @@ def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Pric
         "seconds": None if result is None else round(result.runtime_s, 6),
         "message": None if result is None else result.message,
     }
+
+
+def _held(spec: SweepSpec, index: Index) -> dict[str, Any]:
+    """Return what else there is to know of the graph and the hardware of a point, in the units of axes."""
+    deployment, own = spec.deployment_at(index), spec.graph.bandwidth_bytes_per_ms
+    of_all = {axis.quantity for axis in spec.axes if not axis.of_class}
+    held: dict[str, Any] = {"graph": spec.graph.name}
+    if Quantity.DEVICES in of_all:  # which says the rest
+        return held
+    held["devices"] = "+".join(f"{count}x{name}" for name, count in spec.devices_at(index).accelerators)
+    kinds = [(f"_of_{one.name}", one.memory_bytes, one.link_speed) for one in deployment.classes]
+    for suffix, memory, speed in kinds or [("", deployment.memory_bytes, 1.0)]:
+        held[COLUMNS[Quantity.MEMORY] + suffix] = None if memory is None else Quantity.MEMORY.shown(memory)
+        if not of_all & {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR}:
+            held[COLUMNS[Quantity.BANDWIDTH] + suffix] = None if own is None else Quantity.BANDWIDTH.shown(speed * own)
+    return held
 
 
 def csv_of(rows: list[dict[str, Any]]) -> str:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.deployment import Deployment
+from solvers.deployment import Deployment, DeviceClass
 from solvers.errors import PlacementError
 from solvers.prices import PriceBasis, Prices
 from solvers.result import SolveStatus
+from solvers.samples import read_sample
 from solvers.sweep import run_sweep
 from solvers.sweep_analysis import Measure, knee, measured, pareto_front
 from solvers.sweep_axes import Axis, Quantity
@@ -133,3 +134,24 @@ def test_the_knee_of_a_sweep_is_where_more_devices_stop_helping() -> None:
     found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
     assert spec.axes[0].values[knee_of(spec, found) or 0] == 4
     assert "knee" in sweep_text(spec, found, Prices())
+
+
+def test_rows_say_on_what_they_were_solved() -> None:
+    graph, deployment = read_sample("gpt2_xl_layer_inference")
+    alike = SweepSpec(graph, deployment, (Axis(Quantity.ACCELERATORS, (1, 2)),))
+    row = sweep_rows(alike, {}, Prices())[1]
+    assert row["graph"] == graph.name
+    assert row["devices"] == "2xT4"
+    assert row["memory_gib"] == deployment.memory_bytes / 2**30  # type: ignore[operator]
+    assert row["bandwidth_gb_per_s"] == pytest.approx(graph.bandwidth_bytes_per_ms / 1e6)  # type: ignore[operator]
+    factors = SweepSpec(graph, deployment, (Axis(Quantity.BANDWIDTH_FACTOR, (1, 2)),))
+    assert "bandwidth_gb_per_s" not in sweep_rows(factors, {}, Prices())[0]
+    big, small = DeviceClass("big", 2, link_speed=2.0, memory_bytes=2.0**31), DeviceClass("small", 1)
+    mixed = SweepSpec(graph, Deployment.of_classes((big, small)), (Axis(Quantity.MEMORY, (2**30, 2**32), "small"),))
+    for index, row in enumerate(sweep_rows(mixed, {}, Prices())):
+        deployment = mixed.deployment_at((index,))
+        assert row["devices"] == "2xbig+1xsmall"
+        for one in deployment.classes:
+            assert row[f"memory_gib_of_{one.name}"] == one.memory_bytes / 2**30  # type: ignore[operator]
+        assert row["bandwidth_gb_per_s_of_big"] == 2 * row["bandwidth_gb_per_s_of_small"]
+    assert parquet_of(sweep_rows(mixed, {}, Prices()))
