@@ -83,7 +83,7 @@ def _take(key: str, name: str | None) -> None:
 def lacking_text(known: Prices, spec: SweepSpec) -> str:
     """Say which devices of a sweep have no price though others have one; else empty."""
     lacking = known.lacking(spec.device_types)
-    return f"No price set for {', '.join(lacking)}: set it above to see costs." if lacking else ""
+    return f"No price set for {', '.join(lacking)}: costs are shown once each device has one." if lacking else ""
 
 
 def _titled(name: str) -> str:

@@ -59,6 +59,8 @@ def show_what_to_buy(picture: Picture, draw: Callable[[go.Figure, str, str], Non
                 placeholder="any",
                 width=200,
             )
+    if cost is None and prices.count_alike:
+        st.caption(f"{NO_PRICES} Set your prices above.")
     at_least, budget = st.session_state.get("sweep_at_least"), st.session_state.get("sweep_budget")
     budget = budget if cost is None else None
     for sentence in wish_text(spec, picture.answers, prices, at_least=at_least, budget=budget):
@@ -83,14 +85,13 @@ def show_what_to_buy(picture: Picture, draw: Callable[[go.Figure, str, str], Non
 def front_caption(
     spec: SweepSpec, front: tuple[FrontPoint, ...], prices: Prices, *, is_any_unproven: bool = False
 ) -> str:
-    """Say how to read the front, and what has no price: unless CPUs have one, plans of CPUs alone cost nothing."""
+    """Say how to read the front, and that CPUs are free where they are: without it plans of CPUs alone cost nothing."""
     has_free_cpus = not prices.cpu and any(spec.devices_at(point.index).num_cpus for point in front)
     free = " CPUs cost nothing here: set their price above." if has_free_cpus else ""
-    alike = f" {NO_PRICES} Set your prices above." if prices.count_alike else ""
     unproven = f" Values with {MARK} and open marks are not proven optimal: a better plan may exist."
     return (
         "Diamonds are the Pareto front: no other point costs as little and is as fast."
-        f"{unproven if is_any_unproven else ''}{alike}{free}"
+        f"{unproven if is_any_unproven else ''}{free}"
     )
 
 

@@ -324,12 +324,49 @@ def test_prices_that_lack_are_asked_for_and_none_at_all_is_said() -> None:
     graph, deployment = read_sample("gpt2_xl_layer_inference")
     spec = SweepSpec(graph, deployment, (Axis(Quantity.DEVICES, ("T4", "2xA100-80+4xT4", "3xH100-SXM")),))
     some = Prices(of=(("t4", 0.5), ("L4", 2.0))).among(spec.device_types)
-    assert lacking_text(some, spec) == "No price set for A100-80, H100-SXM: set it above to see costs."
+    assert lacking_text(some, spec) == "No price set for A100-80, H100-SXM: costs are shown once each device has one."
     assert lacking_text(Prices(), spec) == lacking_text(Prices(2.0), spec) == ""
-    assert "each counts as 1" in front_caption(spec, (), Prices())
-    assert "each counts as 1" not in front_caption(spec, (), Prices(2.0))
     shown = Picture(spec, {}, Measure.PER_COST, Prices(), "light")
     assert "each counts as 1" in legend(shown)
+
+
+def buying_page() -> None:
+    import streamlit as st
+
+    from explorer.what_to_buy import show_what_to_buy
+
+    show_what_to_buy(st.session_state["picture"], lambda _figure, _key, words: st.text(words))
+
+
+def bought(shown: Picture, prices: Prices, **wishes: float) -> AppTest:
+    app = AppTest.from_function(buying_page)
+    app.session_state["picture"] = replace(shown, prices=prices.among(shown.spec.device_types))
+    for name, value in wishes.items():
+        app.session_state[name] = value
+    return app.run()
+
+
+def test_what_to_buy_asks_for_prices_and_leaves_out_what_has_none() -> None:
+    spec = mixed_spec()
+    mixed = Picture(spec, solved(spec), Measure.THROUGHPUT, Prices(), "light")
+    lacking = bought(mixed, Prices(of=(("T4", 0.5),)), sweep_budget=9.0)
+    assert [info.value for info in lacking.info] == [
+        "No price set for A100\\: costs are shown once each device has one\\."
+    ]
+    assert not lacking.text
+    assert not lacking.markdown[1:]
+    without = bought(mixed, Prices(), sweep_budget=9.0)
+    assert "each counts as 1" in without.caption[0].value
+    assert without.text[0].value == "Throughput of every point against its cost"
+    priced = bought(mixed, Prices(of=(("T4", 0.5), ("A100", 2.0))), sweep_budget=3.0)
+    assert not any("each counts as 1" in caption.value for caption in priced.caption)
+    assert "1 x T4" in priced.markdown[1].value
+    links = SweepSpec(chain([1.0] * 4), Deployment(2), (Axis(Quantity.BANDWIDTH_FACTOR, (1.0, 2.0, 4.0)),))
+    fixed = bought(replace(mixed, spec=links, answers=solved(links)), Prices(3.0), sweep_at_least=1.0, sweep_budget=1.0)
+    assert [box.label for box in fixed.number_input] == ["At least (samples/s)"]
+    assert fixed.markdown[1].value.startswith("Least demanding with at least 1 samples")
+    assert fixed.caption[0].value == "Links and memory have no price, so every point costs 6 per hour\\."
+    assert not fixed.text
 
 
 def prices_page() -> None:

@@ -142,6 +142,26 @@ def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app:
     reloaded.get_by_text(re.compile("6 points in .* knee at 4 accelerators")).wait_for()
 
 
+def test_on_a_phone_all_measures_are_in_sight_and_no_line_crosses_a_number(app: str, chromium_page: Any) -> None:
+    context = chromium_page.context.browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.set_default_timeout(SOLVE_MS)
+    page.goto(f"{app}/sweep?sample=teaching_chain&over=accelerators&values=1:4&and=cpus&and_values=0:2")
+    page.get_by_text("Choose what varies at the side").wait_for()
+    page.get_by_test_id("stExpandSidebarButton").click()
+    page.get_by_role("button", name="Start the sweep").click()
+    page.get_by_text("12 points in").wait_for()
+    page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
+    for measure in ("Throughput", "Time per sample", "Per accelerator", "Per cost"):
+        expect(page.get_by_role("radio", name=measure)).to_be_in_viewport(ratio=1)
+    lines = page.locator(".st-key-sweep_numbers .contourlayer").first
+    lines.wait_for(state="attached")
+    expect(lines).to_be_hidden()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(lines).to_be_visible()
+    context.close()
+
+
 def test_a_deep_address_of_a_mixed_cluster_with_prices_opens_in_a_fresh_browser(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(f"{app}/?sample=teaching_chain")  # the server is warm; a deep address alone logs a miss of its own
