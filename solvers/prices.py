@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
 
 from solvers.deployment import Deployment
 from solvers.errors import PlacementError
@@ -74,14 +74,14 @@ class Prices:
     def cost(self, counts: DeviceCounts) -> float | None:
         """Return what devices cost together, used or idle: for an hour, or to buy; None where one has no price.
 
-        The sum is that of the prices as they are written, rounded once: three at 1.1 cost 3.3.
+        The sum is that of the prices as they are written, in decimals: three at 1.1 cost 3.3.
         """
-        total = counts.num_cpus * Fraction(str(self.cpu))
+        total = counts.num_cpus * Decimal(str(self.cpu))
         for name, count in counts.accelerators:
             price = self.price_of(name)
             if price is None:
                 return None
-            total += count * Fraction(str(price))
+            total += count * Decimal(str(price))
         return float(total)
 
     def among(self, names: Iterable[str]) -> "Prices":

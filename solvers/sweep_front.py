@@ -78,8 +78,8 @@ def best_per_cost(front: Sequence[FrontPoint]) -> FrontPoint | None:
 
 def cost_of_all(spec: SweepSpec, prices: Prices) -> float | None:
     """Return what each point costs where all cost the same, so that there is nothing to weigh; None elsewhere."""
-    costs = {prices.cost(spec.devices_at(index)) for index in spec.points()}
-    return costs.pop() if len(costs) == 1 else None
+    cost = prices.cost(spec.devices_at((0,) * len(spec.axes)))
+    return cost if all(prices.cost(spec.devices_at(index)) == cost for index in spec.points()) else None
 
 
 def same_cost_text(spec: SweepSpec, cost: float, prices: Prices) -> str:

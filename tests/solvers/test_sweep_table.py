@@ -118,6 +118,16 @@ def test_the_table_says_what_its_marks_mean_and_writes_numbers_in_full() -> None
     assert "No accelerator has a price here" not in sweep_text(spec, found, Prices(2.0), Measure.PER_COST)
 
 
+def test_a_cost_that_nobody_knows_is_empty_in_exports() -> None:
+    classes = (DeviceClass("A100", 1), DeviceClass("T4", 1))
+    spec = SweepSpec(chain([2.0, 2.0]), Deployment.of_classes(classes), (Axis(Quantity.COUNT, (1, 2), "T4"),))
+    found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
+    rows = sweep_rows(spec, found, Prices(of=(("T4", 0.5),)))
+    assert [(row["price_per_hour"], row["samples_per_price"]) for row in rows] == [(None, None)] * 2
+    assert not any(row["is_on_pareto_front"] for row in rows)
+    assert next(csv.DictReader(io.StringIO(csv_of(rows))))["price_per_hour"] == ""
+
+
 def test_money_has_a_column_where_there_are_prices() -> None:
     spec = SweepSpec(chain([2.0, 2.0], 0.0), Deployment(2), (Axis(Quantity.ACCELERATORS, (1, 2)),))
     found = {answer.index: answer.result for answer in run_sweep(spec, threads)}
