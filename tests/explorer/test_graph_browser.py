@@ -85,7 +85,7 @@ def test_colour_by_time_follows_what_is_visible_and_has_a_legend(chromium_page, 
 def test_what_sends_nothing_and_what_is_not_known_look_different(chromium_page, server):
     picture = Picture(chromium_page, f"{server}/?graph=chain&stages=2")
     colour_by(picture, "sent")
-    picture.root.locator(".scale-legend").get_by_text("sends nothing").wait_for()
+    picture.root.locator(".scale-legend").get_by_text("no time to send").wait_for()
     assert picture.get("p.boxColourOf(2)") != picture.get("p.boxColourOf(3)")
     picture = Picture(chromium_page, f"{server}/?graph=chain&stages=0")
     colour_by(picture, "sent")
