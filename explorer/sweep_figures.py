@@ -27,6 +27,9 @@ from solvers.text_table import plain_text
 HEIGHT = 440
 MOST_WITH_NUMBERS = 16
 """Values on an axis up to which there is room for numbers in the cells."""
+MOST_DIGITS = 5
+FEWEST_BESIDE_NUMBERS = 5
+"""Values on an axis from which iso-lines add to what the numbers in the cells say."""
 MOST_AS_SVG = 2000
 MOST_TICKS = 20
 MOST_WITH_RIMS = 40
@@ -83,7 +86,8 @@ class Picture:
     @property
     def has_iso_lines(self) -> bool:
         """Whether lines of equal value say something: every point is solved, values differ and lie in an order."""
-        if any(axis.quantity in NAMED or len(axis.values) < 3 for axis in self.spec.axes):
+        fewest = FEWEST_BESIDE_NUMBERS if self.has_numbers else 3
+        if any(axis.quantity in NAMED or len(axis.values) < fewest for axis in self.spec.axes):
             return False
         values = [value for index in self.answers if (value := self.value(index)) is not None]
         # Before all is solved lines would move with every point.
@@ -308,17 +312,28 @@ def _write_numbers(figure: go.Figure, picture: Picture, ramp: Sequence[str], lea
     ]
     if not cells:
         return
+    digits = digits_to_tell_apart(least, most)
     add_points(
         figure,
         x=[index[0] - 0.48 * has_numbers for index, _ in cells],  # in a corner: iso-lines lead from centre to centre
         y=[index[1] - 0.34 * has_numbers for index, _ in cells],
         textposition="middle right" if has_numbers else "middle center",
-        text=[picture.text(index, 3) if has_numbers else MARK for index, _ in cells],
+        text=[picture.text(index, digits) if has_numbers else MARK for index, _ in cells],
         mode="text",
         textfont={"size": 12, "color": [text_on(_fill(ramp, value, least, most)) for _, value in cells]},
         hoverinfo="skip",
         showlegend=False,
     )
+
+
+def digits_to_tell_apart(least: float, most: float) -> int:
+    """Return in how many digits values are written that lie between two, so that cells differ as their colours do.
+
+    >>> digits_to_tell_apart(2.0, 9.0), digits_to_tell_apart(10.95, 11.08), digits_to_tell_apart(5.0, 5.0)
+    (3, 4, 3)
+    """
+    share = (most - least) / most if most > least else 1.0
+    return min(MOST_DIGITS, max(3, 2 - math.floor(math.log10(share))))
 
 
 def _fill(ramp: Sequence[str], value: float, least: float, most: float) -> str:

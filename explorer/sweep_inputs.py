@@ -153,6 +153,9 @@ def _name(varied: Varied | str) -> str:
 def _pick(label: str, options: list[Any], number: int, default: Varied | str, taken: tuple[Varied, ...] = ()) -> Any:
     key = f"sweep_quantity_{number}"
     chosen = st.session_state.get(key, default)
+    if isinstance(chosen, Varied) and chosen not in options:  # an address may write the name of a class otherwise
+        same = [one for one in options if isinstance(one, Varied) and one.is_written_like(chosen)]
+        st.session_state[key] = chosen = same[0] if len(same) == 1 else chosen
     if chosen not in options:
         if isinstance(chosen, Varied) and st.session_state.pop(f"sweep_asked_{number}", None) == chosen:
             st.warning(

@@ -12,14 +12,16 @@ from explorer.palette import THEMES, ThemeName
 from explorer.sweep_figures import IN_FULL, Picture, add_points, empty_figure, ink, series_colour
 from explorer.sweep_prices import lacking_text
 from explorer.wording import plain
-from solvers.prices import MAX_PRICE, PriceBasis, Prices
+from solvers.prices import MAX_PRICE, Prices
 from solvers.sweep_analysis import Measure
 from solvers.sweep_front import (
     MARK,
     NO_PRICES,
     FrontPoint,
     best_per_cost,
+    cost_label,
     cost_of_all,
+    cost_text,
     front_of,
     hardware_text,
     per_money_text,
@@ -40,12 +42,15 @@ def show_what_to_buy(picture: Picture, draw: Callable[[go.Figure, str, str], Non
     `draw` puts a figure on the page, given a key and what it shows in words.
     """
     spec, prices = picture.spec, picture.prices
-    basis, cost = prices.basis, cost_of_all(spec, prices)
+    cost = cost_of_all(spec, prices)
     st.markdown("##### What to buy")
     if lacking := lacking_text(prices, spec):
         st.info(plain(lacking))
         return
-    boxes = [("At least (samples/s)", "sweep_at_least"), (f"Budget ({basis})", "sweep_budget")]
+    boxes = [
+        ("At least (samples/s)", "sweep_at_least"),
+        (f"Budget ({cost_label(prices).lower().removeprefix('cost ')})", "sweep_budget"),
+    ]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         for label, key in boxes if cost is None else boxes[:1]:
             st.number_input(
@@ -77,7 +82,7 @@ def show_what_to_buy(picture: Picture, draw: Callable[[go.Figure, str, str], Non
     is_any_unproven = any(map(picture.is_unproven, picture.answers))
     st.caption(plain(front_caption(spec, front, prices, is_any_unproven=is_any_unproven)))
     if front:
-        st.html(_front_table(spec, front, basis))
+        st.html(_front_table(spec, front, prices))
         if len(front) > MOST_ROWS:
             st.caption(f"The first {MOST_ROWS} of {len(front)} points of the front; the exports mark all of them.")
 
@@ -95,15 +100,15 @@ def front_caption(
     )
 
 
-def _front_table(spec: SweepSpec, front: tuple[FrontPoint, ...], basis: PriceBasis) -> str:
+def _front_table(spec: SweepSpec, front: tuple[FrontPoint, ...], prices: Prices) -> str:
     best = best_per_cost(front)
     most = best.per_cost if best is not None and best.per_cost else 0.0
     header = [
         Cell("Pareto front"),
-        Cell(f"Cost {basis}", "number"),
+        Cell(cost_label(prices), "number"),
         Cell("Samples/s", "number"),
         Cell(""),
-        Cell(per_money_text(basis).capitalize(), "number"),
+        Cell(per_money_text(prices).capitalize(), "number"),
     ]
     rows = [
         [
@@ -154,7 +159,10 @@ def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: fl
             marker={"size": size, "symbol": picture.symbols(symbol, [index for index, _, _ in shown]), "color": colour},
             selected={"marker": {"opacity": 1}},
             unselected={"marker": {"opacity": 1}},
-            hovertext=[f"{picture.hover(index)}<br>cost {money_text(cost)} {prices.basis}" for index, cost, _ in shown],
+            hovertext=[
+                f"{picture.hover(index)}<br>{'' if prices.has_none else 'cost '}{cost_text(cost, prices)}"
+                for index, cost, _ in shown
+            ],
             hoverinfo="text",
             name=label,
             showlegend=bool(shown),
@@ -164,7 +172,7 @@ def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: fl
         figure.add_hline(at_least, **_wish(theme, f"at least {plain_text(at_least)} samples/s"))
     if budget is not None:
         figure.add_vline(budget, **_wish(theme, f"budget {money_text(budget)}"))
-    figure.update_xaxes(title_text=f"Cost {prices.basis}", rangemode="tozero", **IN_FULL)
+    figure.update_xaxes(title_text=cost_label(prices), rangemode="tozero", **IN_FULL)
     figure.update_yaxes(title_text=throughputs.label, rangemode="tozero", **IN_FULL)
     return figure
 

@@ -1,7 +1,7 @@
 """How numbers are written wherever the app shows them: always with a unit, four digits, ms for every time."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from explorer.jobs import Question
@@ -90,20 +90,23 @@ def device_counts(deployment: Deployment, times: TimesOrigin | None = None) -> s
     return f"{accelerators} and {num_cpus} CPU{'s' * (num_cpus != 1)}"
 
 
-def memory_text(deployment: Deployment) -> str:
-    """Say what accelerators hold.
+def memory_text(deployment: Deployment, but: Container[str] = ()) -> str:
+    """Say what accelerators hold, those of some classes left out.
 
+    >>> from solvers.deployment import DeviceClass
     >>> memory_text(Deployment(1, 2)), memory_text(Deployment(1, 2, 2.0**30))
     ('no memory limit', '1 GiB each')
+    >>> memory_text(Deployment.of_classes((DeviceClass("A", 1, memory_bytes=2.0**30), DeviceClass("B", 1))))
+    '1 GiB (A) and no memory limit (B)'
     """
     if deployment.classes:
-        sizes = [device_class.memory_bytes for device_class in deployment.classes]
-        return " and ".join("no memory limit" if size is None else binary_size(size) for size in sizes) + " each"
+        held = [(c.name, c.memory_bytes) for c in deployment.classes if c.name not in but]
+        return " and ".join(f"{'no memory limit' if m is None else binary_size(m)} ({name})" for name, m in held)
     return "no memory limit" if deployment.memory_bytes is None else f"{binary_size(deployment.memory_bytes)} each"
 
 
-def links_text(deployment: Deployment, graph: DnnGraph) -> str:
-    """Say how fast links are; nothing where the graph's bytes do not tell.
+def links_text(deployment: Deployment, graph: DnnGraph, but: Container[str] = ()) -> str:
+    """Say how fast links are, those of some classes left out; nothing where the graph's bytes do not tell.
 
     >>> from solvers.deployment import DeviceClass
     >>> from solvers.graph import Edge, Node
@@ -116,8 +119,10 @@ def links_text(deployment: Deployment, graph: DnnGraph) -> str:
     own = graph.bandwidth_bytes_per_ms
     if own is None:
         return ""
-    speeds = [f"{c.link_speed * own / 1e6:.4g} GB/s ({c.name})" for c in deployment.classes]
-    return f"links of {' and '.join(speeds) if speeds else f'{own / 1e6:.4g} GB/s'}"
+    if not deployment.classes:
+        return f"links of {own / 1e6:.4g} GB/s"
+    speeds = [f"{c.link_speed * own / 1e6:.4g} GB/s ({c.name})" for c in deployment.classes if c.name not in but]
+    return f"links of {' and '.join(speeds)}" if speeds else ""
 
 
 def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) -> list[str]:

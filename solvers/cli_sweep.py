@@ -239,7 +239,7 @@ def _print_what_to_buy(
     front, cost = front_of(spec, answers, prices), cost_of_all(spec, prices)
     has_prices = not prices.count_alike or prices.cpu > 0
     if front and has_prices and cost is None and not options.json:
-        print_text("\n" + front_text(spec, front, prices.basis) + "\n")
+        print_text("\n" + front_text(spec, front, prices) + "\n")
     wishes = wish_text(spec, answers, prices, at_least=options.at_least, budget=options.budget)
     said = [same_cost_text(spec, cost, prices)] if cost is not None and (has_prices or wishes) else []
     said += wishes
@@ -254,7 +254,11 @@ def _print_what_to_buy(
 
 def _prices(options: argparse.Namespace, spec: SweepSpec) -> Prices:
     """Return the prices of the options; PlacementError for one of no device of the sweep, and for one that lacks."""
-    known = {name: value for given in options.price for name, value in given}
+    named = [one for given in options.price for one in given]
+    known = dict(named)
+    for name in known:
+        if sum(other == name for other, _ in named) > 1:
+            raise PlacementError(f"The price of {name or 'all others'} is given twice; keep one.")
     basis = PriceBasis.TO_BUY if options.to_buy else PriceBasis.PER_HOUR
     usual = known.pop("", None)
     return Prices(usual, options.cpu_price, tuple(known.items()), basis).checked(spec.device_types)
@@ -308,6 +312,9 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
         for quantity, given in CLASS_OPTIONS.items()
         for name, values in getattr(options, given)
     ]
+    for varied, _ in classes:
+        if sum(other == varied for other, _ in classes) > 1:
+            raise PlacementError(f"The {varied} is given twice; keep one.")
     axes += [Axis(varied.quantity, values, varied.of_class) for varied, values in classes if len(values) > 1]
     if not axes:
         raise PlacementError("Nothing varies; give one or two options several values, such as --accelerators 2:16.")

@@ -229,11 +229,9 @@ def link_sentence(link: Link) -> str:
     >>> link_sentence(catalogue().link("ici-v5e"))
     'Transfers over ICI of TPU v5e at 200 GB/s, its raw speed, of all ports together; to one neighbour it is ici-v5e-1.'
     """
-    raw = (
-        ", its raw speed"
-        if link.usable_bytes_per_ms is None
-        else f" of {link.raw_bytes_per_ms / GB_PER_S:.4g} GB/s raw"
-    )
+    raw = ", its raw speed" if link.usable_bytes_per_ms is None else ""
+    if link.usable_bytes_per_ms not in (None, link.raw_bytes_per_ms):  # equal where somebody wrote the speed
+        raw = f" of {link.raw_bytes_per_ms / GB_PER_S:.4g} GB/s raw"
     one = f", of all ports together; to one neighbour it is {link.to_one}" if link.to_one else ""
     return f"Transfers over {link.title} at {link.bandwidth_bytes_per_ms / GB_PER_S:.4g} GB/s{raw}{one}."
 

@@ -67,6 +67,11 @@ class Prices:
         """Whether no accelerator has a price, so that each counts as 1."""
         return self.accelerator is None and not self.of
 
+    @property
+    def has_none(self) -> bool:
+        """Whether nothing has a price, so that costs are numbers of accelerators."""
+        return self.count_alike and not self.cpu
+
     def price_of(self, name: str) -> float | None:
         """Return the price of one accelerator of a type; None where only others have one."""
         return 1.0 if self.count_alike else dict(self.of).get(name, self.accelerator)

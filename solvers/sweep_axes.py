@@ -145,6 +145,10 @@ class Varied(NamedTuple):
             return f"{value:.0f} x {self.of_class}"
         return f"{self.of_class} with {self.quantity.text(value)}"
 
+    def is_written_like(self, other: "Varied") -> bool:
+        """Whether it is the same but for capitals in the name of the class."""
+        return self.quantity is other.quantity and self.of_class.casefold() == other.of_class.casefold()
+
     @property
     def is_of_devices(self) -> bool:
         """Whether it is the deployment that changes, not the graph's transfer times or the objective."""
@@ -292,7 +296,7 @@ def class_named(deployment: Deployment, name: str) -> str:
     names = [device_class.name for device_class in deployment.classes]
     found = [own for own in names if own == name] or [own for own in names if own.lower() == name.lower()]
     if len(found) != 1:
-        has = f"its classes are {', '.join(names)}" if names else "all are alike, and --accelerators counts them"
+        has = f"its classes are {', '.join(names)}" if names else "all its accelerators are alike"
         raise DeploymentError(f"No class of accelerators here is named {name}: {has}.")
     return found[0]
 

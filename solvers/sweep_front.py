@@ -19,6 +19,8 @@ MARK = "*"
 """Behind values that are not proven optimal."""
 MARK_NOTE = f"{MARK} not proven optimal: a better plan may exist"
 NO_PRICES = "No accelerator has a price here: each counts as 1."
+AS_SHOWN = 5e-5
+"""A throughput that is less by this share is shown as the same, and meets the same wish."""
 MOST_NAMED = 4
 """Points that a sentence names."""
 WITHOUT_PRICE = frozenset({Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR, Quantity.MEMORY})
@@ -62,7 +64,7 @@ def cheapest(front: Sequence[FrontPoint], at_least: float) -> FrontPoint | None:
     >>> cheapest(front, 20.0).cost, cheapest(front, 40.0)
     (4.0, None)
     """
-    return next((point for point in front if point.rate >= at_least), None)
+    return next((point for point in front if point.rate >= at_least * (1 - AS_SHOWN)), None)
 
 
 def fastest(front: Sequence[FrontPoint], budget: float) -> FrontPoint | None:
@@ -77,7 +79,12 @@ def best_per_cost(front: Sequence[FrontPoint]) -> FrontPoint | None:
 
 
 def cost_of_all(spec: SweepSpec, prices: Prices) -> float | None:
-    """Return what each point costs where all cost the same, so that there is nothing to weigh; None elsewhere."""
+    """Return what each point costs where all cost the same, so that there is nothing to weigh; None elsewhere.
+
+    Accelerators of several types that have no prices do not cost the same: nobody has said what they cost.
+    """
+    if prices.count_alike and len(spec.device_types) > 1:
+        return None
     cost = prices.cost(spec.devices_at((0,) * len(spec.axes)))
     return cost if all(prices.cost(spec.devices_at(index)) == cost for index in spec.points()) else None
 
@@ -98,7 +105,7 @@ def least_demanding(spec: SweepSpec, answers: Mapping[Index, SolveResult], at_le
     groups: dict[Index, list[Index]] = {}
     for index in sorted(answers):
         rate = measured_at(Measure.THROUGHPUT, spec, index, answers[index], Prices())
-        if rate is not None and rate >= at_least:
+        if rate is not None and rate >= at_least * (1 - AS_SHOWN):
             named = tuple(i for axis, i in zip(spec.axes, index, strict=True) if not axis.quantity.is_monotone)
             groups.setdefault(named, []).append(index)
 
@@ -127,7 +134,7 @@ def wish_text(
     """Return a sentence for each wish: which point meets it, or that none does; and one on what is not proven."""
     front = front_of(spec, answers, prices)
     sentences = []
-    if at_least is not None and front and front[-1].rate < at_least:
+    if at_least is not None and front and cheapest(front, at_least) is None:
         sentences.append(
             f"No point has at least {plain_text(at_least)} samples/s; the fastest has {_rate(front[-1], 5)}."
         )
@@ -135,18 +142,28 @@ def wish_text(
         sentences.append(_enough_text(spec, answers, prices, front, at_least))
     if budget is not None:
         point = fastest(front, budget)
-        what = f"at most {money_text(budget)} {prices.basis}"
+        what = f"at most {cost_text(budget, prices)}"
         if point is not None:
-            sentences.append(f"Fastest for {what}: {_told(spec, point, prices.basis)}.")
+            sentences.append(f"Fastest for {what}: {_told(spec, point, prices)}.")
         else:
-            least = f"; the cheapest costs {money_text(front[0].cost)}" if front else ""
-            sentences.append(f"No point costs {what}{least}.")
+            least = f" costs {what}; the cheapest costs {money_text(front[0].cost)}" if front else ""
+            sentences.append(f"No point with a plan{least}." if front else "No point has a plan.")
+    return (*sentences, *_doubts(spec, answers)) if sentences else ()
+
+
+def _doubts(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> list[str]:
+    """Say how many points might meet a wish better than is known."""
+    unproven = sum(map(is_unproven, answers.values()))
     proven = sum(result.status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE) for result in answers.values())
-    if sentences and proven < spec.num_points:
-        num = spec.num_points - proven
-        are = "point is" if num == 1 else "points are"
-        sentences.append(f"{num} {are} not proven optimal ({MARK}); with a better plan another may fit.")
-    return tuple(sentences)
+    unsolved = spec.num_points - proven - unproven
+    doubts = []
+    if unproven:
+        are = "point is" if unproven == 1 else "points are"
+        doubts.append(f"{unproven} {are} not proven optimal ({MARK}); with a better plan another may fit.")
+    if unsolved:
+        are = "is" if unsolved == 1 else "are"
+        doubts.append(f"{unsolved} of {spec.num_points} points {are} not solved; another may fit.")
+    return doubts
 
 
 def _enough_text(
@@ -161,7 +178,7 @@ def _enough_text(
     if point is None:
         return f"No point has {what}."
     if cost_of_all(spec, prices) is None:
-        return f"Cheapest with {what}: {_told(spec, point, prices.basis)}."
+        return f"Cheapest with {what}: {_told(spec, point, prices)}."
     points = least_demanding(spec, answers, at_least)
     named = "; ".join(
         f"{hardware_text(spec, index)} ({_rate_at(spec, index, answers)})" for index in points[:MOST_NAMED]
@@ -170,8 +187,24 @@ def _enough_text(
     return f"Least demanding with {what}: {named}{more}."
 
 
-def _told(spec: SweepSpec, point: FrontPoint, basis: PriceBasis) -> str:
-    return f"{hardware_text(spec, point.index)} ({_rate(point, 4)} samples/s, {money_text(point.cost)} {basis})"
+def _told(spec: SweepSpec, point: FrontPoint, prices: Prices) -> str:
+    return f"{hardware_text(spec, point.index)} ({_rate(point, 4)} samples/s, {cost_text(point.cost, prices)})"
+
+
+def cost_text(cost: float, prices: Prices) -> str:
+    """Write a cost with its unit: accelerators where nothing has a price.
+
+    >>> cost_text(3.0, Prices()), cost_text(3.2, Prices(accelerator=1.6))
+    ('3 accelerators', '3.2 per hour')
+    """
+    if prices.has_none:
+        return f"{money_text(cost)} accelerator{'s' * (cost != 1)}"
+    return f"{money_text(cost)} {prices.basis}"
+
+
+def cost_label(prices: Prices) -> str:
+    """Say what a column or an axis of costs counts."""
+    return "Accelerators" if prices.has_none else f"Cost {prices.basis}"
 
 
 def _rate(point: FrontPoint, digits: int) -> str:
@@ -183,7 +216,7 @@ def _rate_at(spec: SweepSpec, index: Index, answers: Mapping[Index, SolveResult]
     return f"{plain_text(rate, 4)}{MARK * is_unproven(answers[index])} samples/s"
 
 
-def front_text(spec: SweepSpec, front: Sequence[FrontPoint], basis: PriceBasis) -> str:
+def front_text(spec: SweepSpec, front: Sequence[FrontPoint], prices: Prices) -> str:
     """Return the front as a table for a terminal, with what its marks mean."""
     best = best_per_cost(front)
     lines = [
@@ -196,10 +229,14 @@ def front_text(spec: SweepSpec, front: Sequence[FrontPoint], basis: PriceBasis) 
         )
         for point in front
     ]
-    table = text_table(("Pareto front", f"cost {basis}", "samples/s", per_money_text(basis), ""), lines)
+    head = ("Pareto front", cost_label(prices).lower(), "samples/s", per_money_text(prices), "")
+    table = text_table(head, lines)
     return table + (f"\n{MARK_NOTE}" if any(point.is_unproven for point in front) else "")
 
 
-def per_money_text(basis: PriceBasis) -> str:
+def per_money_text(prices: Prices) -> str:
     """Say what `Measure.PER_COST` counts."""
+    if prices.has_none and prices.basis is PriceBasis.PER_HOUR:
+        return "samples per accelerator-hour"
+    basis = prices.basis
     return "samples per money" if basis is PriceBasis.PER_HOUR else f"samples/s per {BOUGHT_UNIT:,} of money"

@@ -115,12 +115,11 @@ class SweepSpec:
     def deployment_at(self, index: Index) -> Deployment:
         """Return the devices at a point, without working out its graph."""
         if index not in self._deployments:
-            deployment = self.deployment
+            asked = Asked(self.graph, self.deployment, self.objective, self.source)
             for varied, value in in_order(self.changes(index)):
                 if varied.is_of_devices:
-                    asked = Asked(self.graph, deployment, self.objective, self.source)
-                    deployment = asked_at(asked, varied, value).deployment
-            self._deployments[index] = deployment
+                    asked = asked_at(asked, varied, value)
+            self._deployments[index] = asked.deployment
         return self._deployments[index]
 
     @cached_property

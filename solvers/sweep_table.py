@@ -67,14 +67,15 @@ def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Pric
         return None if result is None else measured_at(measure, spec, index, result, prices)
 
     is_hourly = prices.basis is PriceBasis.PER_HOUR
+    objective = place.get("objective", spec.objective)
     split = None if result is None else result.split
     return {
         **place,
         "accelerators": devices.num_accelerators,
         "cpus": devices.num_cpus,
         **{name: value for name, value in _held(spec, index).items() if name not in place},
-        "objective": place.get("objective", spec.objective),
-        "splits": spec.family,
+        "objective": objective,
+        "splits": None if objective == Objective.LATENCY else spec.family,
         "status": NOT_SOLVED if result is None else str(result.status),
         "value_ms": of(Measure.TIME),
         "lower_bound_ms": None if result is None else result.lower_bound_ms,
@@ -168,7 +169,7 @@ def _list_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
     axis = spec.axes[0]
     bend = knee_of(spec, answers)
     lines = []
-    of_money = [] if prices.count_alike and not prices.cpu else [per_money_text(prices.basis)]
+    of_money = [] if prices.has_none else [per_money_text(prices)]
     for i, row in enumerate(sweep_rows(spec, answers, prices)):
         per_cost = row[
             "samples_per_price" if prices.basis is PriceBasis.PER_HOUR else "throughput_per_s_per_1000_price"
@@ -206,13 +207,13 @@ def _grid_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
         (rows_axis.text(i), *(cell((i, j)) for j in range(len(columns_axis.values))))
         for i in range(len(rows_axis.values))
     ]
-    head = (_units(measure, prices.basis), *(columns_axis.text(j) for j in range(len(columns_axis.values))))
+    head = (_units(measure, prices), *(columns_axis.text(j) for j in range(len(columns_axis.values))))
     return text_table(head, lines)
 
 
-def _units(measure: Measure, basis: PriceBasis) -> str:
+def _units(measure: Measure, prices: Prices) -> str:
     return {Measure.TIME: "ms/sample", Measure.THROUGHPUT: "samples/s", Measure.PER_DEVICE: "samples/s each"}.get(
-        measure, per_money_text(basis)
+        measure, per_money_text(prices)
     )
 
 

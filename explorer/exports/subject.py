@@ -8,7 +8,7 @@ from explorer.dag_view import DagInfo
 from explorer.devices_text import times_text
 from explorer.gantt_view import GanttInfo
 from explorer.jobs import Question
-from explorer.wording import VALUE_LABELS, device_counts, how_found, memory_text, milliseconds, proof, share
+from explorer.wording import VALUE_LABELS, device_counts, how_found, links_text, memory_text, milliseconds, proof, share
 from solvers.costs import SplitCosts, split_costs
 from solvers.deployment import Communication, Deployment
 from solvers.graph import DnnGraph
@@ -80,11 +80,8 @@ def hardware(subject: Subject) -> str:
         parts.append(f"{deployment.communication} transfers")
     if deployment.replication is not None:
         parts.append(f"up to {deployment.replication.max_replicas} replicas of a stage")
-    bandwidth = subject.graph.bandwidth_bytes_per_ms
-    if bandwidth is not None:
-        factors = [one.link_speed for one in deployment.classes] or [1.0]
-        speeds = dict.fromkeys(f"{bandwidth * factor / 1e6:,.4g}" for factor in factors)
-        parts.append(f"links of {' and '.join(speeds)} GB/s")
+    if links := links_text(deployment, subject.graph):
+        parts.append(links)
     times = subject.graph.times
     if times is not None and times.accelerator and not deployment.classes:
         parts.append(f"times {times_text(times)}")

@@ -15,6 +15,7 @@ from explorer.sweep_inputs import query_of_sweep, sweep_sidebar
 from explorer.sweep_prices import lacking_text, pick_prices, prices_of
 from explorer.sweep_run import SweepRun, SweepState
 from explorer.wording import device_counts, links_text, memory_text, plain
+from solvers.costs import Objective
 from solvers.device_list import parse_devices
 from solvers.errors import PlacementError
 from solvers.result import SolveResult, SolveStatus
@@ -153,22 +154,27 @@ def held_text(spec: SweepSpec) -> str:
     >>> held_text(SweepSpec(graph, Deployment(2, 1), (Axis(Quantity.ACCELERATORS, (1, 2)),)))
     'Everywhere the same: 1 CPU, no memory limit, for throughput, chain splits.'
     """
-    varied = {axis.quantity for axis in spec.axes}
+    varied = {axis.quantity for axis in spec.axes if not axis.of_class or axis.quantity is Quantity.COUNT}
     deployment = spec.deployment
     times = None if Quantity.DEVICES in varied else spec.graph.times
     counts = device_counts(deployment, times)
     cpus = "" if Quantity.CPUS in varied else counts.rpartition(" and ")[2]
     has_devices = bool(varied & {Quantity.ACCELERATORS, Quantity.COUNT, Quantity.DEVICES})
+    is_latency = spec.objective is Objective.LATENCY and Quantity.OBJECTIVE not in varied
+
+    def of_class(quantity: Quantity) -> set[str]:
+        return {axis.of_class for axis in spec.axes if axis.quantity is quantity}
+
     name = times.accelerator if times is not None and Quantity.ACCELERATORS in varied else ""
     parts = [
         f"accelerators {name}" if name else "" if has_devices else counts.rpartition(" and ")[0],
         _counts_held(spec),
         f"{deployment.num_accelerators} accelerators where a list gives no number" if _lacks_counts(spec) else "",
         cpus,
-        "" if varied & {Quantity.MEMORY, Quantity.DEVICES} else memory_text(deployment),
-        "" if varied & BY_LINKS else links_text(deployment, spec.graph),
+        "" if varied & {Quantity.MEMORY, Quantity.DEVICES} else memory_text(deployment, of_class(Quantity.MEMORY)),
+        "" if varied & BY_LINKS else links_text(deployment, spec.graph, of_class(Quantity.BANDWIDTH)),
         "" if Quantity.OBJECTIVE in varied else f"for {spec.objective}",
-        f"{spec.family} splits",
+        "" if is_latency else f"{spec.family} splits",
     ]
     return f"Everywhere the same: {', '.join(filter(None, parts))}."
 

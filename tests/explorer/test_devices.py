@@ -306,7 +306,8 @@ def test_reports_tell_memory_and_links_of_each_kind() -> None:
         return hardware(subject_of(on.graph, on.deployment, everything, None))
 
     assert told("2xA100-80:link=nvlink3+4xT4:link=pcie3-x16") == (
-        "2 × A100-80, 4 × T4 and 0 CPUs, 74.51 GiB and 14.9 GiB each, links of 300 and 12.6 GB/s"
+        "2 × A100-80, 4 × T4 and 0 CPUs, 74.51 GiB (A100-80) and 14.9 GiB (T4), "
+        "links of 300 GB/s (A100-80) and 12.6 GB/s (T4)"
     )
     assert told("H100-SXM:link=nvlink4") == (
         "2 accelerators and 0 CPUs, 74.51 GiB each, links of 450 GB/s, "

@@ -19,6 +19,7 @@ from explorer.sweep_figures import Picture, sweep_figure
 from explorer.sweep_prices import lacking_text
 from explorer.sweep_run import SweepRun
 from explorer.what_to_buy import front_caption, pareto_figure
+from solvers.costs import Objective
 from solvers.deployment import Deployment, DeviceClass
 from solvers.errors import PlacementError
 from solvers.prices import PriceBasis, Prices
@@ -30,6 +31,7 @@ from solvers.sweep_analysis import Measure
 from solvers.sweep_axes import Axis, Quantity, Varied
 from solvers.sweep_front import front_of
 from solvers.sweep_plan import Index, SweepSpec
+from solvers.sweep_table import sweep_rows
 from tests.graphs import chain
 from tests.solvers.test_sweep import threads
 from tests.waiting import eventually
@@ -220,7 +222,9 @@ def test_names_of_devices_are_text_in_figures_never_markup() -> None:
 
 
 def test_iso_lines_lie_between_cells_in_order_once_all_are_solved() -> None:
-    shown = picture(two_axes())
+    assert not picture(two_axes()).has_iso_lines  # nine numbers say as much
+    five = Axis(Quantity.ACCELERATORS, (1, 2, 3, 4, 5)), Axis(Quantity.MEMORY, (1.0, 2.0, 3.0, 4.0, 5.0))
+    shown = picture(replace(two_axes(), axes=five))
     assert shown.has_iso_lines
     assert sum(trace.type == "contour" for trace in sweep_figure(shown).data) == 2
     partly = replace(shown, answers={index: shown.answers[index] for index in list(shown.answers)[:-1]})
@@ -476,8 +480,19 @@ def test_what_is_held_names_devices_memory_and_links() -> None:
     assert "links of 300 GB/s (A100-80) and 12.6 GB/s (T4)" in counts
     links = held_text(SweepSpec(graph, deployment, (Axis(Quantity.BANDWIDTH, (1e6, 2e6), "T4"),)))
     assert "2 × A100-80, 4 × T4" in links
-    assert "links" not in links
+    assert "links of 300 GB/s (A100-80), for" in links  # T4's vary
+    assert "74.51 GiB (A100-80) and 14.9 GiB (T4)" in links
+    both = held_text(SweepSpec(graph, deployment, sweep_axes_of("T4")))
+    assert "74.51 GiB (A100-80), links of 300 GB/s (A100-80), for" in both
+    latency = SweepSpec(graph, deployment, (Axis(Quantity.CPUS, (0, 1)),), Objective.LATENCY)
+    assert "splits" not in held_text(latency)
+    assert {row["splits"] for row in sweep_rows(latency, {}, Prices())} == {None}
     alike, _ = subject_of_link(Link(sample="gpt2_xl_layer_inference", devices="3xH100-SXM"))
     cpus = held_text(SweepSpec(alike.graph, alike.question.deployment, (Axis(Quantity.CPUS, (0, 1)),)))
     assert "3 × H100-SXM" in cpus
     assert "74.51 GiB each" in cpus
+
+
+def sweep_axes_of(name: str) -> tuple[Axis, Axis]:
+    """Return axes of memory and links of one class."""
+    return Axis(Quantity.MEMORY, (2**30, 2**33), name), Axis(Quantity.BANDWIDTH, (1e6, 2e6), name)

@@ -154,11 +154,11 @@ def test_on_a_phone_all_measures_are_in_sight_and_no_line_crosses_a_number(app: 
     context = chromium_page.context.browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
     page.set_default_timeout(SOLVE_MS)
-    page.goto(f"{app}/sweep?sample=teaching_chain&over=accelerators&values=1:4&and=cpus&and_values=0:2")
+    page.goto(f"{app}/sweep?sample=teaching_chain&over=accelerators&values=1:6&and=cpus&and_values=0:4")
     page.get_by_text("Choose what varies at the side").wait_for()
     page.get_by_test_id("stExpandSidebarButton").click()
     page.get_by_role("button", name="Start the sweep").click()
-    page.get_by_text("12 points in").wait_for()
+    page.get_by_text("30 points in").wait_for()
     page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
     for measure in ("Throughput", "Time per sample", "Per accelerator", "Per cost"):
         expect(page.get_by_role("radio", name=measure)).to_be_in_viewport(ratio=1)

@@ -14,7 +14,7 @@ from solvers.deployment import Communication, Deployment, DeviceClass
 from solvers.errors import PlacementError
 from solvers.split import Family
 from solvers.sweep import run_sweep
-from solvers.sweep_axes import Varied
+from solvers.sweep_axes import Quantity, Varied
 from tests.explorer.test_address import QUERIES
 from tests.explorer.test_app import APP, solved
 from tests.solvers.test_sweep import threads
@@ -155,3 +155,17 @@ def test_an_address_whose_second_axis_cannot_be_says_why(second: str, said: str)
     for name, value in {"sample": GNMT, "over": "memory", "and": second}.items():
         app.query_params[name] = value
     assert said in " ".join(warning.value for warning in app.run().warning)
+
+
+def test_the_class_of_an_address_may_be_written_otherwise() -> None:
+    def page() -> None:
+        from explorer.sweep_inputs import sweep_sidebar
+
+        sweep_sidebar()
+
+    app = AppTest.from_function(page, default_timeout=60)
+    for name, value in {"sample": GNMT, "devices": MIX, "over": "count:t4", "values": "1,2"}.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.warning
+    assert app.session_state["sweep_quantity_1"] == Varied(Quantity.COUNT, "T4")

@@ -87,7 +87,7 @@ def test_a_class_that_nobody_has_and_too_many_devices_are_refused_at_once() -> N
     spec = mixed(0)
     with pytest.raises(PlacementError, match="its classes are fast one, slow"):
         replace(spec, axes=(Axis(Quantity.COUNT, (1, 2), "T4"),))
-    with pytest.raises(PlacementError, match="all are alike"):
+    with pytest.raises(PlacementError, match="accelerators are alike"):
         SweepSpec(chain([1.0]), Deployment(2), (Axis(Quantity.COUNT, (1, 2), "T4"),))
     with pytest.raises(PlacementError, match="1200 accelerators"):
         replace(spec, axes=(Axis(Quantity.COUNT, (1, 600), "fast one"), Axis(Quantity.COUNT, (1, 600), "slow")))
