@@ -28,8 +28,8 @@ HEIGHT = 440
 MOST_WITH_NUMBERS = 16
 """Values on an axis up to which there is room for numbers in the cells."""
 MOST_DIGITS = 5
-FEWEST_BESIDE_NUMBERS = 5
-"""Values on an axis from which iso-lines add to what the numbers in the cells say."""
+FEWEST_BESIDE_NUMBERS = 25
+"""Cells from which on iso-lines add to what the numbers in them say."""
 MOST_AS_SVG = 2000
 MOST_TICKS = 20
 MOST_WITH_RIMS = 40
@@ -86,8 +86,9 @@ class Picture:
     @property
     def has_iso_lines(self) -> bool:
         """Whether lines of equal value say something: every point is solved, values differ and lie in an order."""
-        fewest = FEWEST_BESIDE_NUMBERS if self.has_numbers else 3
-        if any(axis.quantity in NAMED or len(axis.values) < fewest for axis in self.spec.axes):
+        if any(axis.quantity in NAMED or len(axis.values) < 3 for axis in self.spec.axes):
+            return False
+        if self.has_numbers and self.spec.num_points < FEWEST_BESIDE_NUMBERS:
             return False
         values = [value for index in self.answers if (value := self.value(index)) is not None]
         # Before all is solved lines would move with every point.
