@@ -141,7 +141,9 @@ def test_the_selection_can_be_dropped_on_a_device_and_kept_together(chromium_pag
     do(picture, "together", f"26 nodes kept together on Accelerator {target + 1}")
     # One of them goes, and all go with it.
     picture.locator(".levels button").filter(has_text="Nodes").click()
+    page.wait_for_function("root => root.__placement.level === 'operators'", arg=picture.element_handle())
     page.keyboard.press("Escape")
+    picture.locator(".edit-what").wait_for(state="hidden")  # what was selected, all 26 nodes, is not any more
     select(page, picture, 100)
     away = 0 if target != 0 else 1
     do(picture, f"move-{away}", "with 25 nodes that must share a device with it")
