@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
@@ -47,6 +48,19 @@ def click_in_plot(page: Any, right: float, down: float, leads_to: re.Pattern[str
     raise AssertionError(f"a click in the plot led to {page.url}")
 
 
+def start_sweep(page: Any, app: str, accelerators: str, bandwidths: str) -> None:
+    """Come from Explore, and start a sweep over accelerators and bandwidth."""
+    page.goto(f"{app}/?sample={SAMPLE}")
+    page.get_by_text("Time per sample", exact=True).first.wait_for()
+    page.get_by_role("link", name="Sweep").click()
+    page.get_by_text("Choose what varies at the side").wait_for()
+    fill(page, "Values of Accelerators", accelerators)
+    choose(page, "and", "Bandwidth (GB/s)")
+    fill(page, "Values of Bandwidth (GB/s)", bandwidths)
+    page.wait_for_url(re.compile(f"and_values={quote(bandwidths)}"))
+    page.get_by_role("button", name="Start the sweep").click()
+
+
 def parts_of(url: str) -> dict[str, str]:
     """Return the query of an address by its names, without where the server keeps the session."""
     parts = dict(part.split("=") for part in url.partition("?")[2].split("&"))
@@ -55,15 +69,7 @@ def parts_of(url: str) -> dict[str, str]:
 
 def test_progress_cancel_resume_and_a_click_that_lands_in_the_explorer(app: str, chromium_page: Any) -> None:
     page = chromium_page
-    page.goto(f"{app}/?sample={SAMPLE}")
-    page.get_by_text("Time per sample", exact=True).first.wait_for()
-    page.get_by_role("link", name="Sweep").click()
-    page.get_by_text("Choose what varies at the side").wait_for()
-    fill(page, "Values of Accelerators", "1:9")
-    choose(page, "and", "Bandwidth (GB/s)")
-    fill(page, "Values of Bandwidth (GB/s)", "2:64:x2")
-    page.wait_for_url(re.compile("and_values=2%3A64%3Ax2"))
-    page.get_by_role("button", name="Start the sweep").click()
+    start_sweep(page, app, "1:9", "2:64:x2")
     page.get_by_text(re.compile(r"^[1-9]\d? of 54 points · \d+ s")).wait_for()
     page.get_by_role("button", name="Cancel").click()
     text = page.get_by_text(re.compile(r"^\d+ of 54 points · \d+ to go")).inner_text()
@@ -103,15 +109,7 @@ WATCH_RESUME = """
 
 def test_resume_stays_where_it_first_appears_and_its_first_click_counts(app: str, chromium_page: Any) -> None:
     page = chromium_page
-    page.goto(f"{app}/?sample={SAMPLE}")
-    page.get_by_text("Time per sample", exact=True).first.wait_for()
-    page.get_by_role("link", name="Sweep").click()
-    page.get_by_text("Choose what varies at the side").wait_for()
-    fill(page, "Values of Accelerators", "1:30")
-    choose(page, "and", "Bandwidth (GB/s)")
-    fill(page, "Values of Bandwidth (GB/s)", "1:20")
-    page.wait_for_url(re.compile("and_values=1%3A20"))
-    page.get_by_role("button", name="Start the sweep").click()
+    start_sweep(page, app, "1:30", "1:20")
     page.get_by_text(re.compile(r"^[1-9]\d* of 600 points · \d+ s")).wait_for()
     page.evaluate(WATCH_RESUME)
     page.get_by_role("button", name="Cancel").click()

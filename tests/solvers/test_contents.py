@@ -87,6 +87,19 @@ def test_the_dearest_contents_are_found_and_bounded(instance: tuple[DnnGraph, De
     assert dearest.prices[0] >= z - 2e-3 * abs(z)
 
 
+def assert_nothing_false_is_proven(graph: DnnGraph, deployment: Deployment, threshold: float, seed: int) -> None:
+    """Check what prices drawn with a seed prove of a threshold against brute force."""
+    best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
+    contraction = contract(graph, Family.FREE, deployment)
+    contents = DeviceContents(contraction, deployment)
+    price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
+    outcome, certificate = contents.prove(threshold, price, lambda _: True)
+    if best is not None and best <= threshold:
+        assert outcome is not True
+        assert certificate.ratio <= 1
+        assert contents.provable_threshold(price, -1.0, threshold, lambda: True) < best
+
+
 @given(small_graphs(max_nodes=5, max_cpus=2), SOME_TIMES, st.integers(0, 5))
 @settings(max_examples=60)
 def test_nothing_is_proven_out_of_reach_that_is_within(
@@ -95,15 +108,7 @@ def test_nothing_is_proven_out_of_reach_that_is_within(
     graph, deployment = instance
     if not deployment.num_accelerators:
         return
-    best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
-    contraction = contract(graph, Family.FREE, deployment)
-    contents = DeviceContents(contraction, deployment)
-    price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
-    outcome, certificate = contents.prove(threshold, price, lambda _: True)
-    if best is not None and best <= threshold:
-        assert outcome is not True
-        assert certificate.ratio <= 1
-        assert contents.provable_threshold(price, -1.0, threshold, lambda: True) < best
+    assert_nothing_false_is_proven(graph, deployment, threshold, seed)
 
 
 @given(small_graphs(max_nodes=4), class_deployments(), SOME_TIMES, st.integers(0, 1000))
@@ -112,15 +117,7 @@ def test_nothing_is_proven_of_classes_that_is_not_so(
     drawn: tuple[DnnGraph, Deployment], deployment: Deployment, threshold: float, seed: int
 ) -> None:
     graph = with_class_times(drawn[0], seed) if seed % 2 else drawn[0]
-    best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
-    contraction = contract(graph, Family.FREE, deployment)
-    contents = DeviceContents(contraction, deployment)
-    price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
-    outcome, certificate = contents.prove(threshold, price, lambda _: True)
-    if best is not None and best <= threshold:
-        assert outcome is not True
-        assert certificate.ratio <= 1
-        assert contents.provable_threshold(price, -1.0, threshold, lambda: True) < best
+    assert_nothing_false_is_proven(graph, deployment, threshold, seed)
 
 
 def test_devices_of_each_class_are_counted() -> None:
