@@ -157,3 +157,11 @@ def test_devices_of_a_sweep_are_put_on_as_its_source_says() -> None:
     alone = equip(graph, deployment, asked, own)
     assert isinstance(own, Catalogue)
     assert found[(0,)].value_ms == pytest.approx(solve(alone.graph, alone.deployment).value_ms)
+
+
+def test_the_devices_of_a_point_are_those_of_its_question() -> None:
+    graph, deployment = read_sample("gpt2_xl_layer_inference")
+    lists = Axis(Quantity.DEVICES, ("1xA100-80:link=nvlink3+2xT4", "2xT4+1xL4"))
+    spec = SweepSpec(graph, deployment, (lists, Axis(Quantity.BANDWIDTH, (8e6, 16e6), "T4")))
+    for index in spec.points():
+        assert spec.deployment_at(index) == spec.asked(index).deployment
