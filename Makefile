@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install run test lint benchmark samples clean
+.PHONY: install run test quick lint benchmark samples clean
 .DEFAULT_GOAL := run
 
 install: $(VENV)/.compiled
@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 # Compile the solver kernels once, so that the first solve in the app is as fast as every other.
-$(VENV)/.compiled: $(VENV)/.installed $(wildcard solvers/*.py solvers/baselines/*.py)
+$(VENV)/.compiled: $(VENV)/.installed $(wildcard solvers/*.py solvers/*/*.py)
 	$(BIN)/python -m solvers.warm_up
 	touch $@
 
@@ -27,9 +27,18 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Whatever the shell says of bytecode: tests are rewritten before they run, which takes longer than many a test, and
+# every process that they start reads the sources.
+test quick: export PYTHONDONTWRITEBYTECODE =
+
 # As many processes as there are cores, up to four; `.venv/bin/python -m pytest` takes one.
 test: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+# What needs neither a browser nor processes, with a tenth of the examples: a minute or two.
+quick: install
+	$(BIN)/python -m pytest -q -m "not browser and not slow" --ignore=tests/browser --ignore=tests/processes \
+		--ignore=tests/app --hypothesis-profile=quick --numprocesses auto --maxprocesses 4 --dist loadfile
 
 benchmark: install
 	mkdir -p build

@@ -14,16 +14,16 @@ from dataclasses import replace
 
 from benchmarks.machine import machine
 from benchmarks.workloads import read_workload, workload_names
-from solvers.bounds import work_bound
-from solvers.contraction import contract
-from solvers.costs import Objective, split_costs
-from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
-from solvers.milp import run_highs
-from solvers.result import PROOF_TOLERANCE, SolveStatus, relative_gap
+from solvers.milp.highs import run_highs
+from solvers.milp.throughput import throughput_model
+from solvers.model.costs import Objective, split_costs
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.result import PROOF_TOLERANCE, SolveStatus, relative_gap
+from solvers.model.split import Family
+from solvers.problem.bounds import work_bound
+from solvers.problem.contraction import contract
 from solvers.solve import solve
-from solvers.split import Family
-from solvers.throughput_ip import throughput_model
 from solvers.warm_up import warm_up
 
 GRAPHS = (

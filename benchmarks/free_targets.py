@@ -8,9 +8,9 @@ import json
 import sys
 
 from benchmarks.workloads import PAPER_WORKLOADS, read_workload
-from solvers.result import Progress, relative_gap
+from solvers.model.result import Progress, relative_gap
+from solvers.model.split import Family
 from solvers.solve import solve
-from solvers.split import Family
 from solvers.warm_up import compile_all
 
 SECONDS = (2.0, 10.0, 60.0)

@@ -28,11 +28,11 @@ from playwright.sync_api import sync_playwright
 
 from benchmarks.machine import machine
 from sample_graphs.synthetic import layered
-from solvers.graph_json import graph_document
-from tests.explorer.conftest import CHROMIUM_FLAGS, CHROMIUM_NAMES
-from tests.explorer.serving import free_port, served
+from solvers.formats.graph_json import graph_document
+from tests.support.fixtures import CHROMIUM_FLAGS, CHROMIUM_NAMES
+from tests.support.serving import free_port, served
 
-HARNESS = "tests/explorer/canvas_page.py"
+HARNESS = "tests/support/canvas_page.py"
 FRAME_TARGET_MS, PLAN_TARGET_MS, RECOLOUR_TARGET_MS, DETAILS_TARGET_MS = 34, 1000, 300, 300
 WAIT_MS = 120_000
 NUM_FRAMES = 150

@@ -10,8 +10,8 @@ import os
 from dataclasses import replace
 
 from benchmarks.workloads import PAPER_WORKLOADS
-from solvers.costs import Objective
-from solvers.graph_json import read_graph
+from solvers.formats.graph_json import read_graph
+from solvers.model.costs import Objective
 from solvers.solve import solve
 from solvers.warm_up import compile_all
 

@@ -8,13 +8,13 @@ import argparse
 import time
 from dataclasses import replace
 
-from solvers.catalogue import catalogue
-from solvers.device_list import groups, parse_devices
-from solvers.equipment import Equipment, equip
-from solvers.result import relative_gap
+from solvers.hardware.catalogue import catalogue
+from solvers.hardware.device_list import groups, parse_devices
+from solvers.hardware.equipment import Equipment, equip
+from solvers.model.result import relative_gap
+from solvers.model.split import Family
 from solvers.samples import read_sample, sample_names
 from solvers.solve import solve
-from solvers.split import Family
 from solvers.warm_up import compile_all
 
 DEVICES = "2xA100-80:link=nvlink3+4xT4:link=pcie3-x16"

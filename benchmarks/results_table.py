@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import machine
-from solvers.result import PROOF_TOLERANCE
+from solvers.model.result import PROOF_TOLERANCE
 
 
 def results(run: dict[str, Any]) -> Iterator[str]:

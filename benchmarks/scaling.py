@@ -21,11 +21,11 @@ from pathlib import Path
 from benchmarks.machine import machine
 from benchmarks.peak_memory import own_peak_mb
 from sample_graphs.synthetic import layered
-from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
-from solvers.result import PROOF_TOLERANCE, SolveStatus
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.result import PROOF_TOLERANCE, SolveStatus
+from solvers.model.split import Family
 from solvers.solve import solve
-from solvers.split import Family
 from solvers.warm_up import compile_all
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)

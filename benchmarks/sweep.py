@@ -16,12 +16,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from solvers.result import SolveResult
+from solvers.model.result import SolveResult
+from solvers.processes.worker_processes import WorkerProcesses
 from solvers.samples import read_sample, sample_text
-from solvers.sweep import run_sweep
-from solvers.sweep_axes import Axis, Quantity
-from solvers.sweep_plan import Index, SweepSpec
-from solvers.worker_processes import WorkerProcesses
+from solvers.sweep.axes import Axis, Quantity
+from solvers.sweep.run import run_sweep
+from solvers.sweep.spec import Index, SweepSpec
 
 SAMPLES = ("bert_base_operator_inference", "inception_v3_operator_inference")
 ACCELERATORS = tuple(range(2, 14))
@@ -51,7 +51,17 @@ def called(graph: Path, spec: SweepSpec, index: Index) -> tuple[float, float, fl
     k, factor = spec.values(index)
     began, used = time.perf_counter(), processor_seconds()
     answer = subprocess.run(  # noqa: S603 -- our own program
-        [sys.executable, "-m", "solvers.cli", "solve", graph, "--accelerators", str(k), "--bandwidth", f"{factor!r}x"],
+        [
+            sys.executable,
+            "-m",
+            "solvers.cli.main",
+            "solve",
+            graph,
+            "--accelerators",
+            str(k),
+            "--bandwidth",
+            f"{factor!r}x",
+        ],
         capture_output=True,
         check=True,
     )

@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.peak_memory import peak_mb
 from benchmarks.workloads import read_workload, workload_names
-from solvers.costs import split_costs
-from solvers.result import SolveResult, SolveStatus
-from solvers.schedule import ScheduleKind, simulate
+from solvers.model.costs import split_costs
+from solvers.model.result import SolveResult, SolveStatus
+from solvers.schedule.simulate import ScheduleKind, simulate
 from solvers.solve import solve
 from solvers.warm_up import compile_all
 

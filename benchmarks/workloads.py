@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
-from solvers.graph_json import read_graph
+from solvers.formats.graph_json import read_graph
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
 from solvers.samples import read_sample, sample_names
 
 PAPER_WORKLOADS = Path(__file__).resolve().parents[1].parent / "shared" / "paper_workloads"

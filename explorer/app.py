@@ -2,9 +2,11 @@
 
 import streamlit as st
 
-from explorer import session
-from explorer.pages import compare, explore, sweep
-from explorer.reload import begin_visit, end_visit
+from explorer.compare import page as compare
+from explorer.explore import page as explore
+from explorer.plan.reload import begin_visit, end_visit
+from explorer.state import session
+from explorer.sweep import page as sweep
 
 st.set_page_config(page_title="DNN Placement Explorer", layout="wide", initial_sidebar_state="auto")
 # As options of a theme these would replace both of Streamlit's own themes, light and dark, by one.
@@ -31,6 +33,8 @@ st.html(
     [data-testid="stMetricLabel"] { min-height: 1.2rem; }
     [data-testid="stMetricValue"] { font-size: 1.35rem; padding: 0; line-height: 1.3; }
     [data-testid="stMetricDelta"] { font-size: 0.75rem; }
+    .stElementContainer:has(> .stHtml > .plan-standing) { display: none; }
+    .st-key-headline:has(.plan-standing[data-state="stale"]) [data-testid="stMetricValue"] { opacity: 0.5; }
     @media (max-width: 640px) {
       .stMainBlockContainer { padding: 2.75rem 1rem 3rem; }
       .stMainBlockContainer h3 span span { display: block; line-height: 1.3; }

@@ -4,15 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from sample_graphs.builder import Network, inference_graph
 from sample_graphs.convolutional import inception_v3, resnet50, unet
-from sample_graphs.cost_model import ACCELERATOR
+from sample_graphs.cost_model import ACCELERATOR, COSTS
 from sample_graphs.recurrent import gnmt
 from sample_graphs.teaching import teaching_chain, teaching_convex_beats_chain, teaching_tied_embedding
-from sample_graphs.training import training_graph
 from sample_graphs.transformers import GPT2_XL, LLAMA3_8B, MIXTRAL_8X7B, bert_base, decoder, tied_copy_parameters
-from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
+from solvers.importers.inference import inference_graph
+from solvers.importers.network import Network
+from solvers.importers.training import training_graph
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ def _training(name: str, title: str, description: str, model: Model, num_acceler
 def _place(title: str, model: Model, num_accelerators: int, training: bool) -> tuple[DnnGraph, Deployment]:
     """Return the titled graph and its default devices: so many accelerators of the cost model, and one CPU."""
     network = replace(model.build(training), name=title)
-    graph = training_graph(network) if training else inference_graph(network)
+    graph = training_graph(network, COSTS) if training else inference_graph(network, COSTS)
     return graph, Deployment(num_accelerators, 1, ACCELERATOR.processor.memory_bytes)
 
 

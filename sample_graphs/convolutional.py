@@ -7,7 +7,7 @@ Element-wise flops: batch normalisation 2 per element (scale and shift), ReLU an
 
 from dataclasses import dataclass
 
-from sample_graphs.builder import Network, NetworkBuilder
+from solvers.importers.network import Network, NetworkBuilder
 
 _Size = int | tuple[int, int]
 

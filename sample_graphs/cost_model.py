@@ -1,18 +1,18 @@
 """How long an operator takes: a roofline over public figures of one accelerator, one CPU and one link.
 
     time_ms     = max(flops / (peak_flops · 0.5), bytes / (memory_bandwidth · 0.75))
-    transfer_ms = output bytes / LINK_BYTES_PER_MS
+    transfer_ms = output bytes / link bandwidth
 
 `flops` counts one multiply-add as two; `bytes` is what the operator reads and writes in device memory. The formula and
-its efficiencies are those of `solvers.roofline`, the figures those of `solvers.catalogue`. What matters to a placement
-is that dense layers cost by arithmetic, element-wise ones by traffic, and that a CPU is some 32 times slower at the
-first but only 2.5 times at the second.
+its efficiencies are those of `solvers.hardware.roofline`, the figures those of `solvers.hardware.catalogue`. What
+matters to a placement is that dense layers cost by arithmetic, element-wise ones by traffic, and that a CPU is some 32
+times slower at the first but only 2.5 times at the second.
 """
 
-from solvers.catalogue import catalogue
-from solvers.graph import TimesKind, TimesOrigin
-from solvers.hardware import Precision
-from solvers.roofline import Setup
+from solvers.hardware.catalogue import catalogue
+from solvers.hardware.devices import Precision
+from solvers.hardware.roofline import Setup
+from solvers.importers.cost_model import CostModel
 
 BYTES_PER_ELEMENT = 2
 """Weights and activations are stored in half precision (fp16 or bf16), on the CPU too."""
@@ -32,19 +32,5 @@ CPU = Setup(catalogue().host("Xeon-6148"), Precision.FP32)
 LINK_BYTES_PER_MS = catalogue().link("pcie3-x16").bandwidth_bytes_per_ms
 """12.6 GB/s, what PCIe 3.0 x16 leaves for data."""
 
-TIMES = TimesOrigin(ACCELERATOR.processor.name, str(ACCELERATOR.precision), CPU.processor.name, TimesKind.ROOFLINE)
-"""What the samples say of their times."""
-
-
-def time_ms(device: Setup, flops: float, traffic_bytes: float) -> float:
-    """Return the time of an operator in ms, to the six digits that the files have.
-
-    >>> time_ms(ACCELERATOR, 32.5e9, 0)
-    1.0
-    """
-    return float(f"{device.roofline_ms(flops, traffic_bytes):.6g}")
-
-
-def transfer_ms(size_bytes: float) -> float:
-    """Return the time in ms to move a tensor of `size_bytes` between the accelerator and host memory."""
-    return size_bytes / LINK_BYTES_PER_MS
+COSTS = CostModel(ACCELERATOR, CPU, LINK_BYTES_PER_MS, BYTES_PER_ELEMENT, BYTES_PER_ELEMENT, STATE_BYTES_PER_PARAMETER)
+"""What operators of the samples cost."""

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from sample_graphs.catalogue import MODELS, SAMPLES, Model, Sample
-from solvers.graph_json import write_graph
+from solvers.formats.graph_json import write_graph
 
 FOLDER = Path(__file__).parent
 TABLES_START = "<!-- written by sample_graphs.generate from here -->\n"

@@ -9,7 +9,7 @@ inference too (scoring), so that a layer runs over all T steps at once and the g
 reason the first decoder layer does not read the previous step's context, as in NVIDIA's public implementation.
 """
 
-from sample_graphs.builder import Network, NetworkBuilder
+from solvers.importers.network import Network, NetworkBuilder
 
 HIDDEN = 1024
 VOCABULARY = 32000

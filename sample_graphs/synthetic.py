@@ -11,8 +11,8 @@ log-normal distributions by a seeded generator, so that no two operators are ali
 
 import random
 
-from solvers.deployment import Deployment
-from solvers.graph import DnnGraph, Edge, Node
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Edge, Node
 
 SPREAD = 0.8
 """Standard deviation of the logarithm of all that is drawn: most operators lie within a factor of 5 of each other."""

@@ -1,8 +1,8 @@
 """Three graphs small enough to solve by hand; times are chosen, not modelled."""
 
 from sample_graphs.cost_model import LINK_BYTES_PER_MS
-from solvers.deployment import Deployment
-from solvers.graph import DnnGraph, Edge, Node
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Edge, Node
 
 CPU_SLOWDOWN = 10.0
 """How much slower a CPU is in these graphs."""

@@ -8,7 +8,7 @@ Element-wise flops per element: normalisation 5, softmax 5, GELU 8, SiLU 4, tanh
 
 from dataclasses import dataclass
 
-from sample_graphs.builder import Network, NetworkBuilder
+from solvers.importers.network import Network, NetworkBuilder
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from solvers.deployment import Deployment
-from solvers.errors import GraphError
-from solvers.graph import DnnGraph
-from solvers.graph_json import parse_graph
+from solvers.formats.graph_json import parse_graph
+from solvers.model.deployment import Deployment
+from solvers.model.errors import GraphError
+from solvers.model.graph import DnnGraph
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ ip       throughput, gpipe     chain, convex, free   optimal, or the bound of Hi
          latency               free                  optimal, or the better of CP-SAT's bound and one from ideals
 auto     all                   all                   dp where it applies and fits in memory, else ip
 
-The baselines of `solvers.baselines.methods` are methods too. They prove nothing but the bound from total work; the
+The baselines of `solvers.baselines.table` are methods too. They prove nothing but the bound from total work; the
 family of such a result is that of its split, whatever was asked. One that ignores memory may end with a rejected plan.
 
 Overlapped and full-duplex transfers are solved for throughput and gpipe by dp and, in every family, by ip. A training
@@ -15,7 +15,7 @@ once and the result says so. Only dp replicates stages, and not together with a 
 
 Classes of accelerators that are alike for the graph are solved as identical accelerators, by every method.
 
-Servers with faster links inside are solved by `solvers.servers`, from problems whose links are alike.
+Servers with faster links inside are solved by `solvers.methods.servers`, from problems whose links are alike.
 
 Latency has one family: every split for which it is defined is a candidate, whatever `family` says, and the result says
 free. Its CPUs are as many as needed as soon as there is one; a result's split puts all CPU nodes on the first.
@@ -24,21 +24,21 @@ free. Its CPUs are as many as needed as soon as there is one; a result's split p
 from collections.abc import Callable
 from dataclasses import replace
 
-from solvers.accelerator_kinds import with_identical_accelerators
-from solvers.baselines.methods import BASELINES, ONE_CLASS_ONLY, as_run
-from solvers.bounds import why_infeasible, work_bound
-from solvers.contraction import Contraction
-from solvers.costs import Objective
-from solvers.deployment import Communication, Deployment
-from solvers.graph import DnnGraph
-from solvers.latency import solve_latency
-from solvers.memory import why_static
-from solvers.pins import NO_PINS, Pins
-from solvers.result import OnProgress, SolveCancelled, SolveResult
-from solvers.servers import solve_on_servers
-from solvers.solving import MethodError, Problem, Reporter, contracted
-from solvers.split import Family, Split, complete_split, family_of
-from solvers.throughput import solve_by_dp, solve_by_dp_then_ip, solve_by_ip
+from solvers.baselines.table import BASELINES, ONE_CLASS_ONLY, as_run
+from solvers.latency.solve import solve_latency
+from solvers.methods.servers import solve_on_servers
+from solvers.methods.throughput import solve_by_dp, solve_by_dp_then_ip, solve_by_ip
+from solvers.model.costs import Objective
+from solvers.model.deployment import Communication, Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.memory import why_static
+from solvers.model.result import OnProgress, SolveCancelled, SolveResult
+from solvers.model.split import Family, Split, complete_split, family_of
+from solvers.problem.accelerator_kinds import with_identical_accelerators
+from solvers.problem.bounds import why_infeasible, work_bound
+from solvers.problem.contraction import Contraction
+from solvers.problem.pins import NO_PINS, Pins
+from solvers.problem.solving import MethodError, Problem, Reporter, contracted
 
 KNOWN_BEFORE = "known before"
 """The method of an answer that needed no search: the plan to start from meets the bound that was given."""
@@ -69,7 +69,7 @@ def solve(
     that does not fit the objective, family or graph, and PinError for pins that do not fit graph or deployment. For the
     objective latency the family is always free.
 
-    >>> from solvers.graph import Node, Edge
+    >>> from solvers.model.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
     >>> solve(g, Deployment(2)).value_ms
     3.5

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from solvers.contraction import contract
-from solvers.deployment import Communication, Deployment, DeviceClass
-from solvers.graph import DnnGraph, Edge, Node
-from solvers.latency_bound import latency_bound
+from solvers.latency.bound import latency_bound
+from solvers.model.deployment import Communication, Deployment
+from solvers.model.graph import DnnGraph, Edge, Node
+from solvers.model.split import Family
+from solvers.problem.contraction import contract
 from solvers.solve import solve
-from solvers.split import Family
 
 GRAPH = DnnGraph(tuple(Node(v, 1.0, 1.0, 1.0, 0.5) for v in range(3)), (Edge(0, 1), Edge(1, 2)))
 DEPLOYMENT = Deployment(2, 1, 3.0)
@@ -20,14 +20,11 @@ def warm_up() -> None:
 
 def compile_all() -> None:
     """Compile every kernel of every method, so that all are in numba's cache on disk."""
-    from solvers.baselines.greedy_latency import greedy_latency_splits
-    from solvers.latency_annealing import latency_search  # numba loads here
+    from solvers.latency.annealing import latency_search  # numba loads here
+    from solvers.latency.greedy import greedy_latency_splits
 
     warm_up()
     solve(GRAPH, replace(DEPLOYMENT, communication=Communication.OVERLAPPED), method="dp")
-    mixed = Deployment.of_classes((DeviceClass("A", 1, 2.0), DeviceClass("B", 1)), 1)
-    for communication in (Communication.SUM, Communication.OVERLAPPED):
-        solve(GRAPH, replace(mixed, communication=communication), method="dp")
     solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
     contraction = contract(GRAPH, Family.FREE, DEPLOYMENT, join_idle=False)
     next(latency_search(GRAPH, DEPLOYMENT, contraction, greedy_latency_splits(GRAPH, DEPLOYMENT)))

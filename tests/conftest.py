@@ -6,10 +6,21 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.examples import USUAL
+from tests.support.root import ROOT
+
+pytest_plugins = (
+    "tests.support.command_line",
+    "tests.support.fixtures",
+    "tests.support.solver_processes",
+    "tests.support.sweeps",
+)
+
 # Machines of the continuous integration are slow at times; a slow example is no failure.
-settings.register_profile("placement", deadline=None, print_blob=True)
-# For a long search: pytest --hypothesis-profile=thorough
-settings.register_profile("thorough", settings.get_profile("placement"), max_examples=2000)
+settings.register_profile("placement", max_examples=USUAL, deadline=None, print_blob=True)
+# All numbers of examples scale with these: pytest --hypothesis-profile=quick, or =thorough for a long search.
+settings.register_profile("quick", settings.get_profile("placement"), max_examples=USUAL // 10)
+settings.register_profile("thorough", settings.get_profile("placement"), max_examples=USUAL * 10)
 settings.load_profile("placement")
 
 # A script that starts tests with `&` has them and all programs they start ignore Ctrl-C, which some of them send.
@@ -20,7 +31,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(scope="session")
 def paper_workloads() -> Path:
     """Folder of the paper's released workloads, beside the repository in `shared/`; skips where it is absent."""
-    folder = Path(__file__).resolve().parents[1].parent / "shared" / "paper_workloads"
+    folder = ROOT.parent / "shared" / "paper_workloads"
     if not (folder / "known_results.json").is_file():
         pytest.skip(f"the paper's workloads are not at {folder}; put them there to run this test")
     return folder

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from solvers.cli import main
-from solvers.graph_json import graph_document
+from solvers.cli.main import main
+from solvers.formats.graph_json import graph_document
 from solvers.samples import read_sample, sample_names
+from tests.support.root import ROOT
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -49,7 +49,7 @@ def test_make_targets_exist() -> None:
 
 
 def test_counts_and_limits_are_those_of_the_code() -> None:
-    from explorer.launch import MAX_UPLOAD_MB
+    from explorer.server.limits import MAX_UPLOAD_MB
 
     assert f"limited to {MAX_UPLOAD_MB} MB" in README
     assert len(sample_names()) == 17

@@ -12,15 +12,15 @@ import pytest
 
 from sample_graphs import cost_model, generate
 from sample_graphs.catalogue import GNMT, INCEPTION_V3, MODELS, SAMPLES, UNET, Model, Sample
-from sample_graphs.cost_model import ACCELERATOR, CPU, LINK_BYTES_PER_MS
-from sample_graphs.training import training_graph, twin_id
-from solvers.costs import split_costs
-from solvers.deployment import Deployment
-from solvers.errors import GraphError
-from solvers.graph import DnnGraph
-from solvers.roofline import Setup
+from sample_graphs.cost_model import ACCELERATOR, COSTS, CPU, LINK_BYTES_PER_MS
+from solvers.hardware.roofline import Setup
+from solvers.importers.training import training_graph, twin_id
+from solvers.model.costs import split_costs
+from solvers.model.deployment import Deployment
+from solvers.model.errors import GraphError
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family, Split, check_split
 from solvers.samples import read_sample, sample_info, sample_names, sample_text, samples
-from solvers.split import Family, Split, check_split
 
 FOLDER = Path(generate.__file__).parent
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -292,7 +292,7 @@ def test_every_forward_node_shares_its_class_with_one_backward_twin(name: str) -
 def test_backward_edges_mirror_forward_edges(sample: Sample) -> None:
     assert sample.model is not None
     network = sample.model.build(True)
-    graph = training_graph(network)
+    graph = training_graph(network, COSTS)
     backward = {n.id for n in graph.nodes if n.is_backward}
     mirrored = {
         (twin_id(network, e.target), twin_id(network, e.source))

@@ -3,7 +3,7 @@
 import pytest
 
 from sample_graphs.synthetic import layered
-from tests.reference import num_ideals
+from tests.support.reference import num_ideals
 
 
 @pytest.mark.parametrize(("layers", "branches", "operators"), [(1, 1, 1), (2, 3, 1), (3, 2, 2)])

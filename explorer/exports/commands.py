@@ -2,12 +2,14 @@
 
 import shlex
 
-from explorer.exports.subject import Subject
-from explorer.job_record import Question
-from solvers.costs import Objective
-from solvers.deployment import Communication
-from solvers.schedule import Schedule
-from solvers.schedule_types import LOOPED_KINDS, ZERO_BUBBLE_KINDS
+from explorer.figures.subject import Subject
+from solvers.model.costs import Objective
+from solvers.parameters.asked import as_asked, options
+from solvers.parameters.parameter import Scope
+from solvers.parameters.question import OBJECTIVE
+from solvers.parameters.schedule import MICRO_BATCHES, NUM_CHUNKS, SCHEDULE, WEIGHT_GRADIENTS
+from solvers.schedule.records import LOOPED_KINDS, ZERO_BUBBLE_KINDS
+from solvers.schedule.simulate import Schedule
 
 
 def reproduction_commands(subject: Subject, graph_file: str, split_file: str) -> tuple[tuple[str, str], ...]:
@@ -15,13 +17,13 @@ def reproduction_commands(subject: Subject, graph_file: str, split_file: str) ->
 
     The graph's file holds devices, memory and bandwidth, so that only what it cannot hold is an option.
     """
-    question, names = subject.question, [shlex.quote(graph_file), shlex.quote(split_file)]
+    names = [shlex.quote(graph_file), shlex.quote(split_file)]
     commands = [
-        ("Check the plan and its value", _joined("evaluate", *names, *_model(question))),
-        ("Solve the same question again", _joined("solve", names[0], *_solving(question), *_model(question))),
+        ("Check the plan and its value", _joined("evaluate", *names, *_model(subject))),
+        ("Solve the same question again", _joined("solve", names[0], *_model(subject, Scope.SEARCH))),
         (
             "Compare it with every other method",
-            _joined("compare", names[0], "--expert", names[1], *_objective(question.objective), *_model(question)),
+            _joined("compare", names[0], "--expert", names[1], *_objective(subject), *_model(subject)),
         ),
     ]
     if subject.schedule is not None:
@@ -35,43 +37,30 @@ def _joined(*words: str) -> str:
     return " ".join(("placement", *words))
 
 
-def _objective(objective: Objective) -> list[str]:
-    return [] if objective is Objective.THROUGHPUT else ["--objective", str(objective)]
+def _objective(subject: Subject) -> list[str]:
+    objective = subject.question.objective
+    return [] if objective is Objective.THROUGHPUT else [str(OBJECTIVE.flag), str(objective)]
 
 
-def _solving(question: Question) -> list[str]:
-    options = [*_objective(question.objective), "--method", question.method, "--family", str(question.family)]
-    if question.time_limit_s is not None:
-        options += ["--time-limit", f"{question.time_limit_s:g}"]
-    if question.gap > 0:
-        options += ["--gap", f"{question.gap:g}"]
-    if question.objective is Objective.LATENCY and question.deployment.max_subgraphs > 1:
-        options += ["--subgraphs", str(question.deployment.max_subgraphs)]
-    return options
-
-
-def _model(question: Question) -> list[str]:
-    """Return the options of the model's variants."""
-    deployment, options = question.deployment, list[str]()
-    if deployment.communication is not Communication.SUM:
-        options += ["--communication", str(deployment.communication)]
-    if deployment.replication is not None:
-        options += ["--max-replicas", str(deployment.replication.max_replicas)]
-        bandwidth = deployment.replication.bandwidth_bytes_per_ms
-        if bandwidth is not None:
-            options += ["--sync-bandwidth", f"{bandwidth / 1e6:.12g}"]
-    memory = deployment.training_memory
-    if memory is not None:
-        options += ["--memory-schedule", str(memory.schedule), "--micro-batches", str(memory.num_micro_batches)]
-        if memory.state_factor is not None:
-            options += ["--state-factor", f"{memory.state_factor:.12g}"]
-    return options
+def _model(subject: Subject, *more: Scope) -> list[str]:
+    """Return the options of the model's variants, and of more."""
+    question = subject.question
+    known = as_asked(
+        subject.graph,
+        question.deployment,
+        question.objective,
+        question.family,
+        question.method,
+        question.time_limit_s,
+        question.gap,
+    )
+    return options(known, {Scope.COUNTS, Scope.MODEL, *more})
 
 
 def _schedule(subject: Subject, schedule: Schedule) -> list[str]:
-    options = ["--schedule", str(schedule.kind), "--micro-batches", str(schedule.num_micro_batches)]
+    words = [str(SCHEDULE.flag), str(schedule.kind), str(MICRO_BATCHES.flag), str(schedule.num_micro_batches)]
     if schedule.kind in LOOPED_KINDS:
-        options += ["--chunks", str(schedule.chunks_per_device)]
+        words += [str(NUM_CHUNKS.flag), str(schedule.chunks_per_device)]
     if schedule.kind in ZERO_BUBBLE_KINDS:
-        options += ["--weight-gradient-share", f"{subject.weight_gradient_share:g}"]
-    return options
+        words += [str(WEIGHT_GRADIENTS.flag), f"{subject.weight_gradient_share:g}"]
+    return words

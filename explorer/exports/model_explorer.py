@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.exports.subject import Subject, graph_facts, result_facts
-from explorer.palette import THEMES, DeviceColour, device_colours, sequential_ramp, text_on
-from explorer.wording import milliseconds, moving_time
+from explorer.figures.subject import Subject, graph_facts, result_facts
+from explorer.picture.palette import THEMES, DeviceColour, device_colours, sequential_ramp, text_on
+from explorer.words.wording import milliseconds, moving_time
 from solvers.quantities import binary_size
 
 GRAPH_ID = "placed"

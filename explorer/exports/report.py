@@ -14,18 +14,18 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 
-from explorer.canvas_view import pack, standalone_source
 from explorer.exports.commands import reproduction_commands
-from explorer.exports.figure import figure_svg
-from explorer.exports.subject import Subject, graph_facts, planned_document, result_facts
-from explorer.exports.svg import escaped
-from explorer.palette import device_colours
-from explorer.wording import milliseconds, moving_time, share
-from solvers.costs import Objective
-from solvers.deployment import Communication
-from solvers.explanation import bound_of, explain
-from solvers.explanation_text import explanation_text
-from solvers.graph_json import graph_document
+from explorer.figures.figure import figure_svg
+from explorer.figures.subject import Subject, graph_facts, planned_document, result_facts
+from explorer.figures.svg import escaped
+from explorer.picture.component import pack, standalone_source
+from explorer.picture.palette import device_colours
+from explorer.words.wording import milliseconds, moving_time, share
+from solvers.analysis.explanation import bound_of, explain
+from solvers.analysis.explanation_text import explanation_text
+from solvers.formats.graph_json import graph_document
+from solvers.model.costs import Objective
+from solvers.model.deployment import Communication
 from solvers.quantities import binary_size
 
 MAX_ROWS = 5000

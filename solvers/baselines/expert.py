@@ -3,9 +3,9 @@
 Backward nodes that it does not list follow their colocation class.
 """
 
-from solvers.graph import DnnGraph
-from solvers.solving import MethodError
-from solvers.split import Split, complete_split
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Split, complete_split
+from solvers.problem.solving import MethodError
 
 
 def expert_split(graph: DnnGraph, split: Split | None) -> Split:

@@ -14,12 +14,12 @@ first) and a depth-first one (the block made ready last), which keeps a branch t
 from collections.abc import Iterator
 from dataclasses import replace
 
-from solvers.contraction import Contraction, contract, renumbered
-from solvers.costs import Objective
-from solvers.graph import DnnGraph
-from solvers.solving import Problem, Reporter
-from solvers.split import Family, Split
-from solvers.throughput import run_dp
+from solvers.chain.run import run_dp
+from solvers.model.costs import Objective
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family, Split
+from solvers.problem.contraction import Contraction, contract, renumbered
+from solvers.problem.solving import Problem, Reporter
 
 
 def linearised_splits(graph: DnnGraph, problem: Problem, reporter: Reporter) -> Iterator[Split]:

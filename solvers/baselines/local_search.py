@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.contraction import Contraction, FloatArray, IntArray, compressed_rows, contract
-from solvers.deployment import Communication, Deployment
-from solvers.graph import DnnGraph
-from solvers.solving import Problem, Reporter
-from solvers.split import Family, Split
+from solvers.model.deployment import Communication, Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family, Split
+from solvers.problem.contraction import Contraction, FloatArray, IntArray, compressed_rows, contract
+from solvers.problem.solving import Problem, Reporter
 
 RESTARTS = 10
 LEAST_GAIN_MS = 1e-5

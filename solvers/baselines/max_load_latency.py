@@ -11,12 +11,12 @@ what the DP of the paper's release ends with. More CPUs never raise the optimum,
 from collections.abc import Iterator
 from dataclasses import replace
 
-from solvers.contraction import contract
-from solvers.costs import Objective
-from solvers.result import PROOF_TOLERANCE, relative_gap
-from solvers.solving import Problem, Reporter
-from solvers.split import Family, Split
-from solvers.throughput import run_dp
+from solvers.chain.run import run_dp
+from solvers.model.costs import Objective
+from solvers.model.result import PROOF_TOLERANCE, relative_gap
+from solvers.model.split import Family, Split
+from solvers.problem.contraction import contract
+from solvers.problem.solving import Problem, Reporter
 
 
 def max_load_splits(problem: Problem, reporter: Reporter) -> Iterator[Split]:

@@ -20,9 +20,9 @@ from statistics import median
 import networkx as nx
 
 from solvers.baselines.linearised import linearised_splits
-from solvers.graph import DnnGraph
-from solvers.solving import Problem, Reporter
-from solvers.split import Split, forward_edges
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Split, forward_edges
+from solvers.problem.solving import Problem, Reporter
 
 NEGLIGIBLE_OUTPUT = 0.1
 
@@ -35,7 +35,7 @@ def pipedream_splits(problem: Problem, reporter: Reporter) -> Iterator[Split]:
 def with_components_tied(graph: DnnGraph) -> DnnGraph:
     """Return the graph with a colocation class for each part that PipeDream's planner keeps together.
 
-    >>> from solvers.graph import Edge, Node
+    >>> from solvers.model.graph import Edge, Node
     >>> nodes = tuple(Node(v, 1.0, 1.0, transfer_ms=1.0) for v in range(1, 6))
     >>> diamond = DnnGraph(nodes, (Edge(1, 2), Edge(1, 3), Edge(2, 4), Edge(3, 4), Edge(4, 5)))
     >>> with_components_tied(diamond).colocation_members

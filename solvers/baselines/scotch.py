@@ -16,10 +16,10 @@ import subprocess
 
 import numpy as np
 
-from solvers.contraction import Contraction, contract
-from solvers.graph import DnnGraph
-from solvers.solving import MethodError, Problem, Reporter
-from solvers.split import Family, Split
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family, Split
+from solvers.problem.contraction import Contraction, contract
+from solvers.problem.solving import MethodError, Problem, Reporter
 
 PROGRAMS = ("scotch_gpart", "gpart")
 MAX_TOTAL = 2**30

@@ -3,14 +3,14 @@
 The plan exists whether or not the graph fits: memory, and nodes that run on CPUs only, are for the evaluator to see.
 """
 
-from solvers.graph import DnnGraph
-from solvers.split import Split
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Split
 
 
 def single_accelerator_split(graph: DnnGraph, accelerator: int = 0) -> Split:
     """Return the split with all nodes on one accelerator.
 
-    >>> from solvers.graph import Node
+    >>> from solvers.model.graph import Node
     >>> single_accelerator_split(DnnGraph((Node(1, 2.0, 9.0), Node(2, 3.0, 9.0)), ())).accelerators
     (frozenset({1, 2}),)
     """

@@ -9,12 +9,12 @@ import csv
 import io
 from collections.abc import Iterable, Mapping
 
-from solvers.costs import SplitCosts
-from solvers.deployment import Deployment
-from solvers.graph import DnnGraph
-from solvers.result import SolveResult
-from solvers.schedule_types import Schedule
-from solvers.split import Split
+from solvers.model.costs import SplitCosts
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.result import SolveResult
+from solvers.model.split import Split
+from solvers.schedule.records import Schedule
 
 Cell = str | int | float | bool | None
 
@@ -65,9 +65,17 @@ def _written(cell: Cell) -> str:
         return "yes" if cell else "no"
     if isinstance(cell, str):
         # What UTF-8 cannot hold, half of a surrogate pair, would make the file unreadable.
-        text = cell.encode("utf-8", "replace").decode()
-        return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+        return no_formula(cell.encode("utf-8", "replace").decode())
     return repr(cell)
+
+
+def no_formula(text: str) -> str:
+    """Return a text as a spreadsheet shows it and does not run it.
+
+    >>> no_formula("=1+1"), no_formula("a = 1")
+    ("'=1+1", 'a = 1')
+    """
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
 def _summary(

@@ -1,0 +1,167 @@
+/* How nodes, devices, stages, tensors, bars and the boxes of a level belong together; built once per message.
+
+   Nodes, tensors, stages and bars are known by their index in the message. A mask is a Uint8Array with an entry per
+   node, edge, box or bar: 1 for those meant, and 2 for the neighbours of the boxes meant. */
+
+/** Kinds of bars. */
+export const [SLOT_RECEIVE, SLOT_COMPUTE, SLOT_SEND] = [0, 1, 2];
+
+export class Links {
+  constructor(data) {
+    const { graph, gantt, arrays } = data;
+    this.numNodes = graph?.nodes.id.length ?? 0;
+    this.deviceOf = graph?.nodes.device ?? [];
+    this.indexOfId = new Map((graph?.nodes.id ?? []).map((id, i) => [id, i]));
+    // The boxes of the first level are the nodes, unless there are too many to draw.
+    const source = arrays["edge.source"] ?? graph?.levels[0].edges.source ?? [];
+    const target = arrays["edge.target"] ?? graph?.levels[0].edges.target ?? [];
+    this.edgeSource = source;
+    this.edgeTarget = target;
+    this.inputs = Array.from({ length: this.numNodes }, () => []);
+    this.readers = Array.from({ length: this.numNodes }, () => []);
+    for (let e = 0; e < source.length; e += 1) {
+      this.inputs[target[e]].push(source[e]);
+      this.readers[source[e]].push(target[e]);
+    }
+    this.stages = gantt?.stages ?? [];
+    this.stagesOfNode = Array.from({ length: this.numNodes }, () => []);
+    const [members, ends] = [arrays["stage.node"], arrays["stage.node_end"]];
+    this.nodesOfStage = this.stages.map((_, s) => members.subarray(s === 0 ? 0 : ends[s - 1], ends[s]));
+    this.nodesOfStage.forEach((nodes, s) => { for (const i of nodes) this.stagesOfNode[i].push(s); });
+    this.bars = gantt ? { stage: arrays["bar.stage"], microBatch: arrays["bar.micro_batch"], kind: arrays["bar.kind"],
+      start: arrays["bar.start"], end: arrays["bar.end"], lane: arrays["bar.lane"] } : null;
+    this.deviceOfLane = gantt?.lanes.map((lane) => lane.device) ?? [];
+    this.tensors = graph?.tensors ?? [];
+    this.tensorOfNode = new Map(this.tensors.map((tensor, t) => [tensor.source, t]));
+  }
+
+  /** The index of a node by its id; -1 when there is none. */
+  indexOf(id) {
+    return this.indexOfId.get(id) ?? -1;
+  }
+
+  get numBars() {
+    return this.bars?.lane.length ?? 0;
+  }
+
+  /** Mask of the nodes for which `test` holds. */
+  nodesWhere(test) {
+    const mask = new Uint8Array(this.numNodes);
+    for (let i = 0; i < mask.length; i += 1) mask[i] = test(i) ? 1 : 0;
+    return mask;
+  }
+
+  nodeMask(nodes) {
+    const mask = new Uint8Array(this.numNodes);
+    for (const i of nodes) mask[i] = 1;
+    return mask;
+  }
+
+  /** Mask of the bars for which `test` holds; null where there is no timeline. */
+  barsWhere(test) {
+    if (!this.bars) return null;
+    const mask = new Uint8Array(this.numBars);
+    for (let i = 0; i < mask.length; i += 1) mask[i] = test(i) ? 1 : 0;
+    return mask;
+  }
+
+  /** Devices that run the nodes of a mask. */
+  devicesOf(mask) {
+    const devices = new Set();
+    for (let i = 0; i < mask.length; i += 1) if (mask[i] === 1 && this.deviceOf[i] >= 0) devices.add(this.deviceOf[i]);
+    return devices;
+  }
+
+  stagesOf(mask) {
+    const stages = new Set();
+    for (let i = 0; i < mask.length; i += 1) if (mask[i] === 1) for (const s of this.stagesOfNode[i]) stages.add(s);
+    return stages;
+  }
+
+  /** Stages that send a tensor, and those that receive it: on each device the first that reads it. */
+  transferStages(tensor, devices = this.tensors[tensor].to) {
+    const { source } = this.tensors[tensor];
+    const send = new Set(this.stagesOfNode[source]);
+    const receive = new Set();
+    for (const device of devices) {
+      const readers = new Set(this.readers[source].filter((v) => this.deviceOf[v] === device).flatMap((v) => this.stagesOfNode[v]));
+      const sorted = [...readers].sort((a, b) => a - b);
+      const first = sorted.find((s) => this.stages[s].receivesFrom.some((other) => send.has(other))) ?? sorted[0];
+      if (first !== undefined) receive.add(first);
+    }
+    return { send, receive };
+  }
+
+  /** Mask of the bars that move tensors, each {tensor, devices}. */
+  transferBars(moves) {
+    const send = new Set();
+    const receive = new Set();
+    for (const { tensor, devices } of moves) {
+      const stages = this.transferStages(tensor, devices);
+      for (const s of stages.send) send.add(s);
+      for (const s of stages.receive) receive.add(s);
+    }
+    return this.barsWhere((i) => {
+      const stage = this.bars.stage[i];
+      return (this.bars.kind[i] === SLOT_SEND && send.has(stage)) || (this.bars.kind[i] === SLOT_RECEIVE && receive.has(stage));
+    });
+  }
+
+  isCut(e) {
+    const [from, to] = [this.deviceOf[this.edgeSource[e]], this.deviceOf[this.edgeTarget[e]]];
+    return from >= 0 && to >= 0 && from !== to;
+  }
+
+  /** Tensors of the cut edges between nodes for which `test(source, target)` holds, as a set. */
+  tensorsWhere(test) {
+    const tensors = new Set();
+    for (let e = 0; e < this.edgeSource.length; e += 1) {
+      const u = this.edgeSource[e];
+      if (this.isCut(e) && test(u, this.edgeTarget[e])) tensors.add(this.tensorOfNode.get(u));
+    }
+    tensors.delete(undefined);
+    return tensors;
+  }
+
+  /** Mask of a level's edges that stand for edges between nodes for which `test(source, target)` holds. */
+  edgesWhere(level, test) {
+    const mask = new Uint8Array(level.edges.source.length);
+    const edgeOf = edgesOfLevel(level, this.edgeSource, this.edgeTarget);
+    for (let e = 0; e < edgeOf.length; e += 1) {
+      if (edgeOf[e] >= 0 && test(this.edgeSource[e], this.edgeTarget[e])) mask[edgeOf[e]] = 1;
+    }
+    return mask;
+  }
+
+  /** Mask of a level's boxes that hold a node of a mask. */
+  boxesOf(level, mask) {
+    const boxes = new Uint8Array(level.boxes.label.length);
+    for (let i = 0; i < mask.length; i += 1) if (mask[i] === 1) boxes[level.boxOfNode[i]] = 1;
+    return boxes;
+  }
+
+  /** What a drawn edge moves between devices: each {tensor, devices}. */
+  movesOfEdge(level, edge) {
+    const edgeOf = edgesOfLevel(level, this.edgeSource, this.edgeTarget);
+    const targets = new Map();
+    for (let e = 0; e < edgeOf.length; e += 1) {
+      if (edgeOf[e] !== edge || !this.isCut(e)) continue;
+      const tensor = this.tensorOfNode.get(this.edgeSource[e]);
+      if (tensor === undefined) continue;
+      if (!targets.has(tensor)) targets.set(tensor, new Set());
+      targets.get(tensor).add(this.deviceOf[this.edgeTarget[e]]);
+    }
+    return [...targets].map(([tensor, devices]) => ({ tensor, devices }));
+  }
+}
+
+/** For each edge between nodes the edge of the level that stands for it, -1 inside a box; made once per level. */
+export function edgesOfLevel(level, source, target) {
+  if (level.edgeOfEdge) return level.edgeOfEdge;
+  const number = new Map();
+  const numBoxes = level.boxes.label.length;
+  for (let e = 0; e < level.edges.source.length; e += 1) number.set(level.edges.source[e] * numBoxes + level.edges.target[e], e);
+  level.edgeOfEdge = Int32Array.from(source, (u, e) =>
+    number.get(level.boxOfNode[u] * numBoxes + level.boxOfNode[target[e]]) ?? -1);
+  return level.edgeOfEdge;
+}

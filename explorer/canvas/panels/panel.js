@@ -1,0 +1,216 @@
+/* Everything around the canvases: toolbar, legend, tooltip. Names are set as text, never as HTML. */
+
+import { make } from "../kit/dom.js";
+import { formatBytes, formatMove, formatMs, formatPercent } from "../kit/format.js";
+import { PASS_NAMES, pieceLetter } from "../timeline/gantt_bars.js";
+import { levelButtons } from "../graph/level_buttons.js";
+
+const SLOT_NAMES = ["receive", "compute", "send"];
+const SEARCH_HINT = "Words or regular expressions in names and layers, and conditions such as\n"
+  + "time>1ms   memory>100MB   output>1MiB   transfer>0.1\ndevice:2   layer:attention   id:17   cut   backward   -cut\n"
+  + "All must hold. In quotes a text stands for itself. Enter goes to the next match.";
+
+/** The device's short label on its colour, as on its boxes and bars. */
+export function deviceChip(device) {
+  const { forward, pattern } = device.colour;
+  const chip = make("span", { className: `chip pattern-${pattern}`, text: device.label });
+  chip.style.setProperty("--fill", forward.fill);
+  chip.style.setProperty("--on-fill", forward.text);
+  return chip;
+}
+
+/** Levels of detail, search, zoom. */
+export class Toolbar {
+  constructor(actions) {
+    this.actions = actions;
+    this.levels = make("div", { className: "levels", role: "group", "aria-label": "Level of detail" });
+    this.input = make("input", {
+      type: "search", placeholder: "Find a node  ( / )", "aria-label": "Find nodes by name, id or attribute", title: SEARCH_HINT,
+      spellcheck: "false", oninput: () => actions.search(this.input.value), onkeydown: (event) => this.key(event),
+    });
+    this.count = make("span", { className: "count", role: "status", "aria-live": "polite" });
+    const button = (text, label, onclick) => make("button", { text, title: label, "aria-label": label, onclick, type: "button" });
+    this.element = make("div", { className: "toolbar" }, [
+      this.levels,
+      make("div", { className: "search" }, [this.input, this.count]),
+      make("span", { className: "space" }),
+      make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
+        button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
+        button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
+        button("Fit", "Fit: show everything ( F )", () => actions.fit()),
+        button("?", "Keys ( ? )", () => actions.showKeys()),
+      ]),
+    ]);
+  }
+
+  key(event) {
+    if (event.key === "Enter") this.actions.nextMatch(event.shiftKey ? -1 : 1);
+    else if (event.key === "Escape") {
+      this.clearSearch();
+      this.actions.focusPicture();
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  clearSearch() {
+    this.input.value = "";
+    this.actions.search("");
+  }
+
+  /** Press the button of a level by its place, from 0. */
+  pressLevel(place) {
+    this.levels.children[place]?.click();
+  }
+
+  showLevels(levels, current) {
+    if (current === "layers" || current === "blocks") this.folds = current === "blocks";
+    this.levels.replaceChildren(...levelButtons(levels, current, this.folds, (name) => this.actions.setLevel(name)));
+    this.levels.hidden = levels.length < 2;
+  }
+
+  showCount(search) {
+    this.count.classList.toggle("none", Boolean(search) && search.matches.length === 0);
+    this.count.classList.toggle("wrong", Boolean(search?.error));
+    this.input.setAttribute("aria-invalid", String(Boolean(search?.error)));
+    if (search?.error) this.count.textContent = search.error;
+    else if (!search) this.count.textContent = "";
+    else if (!search.matches.length) this.count.textContent = "no match";
+    else if (search.at < 0) this.count.textContent = `${search.matches.length} found, Enter to go`;
+    else this.count.textContent = `${search.at + 1} of ${search.matches.length}`;
+  }
+}
+
+/** Devices with their load and memory; a click highlights one until the next click. */
+export class Legend {
+  constructor(actions) {
+    this.actions = actions;
+    this.element = make("div", { className: "legend", role: "group", "aria-label": "Devices" });
+    this.keys = make("div", { className: "keys" });
+  }
+
+  show(data, theme) {
+    const placed = data.graph?.placed ?? true;
+    const used = placed ? data.devices.filter((d) => d.numNodes > 0) : data.devices;
+    const idle = placed ? data.devices.filter((d) => d.numNodes === 0) : [];
+    const parts = used.map((device) => this.entry(device, placed));
+    if (idle.length) parts.push(make("span", { className: "idle", text: `idle: ${listNames(idle)}` }));
+    const keys = [];
+    if (placed && data.graph?.numCutTensors > 0) {
+      const line = make("span", { className: "line" });
+      line.style.background = theme.palette.transfer;
+      keys.push(make("span", { className: "key", title: "Data moved between devices; the width grows with the time it takes" },
+        [line, make("span", { text: `transfer, ${data.graph.numCutTensors} cut` })]));
+    }
+    if (data.graph?.training) {
+      keys.push(make("span", { className: "key" }, [make("span", { className: "hatched" }), make("span", { text: "backward" })]));
+    }
+    this.element.replaceChildren(...parts);
+    this.keys.replaceChildren(...keys);
+  }
+
+  entry(device, placed) {
+    const facts = [];
+    if (device.replicas > 1) facts.push(`${device.replicas} replicas`);
+    if (placed && device.loadMs !== null) facts.push(formatMs(device.loadMs));
+    if (placed && device.memoryBytes !== null && device.memoryBytes > 0) facts.push(formatBytes(device.memoryBytes));
+    const isFull = device.capacityBytes !== null && device.memoryBytes > device.capacityBytes * (1 + 1e-9);
+    const entry = make("button", {
+      type: "button", className: `device${device.isBottleneck ? " slowest" : ""}`, "data-device": device.device,
+      title: `${device.name}${device.isBottleneck ? ", the slowest" : ""}${isFull ? ", over its memory" : ""}`,
+      onclick: () => this.actions.selectDevice(device.device),
+      onmouseenter: () => this.actions.hover({ kind: "device", device: device.device }),
+      onmouseleave: () => this.actions.hover(null),
+    }, [deviceChip(device), make("span", { className: "facts", text: facts.join(" · ") || device.name })]);
+    if (device.isBottleneck) entry.append(make("em", { text: "slowest" }));
+    if (isFull) entry.append(make("em", { className: "over", text: "over memory" }));
+    return entry;
+  }
+
+  /** Mark the devices in focus, and the selected one as pressed. */
+  mark(devices, selected) {
+    for (const entry of this.element.querySelectorAll("button.device")) {
+      const device = Number(entry.dataset.device);
+      entry.classList.toggle("on", Boolean(devices?.has(device)));
+      entry.setAttribute("aria-pressed", String(device === selected));
+    }
+  }
+}
+
+function listNames(devices) {
+  const names = devices.map((d) => d.name);
+  return names.length > 6 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");
+}
+
+/** A note at the pointer. */
+export class Tooltip {
+  constructor() {
+    this.element = make("div", { className: "tooltip", hidden: "", role: "tooltip" });
+  }
+
+  show(lines, event, root) {
+    const [title, ...rest] = lines;
+    this.element.replaceChildren(make("b", { text: title }), ...rest.map((text) => make("div", { text })));
+    this.element.hidden = false;
+    const box = root.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const { offsetWidth, offsetHeight } = this.element;
+    const left = x + 16 + offsetWidth > box.width ? x - 12 - offsetWidth : x + 16;
+    const top = y + 14 + offsetHeight > box.height ? y - 10 - offsetHeight : y + 14;
+    this.element.style.transform = `translate(${Math.max(2, left)}px, ${Math.max(2, top)}px)`;
+  }
+
+  hide() {
+    this.element.hidden = true;
+  }
+}
+
+/** Lines of the note about a thing at the pointer; null where there is nothing to add. */
+export function describeThing({ data, level, links }, thing) {
+  if (thing.note) return thing.note;
+  if (thing.kind === "node" || thing.kind === "group") return describeBox(data, links, level, level.boxOfNode[thing.nodes[0]]);
+  if (thing.kind === "edge") return describeEdge(data, level, thing.edge);
+  if (thing.kind === "bar") return describeBar(data, links.bars, thing.bar);
+  if (thing.kind === "device" && thing.lane >= 0) return describeLane(data, thing.lane);
+  return null;
+}
+
+function describeBox(data, links, level, box) {
+  const { boxes } = level;
+  const { nodes } = data.graph;
+  const where = boxes.shares[box].map(([d]) => data.devices[d].name).join(", ") || "not placed";
+  if (boxes.nodes[box].length > 1) {
+    return [boxes.title[box], `${boxes.nodes[box].length} nodes${boxes.backward[box] ? ", backward" : ""} · ${where}`,
+      `${formatMs(boxes.timeMs[box])} of compute`];
+  }
+  const i = boxes.nodes[box][0];
+  const lines = [boxes.title[box], `id ${nodes.id[i]}${nodes.backward[i] ? ", backward" : ""} · ${where}`,
+    `${formatMs(boxes.timeMs[box])} · ${formatBytes(nodes.memoryBytes[i])}`];
+  const tensor = links.tensors[links.tensorOfNode.get(i)];
+  if (tensor) lines.push(`output is cut: ${formatMove(tensor.sendMs, tensor.receiveMs, " to move")}`);
+  return lines;
+}
+
+function describeEdge(data, level, e) {
+  const { boxes, edges } = level;
+  const names = (box) => boxes.shares[box].map(([d]) => data.devices[d].name).join(", ");
+  const tensors = edges.tensors[e] > 1 ? `${edges.tensors[e]} tensors, ` : "";
+  return [`${boxes.title[edges.source[e]]} → ${boxes.title[edges.target[e]]}`,
+    `${names(edges.source[e])} → ${names(edges.target[e])}`,
+    `${tensors}${formatBytes(edges.cutBytes[e])}, ${formatMove(edges.sendMs[e], [edges.receiveMs[e]], " to move")}`,
+    ...(edges.showsCost[e] ? [] : ["the same tensor as on another line to this device, moved once"])];
+}
+
+function describeLane(data, lane) {
+  const { name, utilisation, bubbleFraction } = data.gantt.lanes[lane];
+  if (utilisation === null) return [name];
+  return [name, `busy ${formatPercent(utilisation)} of the time, idle ${formatPercent(bubbleFraction)}`];
+}
+
+function describeBar(data, bars, i) {
+  const stage = data.gantt.stages[bars.stage[i]];
+  const piece = stage.numPieces > 1 ? `, ${data.gantt.pieceName} ${pieceLetter(stage.piece)} of its device` : "";
+  return [`${data.gantt.lanes[bars.lane[i]].name}, stage ${stage.number}${piece}`,
+    `${SLOT_NAMES[bars.kind[i]]}, ${PASS_NAMES[stage.passIndex]}, micro-batch ${bars.microBatch[i]}`,
+    `${formatMs(bars.start[i])} to ${formatMs(bars.end[i])}, takes ${formatMs(bars.end[i] - bars.start[i])}`];
+}

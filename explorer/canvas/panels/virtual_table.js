@@ -1,0 +1,217 @@
+/* A table of any length as a real <table>: only the rows in sight exist, between two empty rows of the missing height.
+
+   A column is {name, title?, isNumber?, value(i), text?(i), cell?(i)}: `value` sorts and goes to CSV (null is unknown
+   and sorts last), `text` is shown, `cell` makes the nodes of a cell that is more than text. Rows are known by number. */
+
+import { formatNumber } from "../kit/format.js";
+import { make } from "../kit/dom.js";
+
+const ROW_HEIGHT = 26;
+const SPARE_ROWS = 6;
+const SAMPLE_ROWS = 250;
+const MOST_CHARACTERS = 38;
+
+export class VirtualTable {
+  /** `events` answers point(row | null), choose(row, event), and the tests isLit(row) and isChosen(row). */
+  constructor(caption, events) {
+    this.events = events;
+    this.caption = caption;
+    this.columns = [];
+    this.order = new Int32Array(0);
+    this.sort = null;
+    this.at = 0;
+    this.head = make("thead");
+    this.body = make("tbody", { onmouseleave: () => events.point(null), onmouseover: (event) => events.point(this.rowOf(event)),
+      onclick: (event) => this.click(event), onkeydown: (event) => this.key(event) });
+    this.sizes = make("colgroup");
+    this.table = make("table", { role: "grid" }, [make("caption", { className: "reader-only", text: caption }), this.sizes, this.head, this.body]);
+    this.empty = make("p", { className: "empty", hidden: "" });
+    this.element = make("div", { className: "table-scroll", onscroll: () => this.render() }, [this.table, this.empty]);
+  }
+
+  /** Show rows by these columns; the sorting stays where its column does. */
+  show(columns, rows, empty) {
+    const isSame = columns.map((c) => c.name).join() === this.columns.map((c) => c.name).join();
+    this.columns = columns;
+    this.rows = rows;
+    if (!isSame) this.sort = null;
+    this.table.hidden = rows.length === 0;
+    this.empty.hidden = rows.length > 0;
+    this.empty.textContent = empty;
+    this.table.setAttribute("aria-rowcount", String(rows.length + 1));
+    this.sizes.replaceChildren(...columns.map((column) => {
+      const col = make("col");
+      col.style.width = `${this.widthOf(column)}ch`;
+      return col;
+    }));
+    this.showHead();
+    this.arrange();
+  }
+
+  /** Characters a column needs, by a sample of its rows. */
+  widthOf(column) {
+    let most = column.name.length + 2;
+    const step = Math.max(1, Math.floor(this.rows.length / SAMPLE_ROWS));
+    for (let k = 0; k < this.rows.length; k += step) most = Math.max(most, this.textOf(column, this.rows[k]).length + (column.padding ?? 0));
+    return Math.min(MOST_CHARACTERS, most) + 2;
+  }
+
+  textOf(column, row) {
+    if (column.text) return column.text(row);
+    const value = column.value(row);
+    return column.isNumber ? formatNumber(value) : String(value ?? "–");
+  }
+
+  showHead() {
+    this.head.replaceChildren(make("tr", { "aria-rowindex": "1" }, this.columns.map((column, k) => {
+      const isSorted = this.sort?.column === k;
+      const sorting = isSorted ? (this.sort.isDown ? "descending" : "ascending") : null;
+      const arrow = make("span", { className: "arrow", "aria-hidden": "true", text: isSorted ? (this.sort.isDown ? "▼" : "▲") : "" });
+      return make("th", { scope: "col", className: column.isNumber ? "number" : "", "aria-sort": sorting },
+        [make("button", { type: "button", title: column.title ?? null, onclick: () => this.sortBy(k) }, [make("span", { text: column.name }), arrow])]);
+    })));
+  }
+
+  /** Sort by a column: numbers the largest first, text from A; a second time the other way, a third time as it was. */
+  sortBy(k) {
+    const firstDown = Boolean(this.columns[k].isNumber);
+    if (this.sort?.column !== k) this.sort = { column: k, isDown: firstDown };
+    else if (this.sort.isDown === firstDown) this.sort.isDown = !firstDown;
+    else this.sort = null;
+    this.showHead();
+    this.arrange();
+    this.head.querySelectorAll("button")[k].focus();
+  }
+
+  arrange() {
+    this.order = Int32Array.from(this.rows);
+    if (this.sort) {
+      const { value } = this.columns[this.sort.column];
+      const keys = new Map(Array.from(this.order, (row) => [row, value(row)]));
+      const sign = this.sort.isDown ? -1 : 1;
+      const compare = (a, b) => {
+        const [x, y] = [keys.get(a), keys.get(b)];
+        if (x === null || y === null) return (x === null) - (y === null);
+        return sign * (typeof x === "string" ? COLLATOR.compare(x, y) : x - y);
+      };
+      this.order.sort((a, b) => compare(a, b) || a - b);
+    }
+    this.at = Math.min(this.at, Math.max(0, this.order.length - 1));
+    this.drawn = null;
+    this.render();
+  }
+
+  /** Make the rows in sight. */
+  render() {
+    const height = this.element.clientHeight || 12 * ROW_HEIGHT;
+    const first = Math.max(0, Math.floor(this.element.scrollTop / ROW_HEIGHT) - SPARE_ROWS);
+    const last = Math.min(this.order.length, Math.ceil((this.element.scrollTop + height) / ROW_HEIGHT) + SPARE_ROWS);
+    if (this.drawn?.first === first && this.drawn.last === last) return;
+    const hadFocus = this.body.contains(this.body.getRootNode().activeElement);
+    this.drawn = { first, last };
+    const rows = [];
+    for (let k = first; k < last; k += 1) rows.push(this.makeRow(k));
+    this.body.replaceChildren(spacer(first, this.columns.length), ...rows, spacer(this.order.length - last, this.columns.length));
+    if (hadFocus) this.rowElement(this.at)?.focus({ preventScroll: true });
+    this.mark();
+  }
+
+  makeRow(k) {
+    const row = this.order[k];
+    return make("tr", { "data-at": k, "aria-rowindex": k + 2, tabindex: k === this.at ? "0" : "-1" }, this.columns.map((column) => {
+      const text = this.textOf(column, row);
+      if (column.cell) return make("td", { className: column.isNumber ? "number" : "" }, [make("div", { className: "cell" }, column.cell(row, text))]);
+      return make("td", { className: column.isNumber ? "number" : "", text, title: column.isNumber ? null : text });
+    }));
+  }
+
+  /** Bring the marks of the rows in sight up to date. */
+  mark() {
+    for (const element of this.body.children) {
+      if (element.dataset.at === undefined) continue;
+      const row = this.order[Number(element.dataset.at)];
+      element.classList.toggle("lit", this.events.isLit(row));
+      element.setAttribute("aria-selected", String(this.events.isChosen(row)));
+    }
+  }
+
+  /** Scroll, within the table only, to the chosen row, or to the first lit one where none is chosen. */
+  reveal() {
+    let at = this.order.findIndex((row) => this.events.isChosen(row));
+    if (at < 0) at = this.order.findIndex((row) => this.events.isLit(row));
+    if (at >= 0) this.scrollTo(at);
+  }
+
+  scrollTo(at) {
+    const { element } = this;
+    // The head stays at the top and covers what scrolls below it.
+    const [top, bottom] = [at * ROW_HEIGHT, this.head.offsetHeight + (at + 1) * ROW_HEIGHT];
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (bottom > element.scrollTop + element.clientHeight) element.scrollTop = bottom - element.clientHeight;
+    this.moveTo(at);
+  }
+
+  /** Make a row the one that Tab leads to. */
+  moveTo(at) {
+    this.rowElement(this.at)?.setAttribute("tabindex", "-1");
+    this.at = at;
+    this.render();
+    this.rowElement(at)?.setAttribute("tabindex", "0");
+  }
+
+  rowElement(at) {
+    return this.body.querySelector(`tr[data-at="${at}"]`);
+  }
+
+  rowOf(event) {
+    const at = event.target.closest("tr")?.dataset.at;
+    return at === undefined ? null : this.order[Number(at)];
+  }
+
+  click(event) {
+    const row = this.rowOf(event);
+    if (row === null) return;
+    this.moveTo(Number(event.target.closest("tr").dataset.at));
+    this.events.choose(row, event);
+  }
+
+  key(event) {
+    const page = Math.max(1, Math.floor(this.element.clientHeight / ROW_HEIGHT) - 2);
+    const last = this.order.length - 1;
+    const to = { ArrowDown: this.at + 1, ArrowUp: this.at - 1, PageDown: this.at + page, PageUp: this.at - page, Home: 0, End: last }[event.key];
+    if (event.key === "Enter" || event.key === " ") this.events.choose(this.order[this.at], event);
+    else if (to !== undefined) {
+      this.scrollTo(Math.max(0, Math.min(last, to)));
+      this.rowElement(this.at)?.focus({ preventScroll: true });
+      this.events.point(this.order[this.at]);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** All rows in their order, as comma-separated values. */
+  csv() {
+    const lines = [this.columns.map((column) => csvCell(column.name))];
+    for (const row of this.order) lines.push(this.columns.map((column) => csvCell(column.value(row))));
+    return lines.map((cells) => `${cells.join(",")}\r\n`).join("");
+  }
+}
+
+const COLLATOR = new Intl.Collator("en", { numeric: true });
+
+/** An empty row as high as the rows that are not there. */
+function spacer(numRows, numColumns) {
+  const cell = make("td", { colspan: numColumns });
+  cell.style.height = `${numRows * ROW_HEIGHT}px`;
+  const row = make("tr", { className: "spacer", "aria-hidden": "true" }, [cell]);
+  row.hidden = numRows === 0;
+  return row;
+}
+
+/** Quote a value for CSV; text that a spreadsheet would run as a formula gets an apostrophe before it. */
+function csvCell(value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "number") return String(value);
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

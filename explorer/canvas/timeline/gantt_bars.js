@@ -1,0 +1,198 @@
+/* One lane of the timeline: its label, its bars, and the numbers at its end.
+
+   Passes differ by more than colour: F is plain, B and I are hatched, W is lower and ruled, and each has its letter where
+   it fits. The pieces or chunks of a device carry a, b, c, and as many notches at the upper edge as come before them. */
+
+import { formatBytes, formatPercent } from "../kit/format.js";
+import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../data/links.js";
+import { rgbOf } from "./pixel_rows.js";
+
+/** Passes as numbered in the message: forward, whole backward, gradient of the input, gradient of the weights. */
+export const PASS_LETTERS = ["F", "B", "I", "W"];
+export const PASS_NAMES = ["forward", "backward", "input gradient", "weight gradient"];
+const [FORWARD, WEIGHT_GRADIENT] = [0, 3];
+const PASS_PATTERNS = ["none", "backward", "backward", "weight"];
+const DIM_BAR = 0.2;
+const NOTCH = 3;
+
+/** The columns at the end of each lane, the first of them where there is little room. */
+export const END_COLUMNS = [
+  { title: "bubble", width: 56, text: (lane) => (lane.bubbleFraction === null ? "" : formatPercent(lane.bubbleFraction)) },
+  { title: "busy", width: 50, text: (lane) => (lane.utilisation === null ? "" : formatPercent(lane.utilisation)) },
+  { title: "peak memory", width: 84, text: (lane) => (lane.peakMemoryBytes > 0 ? formatBytes(lane.peakMemoryBytes) : "–") },
+];
+
+/** Draw lane number `lane` of `picture` (a GanttPicture) with its upper edge at y. */
+export function drawLane(ctx, picture, lane, y, focus) {
+  const { store, plotLeft, plotWidth, laneHeight: height } = picture;
+  const { theme, data } = store;
+  const { device, name } = data.gantt.lanes[lane];
+  if (lane > 0) {
+    ctx.fillStyle = theme.faintLine;
+    ctx.fillRect(plotLeft, Math.round(y), plotWidth, 1);
+  }
+  const isStrong = focus.devices?.has(device) ?? false;
+  ctx.globalAlpha = focus.devices === null || isStrong ? 1 : 0.5;
+  drawLabel(ctx, picture, data.devices[device], name, y, height, isStrong);
+  drawEnd(ctx, picture, data.gantt.lanes[lane], y + height / 2);
+  ctx.globalAlpha = 1;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(plotLeft, y, plotWidth, height);
+  ctx.clip();
+  drawBars(ctx, picture, lane, y, height, data.devices[device].colour, focus);
+  ctx.restore();
+}
+
+function drawLabel(ctx, picture, { colour, label }, name, y, height, isStrong) {
+  const { store, plotLeft } = picture;
+  const size = Math.min(20, height - 3);
+  ctx.fillStyle = colour.forward.fill;
+  ctx.beginPath();
+  ctx.roundRect(2, y + (height - size) / 2, 24, size, 4);
+  ctx.fill();
+  if (colour.pattern !== "none") {
+    ctx.fillStyle = store.patterns.get(ctx, colour.pattern, colour.forward.text);
+    ctx.fill();
+  }
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "center";
+  ctx.font = `700 ${Math.min(12, size - 1)}px ${store.theme.font}`;
+  ctx.fillStyle = colour.forward.text;
+  ctx.fillText(label, 14, y + height / 2 + 0.5);
+  if (plotLeft < 60) return;
+  ctx.textAlign = "left";
+  ctx.font = `${isStrong ? 700 : 400} ${Math.min(13, height - 1)}px ${store.theme.font}`;
+  ctx.fillStyle = store.theme.ink;
+  ctx.fillText(name, 32, y + height / 2 + 0.5, plotLeft - 38);
+}
+
+function drawEnd(ctx, picture, lane, y) {
+  const { theme } = picture.store;
+  let x = picture.plotRight + 8;
+  ctx.textAlign = "right";
+  ctx.textBaseline = "middle";
+  for (const [k, column] of picture.endColumns.entries()) {
+    x += column.width;
+    const isOver = column.title === "peak memory" && lane.isOverMemory;
+    ctx.font = `${isOver ? "700 " : ""}${Math.min(12, picture.laneHeight - 1)}px ${theme.font}`;
+    ctx.fillStyle = isOver ? theme.palette.alarm : k === 0 ? theme.ink : theme.mutedInk;
+    ctx.fillText(`${isOver ? "▲ " : ""}${column.text(lane)}`, x, y + 0.5, column.width - 4);
+  }
+}
+
+function drawBars(ctx, picture, lane, y, height, colour, focus) {
+  const { bars, index, store, plotLeft, view } = picture;
+  const { start, end, kind, pass } = bars;
+  const { theme } = store;
+  const { stages } = store.data.gantt;
+  const perMs = picture.plotWidth / (view.to - view.from);
+  const pad = Math.max(1, height * 0.1);
+  const thin = Math.max(2, height * 0.26);
+  const showsText = height >= 12;
+  const marked = [store.selection, store.hovered].filter((thing) => thing?.kind === "bar").map((thing) => thing.bar);
+  const rows = picture.pixelRows();
+  const labels = [];
+  const last = index.begin[lane + 1];
+  for (let i = index.first(lane, view.from); i < last; i += 1) {
+    if (start[i] > view.to) break;
+    const width = (end[i] - start[i]) * perMs;
+    const isPlain = picture.isPlain(i, focus);
+    if (width < 1) {
+      const isWork = kind[i] === SLOT_COMPUTE;
+      const row = isWork ? (pass[i] === WEIGHT_GRADIENT ? 1 : 0) : kind[i] === SLOT_RECEIVE ? 2 : 3;
+      const rgb = rgbOf(isWork ? fillOfBar(bars, i, colour).fill : theme.palette.transfer);
+      rows.add(row, (start[i] - view.from) * perMs, width, rgb, isPlain ? 1 : DIM_BAR);
+      continue;
+    }
+    const x = plotLeft + (start[i] - view.from) * perMs;
+    const isCompute = kind[i] === SLOT_COMPUTE;
+    ctx.globalAlpha = isPlain ? 1 : DIM_BAR;
+    if (!isCompute) {
+      ctx.fillStyle = theme.palette.transfer;
+      ctx.fillRect(x, transferTop(kind[i], y, height, thin), Math.max(1, width - 0.6), thin);
+      continue;
+    }
+    const fill = fillOfBar(bars, i, colour);
+    const inner = Math.max(1, width - (width > 3 ? 1 : 0.3));
+    const [top, tall] = barExtent(pass[i], y, height, pad);
+    ctx.fillStyle = fill.fill;
+    ctx.fillRect(x, top, inner, tall);
+    if (width > 5) {
+      for (const name of [PASS_PATTERNS[pass[i]], colour.pattern]) {
+        if (name === "none") continue;
+        ctx.fillStyle = store.patterns.get(ctx, name, fill.text);
+        ctx.fillRect(x, top, inner, tall);
+      }
+    }
+    const { piece } = stages[bars.stage[i]];
+    if (piece > 0 && width > 4) {
+      ctx.fillStyle = fill.text;
+      for (let k = 0; k < piece && (k + 1) * (NOTCH + 1) < inner; k += 1) ctx.fillRect(x + 1 + k * (NOTCH + 1), top, NOTCH, 3);
+    }
+    if (showsText && width > 8) labels.push([i, x, inner, top + tall / 2, fill.text, isPlain]);
+    if (picture.outlines(i)) outline(ctx, x, top, inner, tall, theme.ink, 1.5);
+    if (marked.includes(i)) outline(ctx, x, top, inner, tall, theme.ink, 2.5);
+  }
+  ctx.globalAlpha = 1;
+  if (rows.render()) {
+    rows.draw(ctx, 0, plotLeft, ...barExtent(FORWARD, y, height, pad));
+    rows.draw(ctx, 1, plotLeft, ...barExtent(WEIGHT_GRADIENT, y, height, pad));
+    rows.draw(ctx, 2, plotLeft, transferTop(SLOT_RECEIVE, y, height, thin), thin);
+    rows.draw(ctx, 3, plotLeft, transferTop(SLOT_SEND, y, height, thin), thin);
+  }
+  drawTexts(ctx, picture, labels, Math.min(12, height * 0.56));
+  ctx.globalAlpha = 1;
+}
+
+/** Upper edge and height of a compute bar: that of a weight gradient is lower. */
+export function barExtent(pass, y, height, pad = Math.max(1, height * 0.1)) {
+  const whole = height - 2 * pad;
+  return pass === WEIGHT_GRADIENT ? [y + pad + 0.36 * whole, 0.64 * whole] : [y + pad, whole];
+}
+
+/** What is received comes in above the middle, what is sent goes out below it. */
+function transferTop(kind, y, height, thin) {
+  return kind === SLOT_RECEIVE ? y + height / 2 - thin - 0.5 : y + height / 2 + 0.5;
+}
+
+function outline(ctx, x, top, width, tall, colour, line) {
+  ctx.globalAlpha = 1;
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = line;
+  ctx.strokeRect(x + line / 2, top + line / 2, Math.max(1, width - line), tall - line);
+}
+
+/** Micro-batch numbers, with the pass in training and the piece where a device has several; the shorter where it is narrow. */
+function drawTexts(ctx, picture, labels, size) {
+  const { bars, store, view } = picture;
+  const { stages, hasBackward } = store.data.gantt;
+  const [low, high] = [picture.toX(view.from), picture.toX(view.to)];
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  ctx.font = `600 ${size}px ${store.theme.font}`;
+  for (const [i, x, width, y, colour, isPlain] of labels) {
+    if (!isPlain) continue;
+    const number = String(bars.microBatch[i]);
+    const { piece, numPieces } = stages[bars.stage[i]];
+    const letter = hasBackward ? PASS_LETTERS[bars.pass[i]] : "";
+    const mark = numPieces > 1 ? pieceLetter(piece) : "";
+    const [x0, x1] = [Math.max(low, x), Math.min(high, x + width)];
+    const text = [letter + number + mark, letter + number, number].find((t) => t.length * size * 0.6 + 3 <= x1 - x0);
+    if (!text) continue;
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = colour;
+    ctx.fillText(text, (x0 + x1) / 2, y + 0.5);
+  }
+}
+
+/** a, b, ... z, then numbers. */
+export function pieceLetter(piece) {
+  return piece < 26 ? String.fromCharCode(97 + piece) : `·${piece + 1}`;
+}
+
+function fillOfBar(bars, i, colour) {
+  const odd = bars.microBatch[i] % 2 === 1;
+  if (bars.pass[i] !== FORWARD) return odd ? colour.backwardOdd : colour.backward;
+  return odd ? colour.forwardOdd : colour.forward;
+}

@@ -1,0 +1,242 @@
+"""All methods on one graph, run beside the page one after the other, with the gains that the paper reports."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import streamlit as st
+
+from explorer.jobs.batch import Ask, Batch
+from explorer.jobs.pool import JobState, Question, Snapshot
+from explorer.jobs.server_pool import solver_pool
+from explorer.server.limits import longest_limit_s
+from explorer.state import session
+from explorer.state.entries import by_entry
+from explorer.state.kept_plans import MAX_KEPT, is_same, keep, letter
+from explorer.state.records import Plan
+from explorer.words.wording import milliseconds, plain, share
+from solvers.analysis import comparison
+from solvers.analysis.comparison import Outcome, best_value_ms, gain, outcome_of
+from solvers.baselines.table import BASELINES
+from solvers.model.costs import Objective
+from solvers.model.result import SolveStatus
+from solvers.model.split import Family, Split
+from solvers.problem.pins import NO_PINS
+from solvers.reproduction.text import PAPER_MEAN_AND_MAX
+
+NAME = "all methods"
+POLL_SECONDS = 0.5
+LIMIT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was asked of all methods: the plan whose graph and devices they are run on, and the batch."""
+
+    plan: Plan
+    questions: tuple[comparison.Contender, ...]
+    batch: Batch
+
+
+def show_methods(plan: Plan) -> None:
+    """Show the table of all methods on the graph and devices of a plan, or the button that runs them."""
+    run: Run | None = session.batch(NAME)
+    if run is not None and _subject(run.plan) != _subject(plan):
+        run.batch.cancel()
+        run = None
+        session.remember_batch(NAME, None)
+    if run is None:
+        _show_start(plan)
+    elif run.batch.is_over:
+        _show_table(run)
+    else:
+        st.fragment(run_every=POLL_SECONDS)(_poll)()
+
+
+def _subject(plan: Plan) -> tuple[object, ...]:
+    return plan.graph.digest, plan.question.deployment, plan.question.objective
+
+
+def _show_start(plan: Plan) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        limit_s = st.number_input(
+            "Limit of each (s)", 1, longest_limit_s(), min(LIMIT_S, longest_limit_s()), key="methods_limit", width=140
+        )
+        st.button("Run all methods", key="run_methods", on_click=_start, args=(plan, float(limit_s)))
+    num = len(_questions(plan))
+    st.caption(f"{num} methods, the exact ones first, each from the best plan before it.")
+
+
+def _questions(plan: Plan) -> tuple[comparison.Contender, ...]:
+    """Return what applies: baselines know only the paper's model, and some families exclude some of its variants."""
+    deployment = plan.question.deployment
+    is_variant = deployment.training_memory is not None or deployment.replication is not None
+    families = (Family.CHAIN,) if is_variant else tuple(Family)
+    return comparison.questions(plan.question.objective, families, with_expert=False)
+
+
+def _start(plan: Plan, limit_s: float) -> None:
+    questions = _questions(plan)
+    asked = replace(plan.question, graph_digest=plan.graph.digest, time_limit_s=limit_s, gap=0.0, pins=NO_PINS)
+    asks = [
+        Ask(_key(question), replace(asked, method=question.method, family=question.family), plan.graph)
+        for question in questions
+    ]
+    batch = Batch(solver_pool(), session.session_id(), asks, start_of=_best_before, at_once=1)
+    batch.advance()
+    session.remember_batch(NAME, Run(plan, questions, batch))
+
+
+def _key(question: comparison.Contender) -> str:
+    return f"{question.method} {question.family}"
+
+
+def _best_before(ask: Ask, answers: Mapping[str, Snapshot]) -> Split | None:
+    """Return the best plan so far for an exact method; the baselines take none."""
+    if ask.question.method in BASELINES:
+        return None
+    found = [snapshot.result for snapshot in answers.values() if snapshot.result and snapshot.result.split]
+    best = min(found, key=lambda result: result.value_ms or 0.0, default=None)
+    return None if best is None else best.split
+
+
+def _poll() -> None:
+    run: Run | None = session.batch(NAME)
+    if run is None:
+        return
+    run.batch.advance()
+    if run.batch.is_over:
+        st.rerun()
+    snapshots = run.batch.snapshots()
+    done = len(run.batch.answers())
+    running = [question for question in run.questions if _key(question) in snapshots][-1]
+    text = f"{done} of {len(run.questions)} done · {running.label}"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(done / len(run.questions), plain(text))
+        if st.button("Cancel", key="cancel_methods"):
+            run.batch.cancel()
+            st.rerun()
+    _show_table(run)
+
+
+def outcomes(run: Run) -> list[tuple[comparison.Contender, Outcome]]:
+    """Return what the methods answered so far, in their order; the bound of the exact ones holds for all."""
+    answers = run.batch.answers()
+    found: list[tuple[comparison.Contender, Outcome]] = []
+    for question in run.questions:
+        snapshot = answers.get(_key(question))
+        if snapshot is None:
+            continue
+        if snapshot.result is None:
+            is_failed = snapshot.state is JobState.FAILED
+            message = snapshot.error if is_failed else "Cancelled before there was a plan."
+            outcome = Outcome(question.method, question.family, None, None, None, 0.0, None, (), message)
+        else:
+            outcome = outcome_of(run.plan.graph, run.plan.question.deployment, question, snapshot.result)
+        found.append((question, outcome))
+    return comparison.with_proven_bound(found)
+
+
+def table_rows(run: Run) -> list[dict[str, Any]]:
+    """Return the rows of the table: times in ms and s, memory in GiB, the gain of the best plan as a factor."""
+    answered = outcomes(run)
+    best_ms = best_value_ms(answered)
+    rows: list[dict[str, Any]] = []
+    for question, outcome in answered:
+        paper = PAPER_MEAN_AND_MAX.get(question.method) if run.plan.question.objective is Objective.THROUGHPUT else None
+        memory = outcome.largest_memory_bytes
+        why = outcome.violations[0] if outcome.violations else outcome.message if outcome.value_ms is None else ""
+        rows.append(
+            {
+                "Method": question.label,
+                "Splits": str(outcome.family) if outcome.value_ms is not None else "",
+                "Value (ms)": outcome.value_ms,
+                "Bound (ms)": None if outcome.violations else outcome.lower_bound_ms,
+                "Proof": _proof(outcome),
+                "Best is": gain(outcome, best_ms),
+                "In the paper": "" if paper is None else f"{paper[0]:.2f} ×, up to {paper[1]:.2f} ×",
+                "Largest (GiB)": None if memory is None else memory / 2**30,
+                "Time (s)": outcome.runtime_s,
+                "Note": f"breaks a rule: {why}" if outcome.violations else why,
+            }
+        )
+    return rows
+
+
+def _proof(outcome: Outcome) -> str:
+    if outcome.violations or outcome.gap is None:
+        return ""
+    return "optimal" if outcome.status is SolveStatus.OPTIMAL else f"gap {share(outcome.gap)}"
+
+
+def _show_table(run: Run) -> None:
+    rows = table_rows(run)
+    if not rows:
+        return
+    times = st.column_config.NumberColumn(format="%.4g")
+    factor = st.column_config.NumberColumn(format="%.2f ×", help="How many times as fast the best plan is here.")
+    average = st.column_config.TextColumn(help="Mean and maximum over the paper's workloads; not this graph.")
+    state = st.dataframe(
+        rows,
+        key=f"methods_{len(rows)}",
+        hide_index=True,
+        placeholder="",
+        on_select="rerun",
+        selection_mode="single-row",
+        alt="All methods on this graph",
+        column_config={
+            "Value (ms)": times,
+            "Bound (ms)": times,
+            "Best is": factor,
+            "In the paper": average,
+            "Largest (GiB)": st.column_config.NumberColumn(format="%.3g"),
+            "Time (s)": st.column_config.NumberColumn(format="%.1f"),
+            "Note": st.column_config.TextColumn(width="large"),
+        },
+    )
+    if run.batch.is_over:
+        _show_selected(run, list(state["selection"]["rows"]))
+    expert, most = PAPER_MEAN_AND_MAX["expert"]
+    st.caption(
+        plain(
+            "“Best is”: how many times as fast the best plan found here is. “In the paper”: how many times as fast the "
+            "non-contiguous splits of Tarnawski et al. are, mean and maximum over their workloads, not for this graph; "
+            f"over human experts {expert:.2f} ×, up to {most:.2f} ×."
+            + (" Cancelled: methods that are missing did not run." if run.batch.is_cancelled else "")
+        )
+    )
+
+
+def _show_selected(run: Run, rows: list[int]) -> None:
+    """Offer to keep the plan of the selected row."""
+    answered = outcomes(run)
+    if not rows or rows[0] >= len(answered):
+        st.caption("Select a row to keep its plan for comparison.")
+        return
+    question, _ = answered[rows[0]]
+    result = run.batch.answers()[_key(question)].result
+    if result is None or result.split is None:
+        st.caption(f"{plain(question.label)} found no valid plan to keep.")
+        return
+    split, deployment = by_entry(result.split, run.plan.question.deployment)
+    asked: Question = next(ask.question for ask in run.batch.asks if ask.key == _key(question))
+    plan = Plan(asked, run.plan.loaded, run.plan.graph, deployment, result, split)
+    kept = session.kept()
+    same = next((one for one in kept if is_same(one.plan, plan)), None)
+    if same is not None:
+        st.caption(plain(f"{question.label} found the very split of {letter(kept, same)}, {same.name}."))
+        return
+    is_full = len(kept) >= MAX_KEPT
+    st.button(
+        f"Keep the plan of {question.label}",
+        key="keep_method",
+        disabled=is_full,
+        help="Four plans are kept already; drop one first." if is_full else None,
+        on_click=_keep,
+        args=(plan, question.label),
+    )
+    st.caption(plain(f"{question.label}: {milliseconds(result.value_ms)}."))
+
+
+def _keep(plan: Plan, name: str) -> None:
+    keep(plan, name)

@@ -1,0 +1,1 @@
+"""Hand edits of a plan as plain data."""

@@ -1,0 +1,1 @@
+"""Pieces of pages: tables, bars and charts that several pages show."""

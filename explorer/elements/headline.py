@@ -1,0 +1,109 @@
+"""What is shown of a plan beside the linked picture: headline numbers, tables, downloads."""
+
+import hashlib
+from enum import StrEnum
+
+import streamlit as st
+
+from explorer.picture.palette import ThemeName
+from explorer.state.records import Plan
+from explorer.words.wording import VALUE_LABELS, how_found, milliseconds, plain, proof, share
+from solvers.analysis.load_parts import load_parts
+from solvers.model.costs import Objective, SplitCosts
+
+
+class Standing(StrEnum):
+    """What the numbers of a plan are: the answer to what is asked, the best so far, or an answer to earlier inputs."""
+
+    FINAL = "final"
+    SO_FAR = "so-far"
+    STALE = "stale"
+
+
+def standing_html(plan: Plan, standing: Standing) -> str:
+    """Return what the headline says of a plan for programs that read the page: state, value, bound and question.
+
+    It takes no room, and the numbers beside it are pale where it says so; the style of both is in `explorer.app`.
+    """
+    result, question = plan.result, hashlib.sha256(repr(plan.question).encode()).hexdigest()[:12]
+    value, bound = (None if x is None else repr(float(x)) for x in (result.value_ms, result.lower_bound_ms))
+    data = {"state": standing, "value-ms": value, "bound-ms": bound, "status": result.status, "question": question}
+    attributes = " ".join(f'data-{name}="{text or ""}"' for name, text in data.items())
+    return f'<span class="plan-standing" hidden {attributes}></span>'
+
+
+def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
+    """Show the numbers of a plan in one row: value, throughput, bound, bottleneck, speed-up.
+
+    Of a plan for earlier inputs nothing is called optimal, and its numbers are pale. The value of the best plan so far
+    has a sign that says that it may yet fall.
+    """
+    result = plan.result
+    value = result.value_ms
+    is_stale = standing is Standing.STALE
+    at_most, at_least = ("≤ ", "≥ ") if standing is Standing.SO_FAR else ("", "")
+    found = f"{'for earlier inputs · ' if is_stale else ''}{how_found(result)}"
+    row = st.container(key="headline")
+    row.html(standing_html(plan, standing))
+    columns = row.columns([1.3, 1.0, 1.15, 1.3, 1.15])
+    columns[0].metric(
+        VALUE_LABELS[result.objective],
+        f"{at_most}{milliseconds(value)}",
+        found,
+        delta_color="off",
+        delta_arrow="off",
+        help=f"Below it method, splits allowed and time of the solve: {how_found(result)}.",
+    )
+    # A split found for low latency has a throughput too: that of the same split run as a pipeline.
+    pace_ms = costs.gpipe_ms if result.objective is Objective.GPIPE else costs.max_load_ms
+    columns[1].metric(
+        "Throughput",
+        f"{at_least}{1000 / pace_ms:,.4g} /s" if pace_ms else "–",
+        help="Samples per second when pipelined.",
+    )
+    columns[2].metric(
+        "Proven lower bound",
+        milliseconds(result.lower_bound_ms),
+        "for earlier inputs" if is_stale else proof(result),
+        delta_color="off",
+        delta_arrow="off",
+        help=f"No {result.family} split is faster than this. Found by: {how_found(result)}.",
+    )
+    busiest = costs.devices[costs.bottleneck]
+    transfers = load_parts(busiest).transfer_ms  # what hides behind compute, or behind the other way, costs nothing
+    columns[3].metric(
+        "Bottleneck",
+        plain(plan.deployment.device_name(costs.bottleneck)),
+        f"{milliseconds(busiest.load_ms)}, {share(transfers / busiest.load_ms)} transfers" if busiest.load_ms else None,
+        delta_color="off",
+        delta_arrow="off",
+        help="The device with the largest load: compute plus transfers per sample.",
+    )
+    alone_ms, alone = _one_accelerator(plan)
+    supported = all(node.runs_on_accelerator for node in plan.graph.nodes)
+    if value and supported:
+        columns[4].metric(
+            "Speed-up",
+            f"{alone_ms / value:.2f} ×",
+            f"one {plain(alone)} {milliseconds(alone_ms)}",
+            delta_color="off",
+            delta_arrow="off",
+            help="Against all nodes on one accelerator, the fastest, with enough memory. With a CPU it may exceed the "
+            "accelerators.",
+        )
+
+
+def theme() -> ThemeName:
+    """Return which of the two themes the browser shows."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def _one_accelerator(plan: Plan) -> tuple[float, str]:
+    """Return the time of all nodes on one accelerator in ms, and what that is called: the fastest where they differ."""
+    if not plan.deployment.classes or not plan.deployment.num_accelerators:
+        return sum(node.accelerator_ms for node in plan.graph.nodes), "accelerator"
+    return min(
+        (sum(device_class.node_ms(node) for node in plan.graph.nodes), device_class.name)
+        for device_class in plan.deployment.classes
+        if device_class.count
+    )

@@ -1,0 +1,86 @@
+"""Tables with bars as HTML: real tables for readers of every kind, in the page's own colours, updated in place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from explorer.picture.palette import ACCELERATOR_COLOURS
+from solvers.analysis.explanation_text import Paragraph
+
+STYLE = f"""<style>
+.insight {{ border-collapse: collapse; width: 100%; font-size: 0.85rem; font-variant-numeric: tabular-nums; }}
+.insight caption {{ position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }}
+.insight th, .insight td {{ padding: 0.18rem 0.6rem 0.18rem 0; text-align: left; vertical-align: baseline; border: 0;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); }}
+.insight thead th {{ font-weight: 400; font-size: 0.8rem; opacity: 0.75; }}
+.insight th[scope=row] {{ font-weight: 400; white-space: nowrap; }}
+.insight-words h4 {{ font-size: 1rem; font-weight: 600; padding: 0; margin: 0 0 0.3rem; }}
+.insight-words p {{ font-size: 0.9rem; line-height: 1.45; margin: 0 0 0.35rem; }}
+.insight .number {{ text-align: right; white-space: nowrap; }}
+.insight .quiet {{ opacity: 0.75; }}
+.insight .strong {{ font-weight: 600; }}
+.insight .bar {{ width: 25%; min-width: 3.5rem; }}
+@media (max-width: 640px) {{
+  .insight th[scope=row] {{ white-space: normal; min-width: 6rem; }}
+  .insight thead .number {{ white-space: normal; }}
+  .insight th, .insight td {{ padding-right: 0.35rem; font-size: 0.78rem; }}
+  .insight .bar {{ width: 12%; min-width: 1.5rem; }}
+}}
+.insight .bar span {{ display: block; height: 0.8rem; background: {ACCELERATOR_COLOURS[0]}; border-radius: 1px; }}
+</style>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Text of a cell, how it looks (any of 'number', 'quiet', 'strong'), or a bar of a share from 0 to 1.
+
+    `span` is the number of columns it takes.
+    """
+
+    text: str = ""
+    look: str = ""
+    bar: float | None = None
+    span: int = 1
+
+
+def html_table(
+    caption: str, header: Sequence[Cell], rows: Sequence[Sequence[Cell]], width_rem: float | None = None
+) -> str:
+    """Return a table as HTML with its style; all text is escaped, the first cell of a row is its heading.
+
+    It is as wide as the page, or `width_rem` where that is less.
+
+    >>> '<th scope="row">&lt;b&gt;</th>' in html_table("", [Cell("Name")], [[Cell("<b>")]])
+    True
+    """
+    head = "".join(f'<th scope="col"{_class(cell)}>{escape(cell.text)}</th>' for cell in header)
+    body = "".join(f"<tr>{''.join(_cell(cell, i == 0) for i, cell in enumerate(row))}</tr>" for row in rows)
+    width = "" if width_rem is None else f' style="max-width: {width_rem:g}rem"'
+    return (
+        f'{STYLE}<table class="insight"{width}><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def paragraph_html(paragraph: Paragraph) -> str:
+    """Return a heading and its sentences, a line each, as HTML; all text is escaped.
+
+    >>> "&lt;b&gt;" in paragraph_html(Paragraph("What", ("<b>",)))
+    True
+    """
+    lines = "".join(f"<p>{escape(sentence)}</p>" for sentence in paragraph.sentences)
+    return f'{STYLE}<section class="insight-words"><h4>{escape(paragraph.title)}</h4>{lines}</section>'
+
+
+def _cell(cell: Cell, is_heading: bool) -> str:
+    if cell.bar is not None:
+        width = f"{100 * min(1.0, max(0.0, cell.bar)):.2f}%"
+        return f'<td class="bar"><span style="width: {width}"></span></td>'
+    if is_heading:
+        return f'<th scope="row"{_class(cell)}>{escape(cell.text)}</th>'
+    span = f' colspan="{cell.span}"' if cell.span > 1 else ""
+    return f"<td{span}{_class(cell)}>{escape(cell.text)}</td>"
+
+
+def _class(cell: Cell) -> str:
+    return f' class="{escape(cell.look)}"' if cell.look else ""

@@ -1,0 +1,56 @@
+"""The tab that explains the plan shown: what limits it, in words and loads, and what would help, by solving again."""
+
+import streamlit as st
+
+from explorer.elements.headline import theme
+from explorer.elements.html_table import paragraph_html
+from explorer.elements.load_bars import load_bars
+from explorer.explore.what_helps import free_answer, show_what_helps
+from explorer.plan.edited_plan import METHOD as HAND_EDIT
+from explorer.state.records import Plan
+from solvers.analysis.explanation import bound_of, explain
+from solvers.analysis.explanation_text import Paragraph, explanation_text
+from solvers.model.costs import Objective, SplitCosts
+from solvers.model.result import SolveResult
+
+MOST_NODES = 20_000
+"""The explanation contracts the graph, which for larger ones takes seconds and 200 MB in the server itself."""
+
+
+def show_explanation(plan: Plan, costs: SplitCosts) -> None:
+    """Show why a plan is as fast as it is, the loads of its devices, and what would help."""
+    words, figures = st.columns([5, 6], gap="large")
+    with words:
+        for paragraph in _paragraphs(plan):
+            st.html(paragraph_html(paragraph))
+    with figures:
+        if plan.question.objective is not Objective.LATENCY:
+            st.markdown("**Load of every device**")
+            st.html(load_bars(costs, plan.deployment, plan.result.lower_bound_ms, theme()))
+        st.markdown("**What would help**")
+        show_what_helps(plan)
+
+
+def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:
+    """Return the words on a plan, or why there are none."""
+    if len(plan.graph.nodes) > MOST_NODES:
+        sentence = (
+            f"Plans are explained for graphs of up to {MOST_NODES:,} nodes; this one has {len(plan.graph.nodes):,}. "
+            "Fold each layer of the network into one node for an explanation."
+        )
+        return (Paragraph("What limits this plan", (sentence,)),)
+    explanation = explain(
+        plan.graph,
+        plan.question.deployment,
+        plan.split,
+        objective=plan.question.objective,
+        family=plan.result.family,
+        lower_bound_ms=None if is_proven_for_pins(plan.result) else bound_of(plan.result),
+        wider=free_answer(plan),
+    )
+    return explanation_text(explanation, plan.graph)
+
+
+def is_proven_for_pins(result: SolveResult) -> bool:
+    """Whether a bound holds only for plans that honour the hand edits: others may be faster."""
+    return result.method.startswith(f"{HAND_EDIT}, ")

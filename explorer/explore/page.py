@@ -1,0 +1,164 @@
+"""The explorer: inputs at the side; headline numbers, the linked picture and tables of the plan in the middle."""
+
+import streamlit as st
+
+from explorer.elements.headline import headline
+from explorer.explore.downloads import show_exports, subject_of
+from explorer.explore.explain import show_explanation
+from explorer.explore.share import show_share
+from explorer.explore.what_helps import show_what_makes_possible
+from explorer.form.sidebar import sidebar
+from explorer.picture.component import placed_pipeline
+from explorer.picture.dag_view import remembered_dag_info
+from explorer.picture.gantt_view import gantt_info
+from explorer.plan.current_plan import shown_plan, standing_of
+from explorer.plan.edit_actions import take_edit
+from explorer.plan.edit_headline import show_edit_headline
+from explorer.plan.edited_plan import edit_view
+from explorer.plan.live_panel import begin_drawing, end_drawing, show_run, tells_of
+from explorer.plan.reload import begin_page, end_page, take_edits, take_plan
+from explorer.plan.solve_control import feels_live, follow
+from explorer.plan.timeline import scheduled, show_note
+from explorer.state import session
+from explorer.state.address import show_problems
+from explorer.state.choice import Choice
+from explorer.state.kept_plans import show_keep
+from explorer.state.look import picture_options
+from explorer.state.records import Plan
+from explorer.words.wording import differences, plain
+from solvers.model.costs import split_costs
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family
+from solvers.quantities import binary_size
+from solvers.schedule.simulate import Schedule
+
+
+def show() -> None:
+    """Draw the page."""
+    begin_page()
+    choice = sidebar(feels_live)
+    take_edits(choice)
+    take_plan(choice)
+    follow(choice)
+    begin_drawing(choice)
+    _show_plan(choice, shown_plan(choice))
+    end_drawing()
+    end_page(choice)
+
+
+def _show_plan(choice: Choice, plan: Plan | None) -> None:
+    _title(choice, plan)
+    show_problems()
+    _notices(choice, plan)
+    show_run(plan)
+    if plan is None:
+        dag = remembered_dag_info(choice.graph, choice.deployment, None)
+        placed_pipeline(dag, None, key="picture")
+        if dag.note:
+            st.caption(dag.note)
+        return
+    costs = split_costs(plan.graph, plan.deployment, plan.split)
+    shown = scheduled(plan, choice)
+    schedule = shown.schedule
+    show_edit_headline(choice, plan)
+    headline(plan, costs, standing_of(plan, choice))
+    show_note(shown)
+    dag = remembered_dag_info(plan.graph, plan.deployment, shown.split)
+    gantt = None if schedule is None else gantt_info(schedule, plan.deployment)
+    edits = edit_view(choice, plan, shown.split)
+    placed_pipeline(
+        dag,
+        gantt,
+        key="picture",
+        options=picture_options(),
+        edits=edits,
+        on_edit=take_edit,
+    )
+    if dag.note:
+        st.caption(dag.note)
+    _warn_of_memory(plan, schedule)
+    if plan.graph.is_training and not _backward_reads_forward(plan.graph):
+        st.caption(
+            "No backward node of this file reads a forward one, so the timeline is not that of a real training run; "
+            "the loads and the optimum are those of the file."
+        )
+    # Only the tab in sight is made: what the other one needs in the browser would hold up the picture.
+    why, files = st.tabs(["Explain", "Share and export"], key="below", on_change="rerun")
+    if files.open:
+        with files:
+            show_share(choice)
+            show_exports(subject_of(plan, shown, choice.schedule_options, dag, gantt))
+    else:
+        with why:
+            show_explanation(plan, costs)
+
+
+def _title(choice: Choice, plan: Plan | None) -> None:
+    graph = choice.graph
+    layers = len({node.layer for node in graph.nodes} - {None})
+    parts = [f"{len(graph.nodes):,} nodes", f"{len(graph.edges):,} edges"]
+    if layers:
+        parts.append(f"{layers:,} layers")
+    parts.append("training" if graph.is_training else "inference")
+    with st.container(key="title", horizontal=True, vertical_alignment="center", wrap=False):
+        st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}]]", width="stretch")
+        if plan is not None:
+            show_keep(plan)
+
+
+def _notices(choice: Choice, plan: Plan | None) -> None:
+    """Say how the last solve ended, and whether the plan below still answers what the inputs ask."""
+    notice, run = session.notice(), session.run()
+    is_of_plan = notice is not None and plan is not None and plan.question == notice.question
+    if notice is not None and not tells_of(notice, plan) and (is_of_plan or notice.question == choice.question):
+        (st.info if is_of_plan else st.error)(plain(notice.message))
+        if notice.details:
+            with st.expander("Details"):
+                st.code(notice.details, language=None)
+        elif not is_of_plan:
+            show_what_makes_possible(choice.question, choice.graph)
+    if plan is not None and plan.question != choice.question:
+        is_coming = run is not None or feels_live(choice.question)
+        changed = differences((plan.question, plan.graph), (choice.question, choice.graph))
+        st.warning(
+            f"The plan below is stale: it and what is proven of it are for earlier inputs. "
+            f"Since then: {plain(', '.join(changed))}."
+            f"{'' if is_coming else ' Press Solve for a new one.'}",
+            icon=":material/history:",
+        )
+    elif plan is None and run is None and not feels_live(choice.question):
+        st.info("This graph has no plan yet. Press Solve.")
+
+
+def _warn_of_memory(plan: Plan, schedule: Schedule | None) -> None:
+    """Say when the schedule keeps more activations than an accelerator has memory for."""
+    if schedule is None:
+        return
+    over = []
+    for d, points in enumerate(schedule.memory):
+        capacity = plan.deployment.capacity_bytes(d)
+        peak = max((point.memory_bytes for point in points), default=0.0)
+        if capacity is not None and peak > plan.deployment.memory_limit_of(d):
+            over.append((peak - capacity, peak, d))
+    if over:
+        short, peak, d = max(over)
+        st.warning(
+            f"This schedule would run out of memory: {plan.deployment.device_name(d)} needs up to {binary_size(peak)} "
+            f"with {schedule.peak_in_flight[d]} micro-batches in flight and is short by {binary_size(short)}. "
+            f"{_remedy(plan)} Smaller micro-batches or more memory would help.",
+            icon=":material/memory:",
+        )
+
+
+def _remedy(plan: Plan) -> str:
+    if plan.deployment.training_memory is not None:
+        return "The plan counts another number of micro-batches."
+    if plan.result.family is Family.CHAIN:
+        return "The plan counts one micro-batch; under Assumptions it can count all that are in flight."
+    return "The plan counts one micro-batch."
+
+
+def _backward_reads_forward(graph: DnnGraph) -> bool:
+    """Whether the backward pass waits for the forward pass; in some published files it does not."""
+    node = graph.node_by_id
+    return any(node[e.target].is_backward and not node[e.source].is_backward for e in graph.edges)

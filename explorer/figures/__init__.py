@@ -1,0 +1,1 @@
+"""Figures for print: one drawing of graph and timeline, as SVG and PNG."""

@@ -1,0 +1,1 @@
+"""The side bar: graph, devices, assumptions, schedule."""

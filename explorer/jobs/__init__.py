@@ -1,0 +1,1 @@
+"""Work beside the page: solver processes, their queue, what is known of a solve. No Streamlit pages here."""

@@ -1,0 +1,100 @@
+"""The solver processes of a pool: which stand ready, what each is at work on, and how many are kept."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from explorer.jobs.process import SolverProcess
+from explorer.jobs.record import Work
+from explorer.jobs.work_request import request_of
+from solvers.processes.child import End
+
+
+class SolverProcesses:
+    """Processes that are started ahead of time and reused; safe under the lock of whoever owns it.
+
+    `spare` idle ones are kept beyond those at work. `functions` are the dotted names of the solve function and of
+    functions to call once when a process starts. The callbacks are those of `SolverProcess`.
+    """
+
+    def __init__(
+        self,
+        functions: tuple[str, ...],
+        spare: int,
+        on_message: Callable[[SolverProcess, dict[str, Any]], None],
+        on_end: Callable[[SolverProcess, End, str], None],
+    ) -> None:
+        self._functions, self._spare = functions, spare
+        self._on_message, self._on_end = on_message, on_end
+        self._work: dict[SolverProcess, Work | None] = {}
+        self._cannot_start = False
+        self._busy_s = time.monotonic()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._work)
+
+    def all(self) -> list[tuple[SolverProcess, Work | None]]:
+        """Return each process with what it is at work on."""
+        return list(self._work.items())
+
+    def idle(self) -> list[SolverProcess]:
+        """Return those that have nothing to do, the oldest first."""
+        return [worker for worker, work in self._work.items() if work is None and not worker.is_ending]
+
+    def work_of(self, worker: SolverProcess) -> Work | None:
+        """Return what a process is at work on; None for nothing, and for one that has ended."""
+        return self._work.get(worker)
+
+    def begin(self, work: Work) -> None:
+        """Have a process do a piece of work: one that stands ready, or a new one."""
+        worker = max(self.idle(), key=lambda worker: worker.is_ready, default=None) or self._start()
+        self._work[worker] = work
+        worker.has_worked = True
+        work.worker = worker
+        if worker.is_ready:
+            work.began_s = time.monotonic()
+        worker.send(request_of(work))
+
+    def note_ready(self, worker: SolverProcess) -> None:
+        """Take note that a process has got ready; what it was given meanwhile begins now."""
+        worker.is_ready = True
+        self._cannot_start = False
+        work = self._work.get(worker)
+        if work is not None:
+            work.began_s = time.monotonic()
+
+    def note_done(self, worker: SolverProcess, *, is_reusable: bool) -> None:
+        """Take note that a process is done with its work; end it where it is of no more use."""
+        self._work[worker] = None
+        if not is_reusable or worker.has_low_priority:
+            worker.kill()
+
+    def note_end(self, worker: SolverProcess) -> Work | None:
+        """Forget a process that has ended; return what it was at work on."""
+        if not worker.is_ready and not worker.is_ending:
+            self._cannot_start = True
+        return self._work.pop(worker)
+
+    def keep_spare(self) -> None:
+        """End idle processes that are too many, and start some where they are too few."""
+        idle = self.idle()
+        # One more than the spare ones may stay, or each finished run would end a process and the next start one.
+        for worker in idle[self._spare + 1 :]:
+            worker.kill()
+        # Processes that cannot start are tried again with the next question, not in a loop.
+        if not self._cannot_start:
+            for _ in range(self._spare - len(idle)):
+                self._start()
+
+    def quiet_s(self) -> float:
+        """Return for how many seconds nothing has been at work, as far as anybody asked."""
+        now_s = time.monotonic()
+        if any(work is not None for work in self._work.values()):
+            self._busy_s = now_s
+        return now_s - self._busy_s
+
+    def _start(self) -> SolverProcess:
+        worker = SolverProcess(self._functions, self._on_message, self._on_end)
+        self._work[worker] = None
+        return worker

@@ -1,0 +1,264 @@
+"""A graph at one level of detail: its boxes and edges, what they cost, and where they are drawn.
+
+Levels, from fine to coarse: single nodes; layers; layers with repeats joined ("blocks"); the stages of a plan; its
+devices, which is the quotient graph of the plan. Levels of more boxes than anyone could tell apart are left out: the
+picture of a graph of 60,000 nodes begins at its layers, or at parts of consecutive nodes where it has none.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from explorer.layout.device_layout import device_layout
+from explorer.layout.folding import (
+    Group,
+    fold_by_device,
+    fold_by_layer,
+    fold_by_piece,
+    fold_by_stage,
+    fold_into_parts,
+    fold_repeats,
+    single_nodes,
+)
+from explorer.layout.layered import layered_layout
+from explorer.layout.lines import Layout
+from explorer.layout.rows import BOX_HEIGHT, BOX_WIDTH, Structure
+from solvers.model.costs import CutTensor
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Split
+from solvers.schedule.records import ScheduleError, ScheduleKind
+from solvers.schedule.stages import pipeline_stages
+
+OPERATORS, LAYERS, BLOCKS, STAGES, DEVICES = "operators", "layers", "blocks", "stages", "devices"
+PARTS = "parts"
+MOST_BOXES = 20_000
+"""Boxes of one level: placing more takes many seconds, and a browser as long again to draw them."""
+
+STAGE_BOX = 118.0, 48.0
+"""Width and height of a box that stands for a whole stage; other boxes have the layout's default size."""
+LARGE_STAGE_BOX = 124.0, 84.0
+"""The same where stages are few: there is room for what they take, keep and send."""
+FEW_STAGES = 24
+DEVICE_BOX = 152.0, 92.0
+"""The same for a whole device."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxView:
+    """One box at some level of detail.
+
+    `nodes` index `DagInfo.nodes`. `count` is how many repeats it stands for. `shares` are the devices of its nodes with
+    their part of its running time, by number; empty while not placed. `time_ms` is the time of its nodes where they
+    run, on accelerators while not placed; `memory_bytes` what they keep. `sent_ms` is what its devices pay for sending
+    its cut tensors, each once, and `sent_bytes` their size, None when unknown; both are None while not placed.
+    """
+
+    label: str
+    title: str
+    nodes: tuple[int, ...]
+    is_backward: bool
+    count: int
+    shares: tuple[tuple[int, float], ...]
+    time_ms: float
+    memory_bytes: float
+    sent_ms: float | None
+    sent_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeView:
+    """Data passing between two boxes, by index.
+
+    `send_ms` and `receive_ms` are what the cut tensors take at either end, each counted once per device that reads it,
+    0 on CPUs; None when nothing is cut. `cut_bytes` is None when unknown. `shows_cost` is false where another edge of
+    the same tensor to the same device says it already.
+    """
+
+    source: int
+    target: int
+    send_ms: float | None
+    receive_ms: float | None
+    cut_bytes: float | None
+    num_cut_tensors: int
+    shows_cost: bool
+
+    @property
+    def cut_ms(self) -> float | None:
+        """The time at the end that takes longer, None when nothing is cut."""
+        return None if self.send_ms is None or self.receive_ms is None else max(self.send_ms, self.receive_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelView:
+    """The whole graph at one level of detail, with its drawing."""
+
+    name: str
+    boxes: tuple[BoxView, ...]
+    edges: tuple[EdgeView, ...]
+    box_size: tuple[float, float]
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Who runs what: the split, the device number of each node in the deployment, the cut tensors by their node."""
+
+    split: Split
+    device_of: Mapping[int, int]
+    tensors: Mapping[int, CutTensor]
+
+
+def graph_levels(
+    graph: DnnGraph, deployment: Deployment, placement: Placement | None, order: Sequence[int]
+) -> tuple[LevelView, ...]:
+    """Return the levels at which the graph can be looked at, the finest first; stages and devices only if placed.
+
+    Boxes name nodes by their place in `order`. A level that would show the boxes of a finer one is left out, and so
+    are levels of more than `MOST_BOXES` boxes.
+    """
+    device_of = None if placement is None else placement.device_of
+    nodes = single_nodes(graph)
+    folded: list[tuple[str, tuple[Group, ...]]] = [(OPERATORS, nodes)]
+    by_layer = fold_by_layer(graph)
+    if by_layer is not None:
+        folded.append((LAYERS, by_layer))
+    repeats = fold_repeats(graph, by_layer or nodes, device_of)
+    if repeats is not None:
+        folded.append((BLOCKS, repeats))
+    folded = [(name, groups) for name, groups in folded if len(groups) <= MOST_BOXES]
+    if not folded:
+        folded.append((PARTS, fold_into_parts(graph)))
+    if placement is not None:
+        folded.append((STAGES, _stages(graph, deployment, placement)))
+        names = {d: deployment.device_name(d) for d in range(deployment.num_devices)}
+        folded.append((DEVICES, fold_by_device(graph, placement.device_of, names)))
+    index = {v: i for i, v in enumerate(order)}
+    return tuple(_level(graph, deployment, placement, name, groups, index) for name, groups in folded)
+
+
+def _stages(graph: DnnGraph, deployment: Deployment, placement: Placement) -> tuple[Group, ...]:
+    """Return the stages of the schedule; where no schedule fits the plan, one stage per device and pass."""
+    names = {d: deployment.device_name(d) for d in range(deployment.num_devices)}
+    kind = ScheduleKind.GPIPE if graph.is_training else ScheduleKind.INFERENCE
+    try:
+        stages = pipeline_stages(graph, deployment, placement.split, kind)
+    except ScheduleError:
+        return fold_by_stage(graph, placement.device_of, names)
+    return fold_by_piece(graph, placement.device_of, [(stage.device, stage.nodes) for stage in stages], names)
+
+
+def _level(
+    graph: DnnGraph,
+    deployment: Deployment,
+    placement: Placement | None,
+    name: str,
+    groups: tuple[Group, ...],
+    index: Mapping[int, int],
+) -> LevelView:
+    box_of = {v: i for i, group in enumerate(groups) for v in group.nodes}
+    boxes = tuple(_box(graph, deployment, placement, group, index, name in (STAGES, DEVICES)) for group in groups)
+    edges = _edges(graph, placement, box_of)
+    pairs = tuple((edge.source, edge.target) for edge in edges)
+    if name == DEVICES:
+        return LevelView(name, boxes, edges, DEVICE_BOX, device_layout(len(boxes), pairs, *DEVICE_BOX))
+    size = BOX_WIDTH, BOX_HEIGHT
+    if name == STAGES:
+        size = LARGE_STAGE_BOX if len(groups) <= FEW_STAGES else STAGE_BOX
+    structure = Structure(
+        tuple(group.is_backward for group in groups), tuple(group.twin for group in groups), pairs, *size
+    )
+    return LevelView(name, boxes, edges, size, layered_layout(structure))
+
+
+def _box(
+    graph: DnnGraph,
+    deployment: Deployment,
+    placement: Placement | None,
+    group: Group,
+    index: Mapping[int, int],
+    is_whole_title: bool,
+) -> BoxView:
+    device_of = {} if placement is None else placement.device_of
+    tensor_of = {} if placement is None else placement.tensors
+    time_of: dict[int, float] = {}
+    total = memory = sent_ms = 0.0
+    sent_bytes: float | None = 0.0
+    for v in group.nodes:
+        node = graph.node_by_id[v]
+        device, tensor = device_of.get(v), tensor_of.get(v)
+        time_ms = float(node.accelerator_ms if device is None else deployment.node_ms(node, device))
+        total += time_ms
+        memory += float(node.memory_bytes)
+        if device is not None:
+            time_of[device] = time_of.get(device, 0.0) + time_ms
+        if tensor is not None:
+            size = tensor.size_bytes
+            sent_bytes = None if sent_bytes is None or size is None else sent_bytes + size
+            sent_ms += tensor.send_ms
+    # Where no node takes any time, the devices count alike.
+    shares = {d: t / total if total > 0 else 1 / len(time_of) for d, t in time_of.items()}
+    return BoxView(
+        label=group.title if is_whole_title else _label(group),
+        title=group.title,
+        nodes=tuple(index[v] for v in group.nodes),
+        is_backward=group.is_backward,
+        count=group.count,
+        shares=tuple(sorted(shares.items())),
+        time_ms=total,
+        memory_bytes=memory,
+        sent_ms=None if placement is None else float(sent_ms),
+        sent_bytes=None if placement is None or sent_bytes is None else float(sent_bytes),
+    )
+
+
+def _edges(graph: DnnGraph, placement: Placement | None, box_of: Mapping[int, int]) -> tuple[EdgeView, ...]:
+    """Return the edges between different boxes, in the order of the graph's edges."""
+    device_of = {} if placement is None else placement.device_of
+    tensor_of = {} if placement is None else placement.tensors
+    cut: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
+    for edge in graph.edges:
+        ends = box_of[edge.source], box_of[edge.target]
+        if ends[0] == ends[1]:
+            continue
+        tensors = cut.setdefault(ends, {})
+        if placement is not None and device_of[edge.source] != device_of[edge.target]:
+            tensors[edge.source, device_of[edge.target]] = None
+    said: set[tuple[int, int]] = set()
+    edges: list[EdgeView] = []
+    for (source, target), tensors in cut.items():
+        if not tensors:
+            edges.append(EdgeView(source, target, None, None, None, 0, False))
+            continue
+        sizes = [tensor_of[u].size_bytes for u, _ in tensors]
+        edges.append(
+            EdgeView(
+                source,
+                target,
+                float(sum(tensor_of[u].send_ms for u, _ in tensors)),
+                float(sum(tensor_of[u].ms_on(d) for u, d in tensors)),
+                None if None in sizes else float(sum(size or 0.0 for size in sizes)),
+                len({u for u, _ in tensors}),
+                shows_cost=any(tensor not in said for tensor in tensors),
+            )
+        )
+        said.update(tensors)
+    return tuple(edges)
+
+
+def _label(group: Group) -> str:
+    """Return what is written on a box; that it is backward is seen from its hatching."""
+    return _short(group.title.removesuffix(" backward") if group.is_backward else group.title)
+
+
+def _short(title: str) -> str:
+    """Keep the telling end of a dotted or slashed name; other names stay whole.
+
+    >>> _short("encoder.layer.3.attention.query.weight"), _short("gpu_0/res5_2_bn")
+    ('query.weight', 'res5_2_bn')
+    """
+    if not re.fullmatch(r"[\w.:/-]+", title):
+        return title
+    end = title.rsplit("/", 1)[-1] or title
+    parts = [part for part in re.split(r"\.", end) if part]
+    return ".".join(parts[-2:]) if len(parts) > 2 else end

@@ -1,0 +1,1 @@
+"""What the canvas is told: graph and timeline as plain data, and the component that shows them."""

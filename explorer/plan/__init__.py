@@ -1,0 +1,1 @@
+"""The plan on the page: shown, scheduled, edited, solved anew."""

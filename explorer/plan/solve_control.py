@@ -1,0 +1,86 @@
+"""A solve that runs beside the page: start it, take note of its end; `explorer.plan.live_panel` shows it."""
+
+from explorer.jobs.pool import JobState, Question
+from explorer.jobs.server_pool import solver_pool
+from explorer.plan.edit_actions import take_answer
+from explorer.state import session
+from explorer.state.choice import Choice
+from explorer.state.entries import by_entry
+from explorer.state.records import Notice, Plan, Run
+from solvers.baselines.table import BASELINES
+from solvers.model.costs import Objective
+from solvers.model.result import SolveStatus
+from solvers.model.split import Family
+
+LIVE_WAIT_S = 1.2
+"""How long a rerun waits for a plan before it shows the page without: most live solves are over by then."""
+ASKED_WAIT_S = 0.5
+"""The same for a solve that was asked for: whoever pressed the button wants to see that something happens."""
+LIVE_LIMIT_S = 3.0
+"""A graph whose last DP took longer is solved on request only."""
+
+
+def feels_live(question: Question) -> bool:
+    """Whether the plan should follow the inputs by itself: the DP applies, and was quick on this graph last time."""
+    if (question.objective, question.family) != (Objective.THROUGHPUT, Family.CHAIN) or question.method not in (
+        "auto",
+        "dp",
+    ):
+        return False
+    loaded = session.loaded_graph()
+    seconds = None if loaded is None else session.dp_seconds(loaded.graph.digest)
+    return seconds is None or seconds <= LIVE_LIMIT_S
+
+
+def follow(choice: Choice) -> None:
+    """Start a solve if one is asked for or due, and take note of one that has ended."""
+    _take_note(choice)
+    run, plan, notice = session.run(), session.plan(), session.notice()
+    is_answered = (plan is not None and plan.question == choice.question) or (
+        notice is not None and notice.question == choice.question
+    )
+    is_running = run is not None and run.job.snapshot().question == choice.question
+    is_due = feels_live(choice.question) and not is_answered and (run is None or run.is_live)
+    if is_running or not (choice.asks_to_solve or is_due):
+        return
+    if run is not None:
+        run.job.cancel()
+    session.remember_notice(None)
+    takes_start = choice.question.method not in BASELINES
+    known = plan.split if takes_start and plan is not None and plan.answers_for(choice.loaded) else None
+    is_live = is_due and not choice.asks_to_solve
+    job = solver_pool().start(session.session_id(), choice.question, choice.graph, known, is_live=is_live)
+    session.remember_run(Run(job, choice.loaded, choice.graph, is_live=is_live))
+    job.wait(ASKED_WAIT_S if choice.asks_to_solve else LIVE_WAIT_S)
+    _take_note(choice)
+
+
+def _take_note(choice: Choice) -> None:
+    """Turn a solve that is over into a plan or a notice."""
+    run = session.run()
+    if run is None:
+        return
+    snapshot = run.job.snapshot()
+    if not snapshot.state.is_over:
+        return
+    session.remember_run(None)
+    question, result = snapshot.question, snapshot.result
+    if question.pins:
+        take_answer(run, snapshot, choice)
+        return
+    if snapshot.state is JobState.FAILED or result is None:
+        session.remember_notice(
+            Notice(question, snapshot.error or "The solve ended without an answer.", snapshot.details)
+        )
+        return
+    if result.method == "dp":
+        session.remember_dp_seconds(run.loaded.graph.digest, result.runtime_s)
+    if result.split is not None:
+        split, deployment = by_entry(result.split, question.deployment)
+        session.remember_plan(Plan(question, run.loaded, run.graph, deployment, result, split))
+        session.remember_notice(Notice(question, result.message) if result.message else None)
+        return
+    message = result.message or "No plan was found in time; allow more time."
+    if result.status is SolveStatus.INFEASIBLE:
+        message = f"No plan exists. {message}"
+    session.remember_notice(Notice(question, message))

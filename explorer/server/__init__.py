@@ -1,0 +1,1 @@
+"""How the app is served: what stands between the network and the page."""

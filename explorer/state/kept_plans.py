@@ -1,0 +1,89 @@
+"""Plans kept for comparison: up to four, each under a name, until they are dropped or the session ends."""
+
+import streamlit as st
+
+from explorer.state import session
+from explorer.state.records import KeptPlan, Plan
+from solvers.model.split import Family
+from solvers.parameters.question import method_text
+from solvers.quantities import counted
+
+MAX_KEPT = 4
+MAX_NAME = 40
+
+
+def automatic_name(plan: Plan, taken: frozenset[str] = frozenset()) -> str:
+    """Return what a kept plan is called unless the user says: method, splits, hardware; a number where that is taken.
+
+    Never longer than a heading.
+    """
+    method = plan.result.method
+    parts = [method_text(method)]
+    if plan.result.family is not Family.CHAIN:
+        parts.append(f"{plan.result.family}")
+    name = ", ".join([*parts, _hardware(plan)])[:MAX_NAME]
+    if name not in taken:
+        return name
+    number = next(n for n in range(2, len(taken) + 3) if f"{name} ({n})" not in taken)
+    return f"{name} ({number})"
+
+
+def _hardware(plan: Plan) -> str:
+    """Name the devices of a plan: accelerators by their make where they are of several, or not those of the file."""
+    deployment, times = plan.question.deployment, plan.graph.times
+    parts = [f"{one.count} × {one.name}" for one in deployment.classes if one.count]
+    if not parts and deployment.num_accelerators:
+        is_picked = times is not None and times != plan.loaded.graph.times and times.accelerator
+        count = deployment.num_accelerators
+        parts = [f"{count} × {times.accelerator}" if times and is_picked else counted(count, "accelerator")]
+    return " + ".join([*parts, *([counted(deployment.num_cpus, "CPU")] if deployment.num_cpus else [])])
+
+
+def keep(plan: Plan, name: str = "") -> KeptPlan | None:
+    """Keep a plan and return it under its name; None where four are kept already. A plan kept before stays one."""
+    kept = session.kept()
+    same = next((one for one in kept if is_same(one.plan, plan)), None)
+    if same is not None:
+        return same
+    if len(kept) >= MAX_KEPT:
+        return None
+    taken = frozenset(one.name for one in kept)
+    number = 1 + max((one.number for one in kept), default=0)
+    added = KeptPlan(number, name if name and name not in taken else automatic_name(plan, taken), plan)
+    session.remember_kept((*kept, added))
+    return added
+
+
+def letter(kept: tuple[KeptPlan, ...], one: KeptPlan) -> str:
+    """Return what sentences call a kept plan: A for the first, and so on."""
+    return chr(ord("A") + [other.number for other in kept].index(one.number))
+
+
+def is_same(first: Plan, second: Plan) -> bool:
+    """Whether two plans are one: the same split of the same graph over the same devices."""
+    return (first.graph.digest, first.question.deployment, first.split) == (
+        second.graph.digest,
+        second.question.deployment,
+        second.split,
+    )
+
+
+def drop(number: int) -> None:
+    """Forget a kept plan."""
+    session.remember_kept(tuple(one for one in session.kept() if one.number != number))
+
+
+def show_keep(plan: Plan) -> None:
+    """Show the button that keeps the plan on the screen, and say when it is kept or there is no room."""
+    kept = session.kept()
+    is_kept = any(is_same(one.plan, plan) for one in kept)
+    is_full = len(kept) >= MAX_KEPT and not is_kept
+    help_text = "Compare, at the top of the page, shows up to four kept plans side by side."
+    if is_full:
+        help_text = "Four plans are kept already; drop one under Compare."
+    label = f"Kept ({len(kept)} of {MAX_KEPT})" if is_kept else "Keep for comparison"
+    st.button(label, key="keep", disabled=is_kept or is_full, help=help_text, on_click=_keep, args=(plan,))
+
+
+def _keep(plan: Plan) -> None:
+    keep(plan)

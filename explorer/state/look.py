@@ -1,0 +1,43 @@
+"""What the user looks at in the picture (level, colours, lanes), kept the same as the address.
+
+The picture decides and remembers by itself; it tells of a choice when the user pauses, and takes one over when the
+address is a new one.
+"""
+
+from typing import Any
+
+import streamlit as st
+
+from explorer.picture.component import Look, PictureOptions, look_from_state
+from explorer.state import session
+
+PICTURE = "picture"
+USUAL_COLOUR, USUAL_ARRANGEMENT = "device", "network"
+
+
+def picture_options() -> PictureOptions:
+    """Return how the picture is to be shown: as the address says, when that is a new one."""
+    link = session.address().settled_link
+    if link is not None:
+        known = session.look()
+        asks = (link.level, link.colour, link.lanes) != (None, None, None)
+        if asks or known is not None or look_from_state(st.session_state.get(PICTURE)) is not None:
+            serial = 1 if known is None else known.serial + 1
+            arrangement = "lanes" if link.lanes else USUAL_ARRANGEMENT
+            session.remember_look(Look(link.level, link.colour or USUAL_COLOUR, arrangement, serial))
+    return PictureOptions(look=session.look())
+
+
+def look_for_address() -> dict[str, Any]:
+    """Return the parts of a link that say what is looked at, without what is usual."""
+    asked = session.look()
+    told = look_from_state(st.session_state.get(PICTURE))
+    serial = 0 if asked is None else asked.serial
+    look = told if told is not None and told.serial == serial else asked
+    if look is None:
+        return {}
+    return {
+        "level": look.level,
+        "colour": None if look.colour == USUAL_COLOUR else look.colour,
+        "lanes": True if look.arrangement == "lanes" else None,
+    }

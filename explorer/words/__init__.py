@@ -1,0 +1,1 @@
+"""Labels and numbers as a person reads them."""

@@ -1,0 +1,184 @@
+"""How numbers are written wherever the app shows them: always with a unit, four digits, ms for every time."""
+
+import re
+from collections.abc import Callable, Container, Sequence
+
+from explorer.jobs.pool import Question
+from solvers.model.costs import Objective
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, TimesOrigin
+from solvers.model.result import SolveResult, SolveStatus
+from solvers.parameters.asked import as_asked
+from solvers.parameters.asked import differences as inputs_that_differ
+from solvers.parameters.parameter import Asked
+from solvers.parameters.question import method_text
+from solvers.quantities import binary_size
+
+MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
+"""Characters that can begin Markdown, a link, an image, a formula, a colour or an emoji."""
+
+VALUE_LABELS = {
+    Objective.THROUGHPUT: "Time per sample",
+    Objective.GPIPE: "Time per micro-batch",
+    Objective.LATENCY: "Latency of one sample",
+}
+"""What the value of each objective is called."""
+
+
+def milliseconds(value: float | None) -> str:
+    """Write a time.
+
+    >>> milliseconds(2.82649), milliseconds(17571.2), milliseconds(None)
+    ('2.826 ms', '17,571 ms', '–')
+    """
+    if value is None:
+        return "–"
+    return f"{value:,.0f} ms" if value >= 9999.5 else f"{value:,.4g} ms"
+
+
+def moving_time(send_ms: float, receive_ms: Sequence[float], write: Callable[[float], str] = milliseconds) -> str:
+    """Write what a transfer takes at its ends, once where all take as long; CPUs take no time and are not named.
+
+    >>> moving_time(0.5, [0.5, 0.0]), moving_time(0.5, [2.0]), moving_time(0.0, [2.0, 0.5]), moving_time(0.0, [0.0])
+    ('0.5 ms', '0.5 ms out, 2 ms in', '0.5 ms to 2 ms in', '0 ms')
+    """
+    sent = [write(send_ms)] if send_ms > 0 else []
+    received = list(dict.fromkeys(write(ms) for ms in sorted(receive_ms) if ms > 0))
+    if len({*sent, *received}) <= 1:
+        return next(iter((*sent, *received)), write(0.0))
+    into = received[0] if len(received) == 1 else f"{received[0]} to {received[-1]}"
+    return f"{sent[0]} out, {into} in" if sent else f"{into} in"
+
+
+def plain(text: str) -> str:
+    r"""Escape what Streamlit's Markdown would take for markup: words from files appear as text, never as more.
+
+    What cannot be printed becomes a space: line breaks begin blocks, other marks turn the direction of what follows,
+    and half of a surrogate pair cannot be sent at all.
+
+    >>> plain("![i](http://x) :red[R]")
+    '\\!\\[i\\]\\(http\\:\\/\\/x\\) \\:red\\[R\\]'
+    >>> plain("a\n\n    b\u202e\ud800")
+    'a      b  '
+    """
+    return "".join(f"\\{c}" if c in MARKUP else c if c.isprintable() else " " for c in text)
+
+
+def plain_label(text: str) -> str:
+    r"""Escape what is markup within a line, no more: screen readers read the label of a box with its escapes.
+
+    >>> plain_label("H100-SXM"), plain_label("*a* :red[b]")
+    ('H100-SXM', '\\*a\\* \\:red\\[b\\]')
+    """
+    return "".join(f"\\{c}" if c in "\\`*_[]<>~$:|!&@/" else c if c.isprintable() else " " for c in text)
+
+
+def device_counts(deployment: Deployment, times: TimesOrigin | None = None) -> str:
+    """Say how many devices there are, and what they are where the times of the graph are known to be for something.
+
+    >>> from solvers.model.deployment import DeviceClass
+    >>> device_counts(Deployment(1, 2)), device_counts(Deployment.of_classes((DeviceClass("T4", 4),), 1))
+    ('1 accelerator and 2 CPUs', '4 × T4 and 1 CPU')
+    >>> device_counts(Deployment(3, 0), TimesOrigin("H100-SXM"))
+    '3 × H100-SXM and 0 CPUs'
+    """
+    k, num_cpus = deployment.num_accelerators, deployment.num_cpus
+    known = times is not None and times.accelerator
+    accelerators = f"{k} × {known}" if known else f"{k} accelerator{'s' * (k != 1)}"
+    if deployment.classes:
+        accelerators = ", ".join(f"{device_class.count} × {device_class.name}" for device_class in deployment.classes)
+    return f"{accelerators} and {num_cpus} CPU{'s' * (num_cpus != 1)}"
+
+
+def memory_text(deployment: Deployment, but: Container[str] = ()) -> str:
+    """Say what accelerators hold, those of some classes left out.
+
+    >>> from solvers.model.deployment import DeviceClass
+    >>> memory_text(Deployment(1, 2)), memory_text(Deployment(1, 2, 2.0**30))
+    ('no memory limit', '1 GiB each')
+    >>> memory_text(Deployment.of_classes((DeviceClass("A", 1, memory_bytes=2.0**30), DeviceClass("B", 1))))
+    '1 GiB (A) and no memory limit (B)'
+    """
+    if deployment.classes:
+        held = [(c.name, c.memory_bytes) for c in deployment.classes if c.name not in but]
+        return " and ".join(f"{'no memory limit' if m is None else binary_size(m)} ({name})" for name, m in held)
+    return "no memory limit" if deployment.memory_bytes is None else f"{binary_size(deployment.memory_bytes)} each"
+
+
+def links_text(deployment: Deployment, graph: DnnGraph, but: Container[str] = ()) -> str:
+    """Say how fast links are, those of some classes left out; nothing where the graph's bytes do not tell.
+
+    >>> from solvers.model.deployment import DeviceClass
+    >>> from solvers.model.graph import Edge, Node
+    >>> graph = DnnGraph((Node(1, 1.0, 1.0, transfer_ms=2.0), Node(2, 1.0, 1.0)), (Edge(1, 2, 24e6),))
+    >>> links_text(Deployment(2), graph)
+    'links of 12 GB/s'
+    >>> links_text(Deployment.of_classes((DeviceClass("A", 1, link_speed=25.0), DeviceClass("B", 1))), graph)
+    'links of 300 GB/s (A) and 12 GB/s (B)'
+    """
+    own = graph.bandwidth_bytes_per_ms
+    if own is None:
+        return ""
+    if not deployment.classes:
+        return f"links of {own / 1e6:.4g} GB/s"
+    speeds = [f"{c.link_speed * own / 1e6:.4g} GB/s ({c.name})" for c in deployment.classes if c.name not in but]
+    return f"links of {' and '.join(speeds)}" if speeds else ""
+
+
+def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) -> list[str]:
+    """Say what has changed between two questions about the same loaded graph, one phrase each; empty if nothing has."""
+    changed = inputs_that_differ(_asked(*old), _asked(*new))
+    before, after = (_classes(question.deployment) for question, _ in (old, new))
+    if old[0].deployment.classes != new[0].deployment.classes:
+        changed.append(f"device classes {before} → {after}" if before != after else "device classes")
+    pins = [question.pins for question, _ in (old, new)]
+    if pins[0] != pins[1]:
+        counts = [str(len(one.devices)) for one in pins]
+        changed.append(f"pins {' → '.join(counts)}" if counts[0] != counts[1] else "pins")
+    return changed + _differences_of_graphs(old[1], new[1])
+
+
+def _asked(question: Question, graph: DnnGraph) -> Asked:
+    limits = question.time_limit_s, question.gap
+    return as_asked(graph, question.deployment, question.objective, question.family, question.method, *limits)
+
+
+def _classes(deployment: Deployment) -> str:
+    return ", ".join(f"{c.count} × {c.name}" for c in deployment.classes) or "none"
+
+
+def _differences_of_graphs(old: DnnGraph, new: DnnGraph) -> list[str]:
+    """Say what of a graph has changed with the devices under it: times, or what transfers take."""
+    if old.digest == new.digest:
+        return []
+    parts = (
+        ("node times", lambda node: (node.accelerator_ms, node.cpu_ms, node.class_ms)),
+        ("link bandwidth", lambda node: node.transfer_ms),
+    )
+    return [what for what, part in parts if list(map(part, old.nodes)) != list(map(part, new.nodes))]
+
+
+def share(fraction: float | None) -> str:
+    """Write a share as a percentage, exact zero apart from small."""
+    if fraction is None:
+        return "–"
+    if 0 < fraction < 5e-4:
+        return "<0.05 %"
+    return f"{100 * fraction:.3g} %"
+
+
+def proof(result: SolveResult) -> str:
+    """Say in a few words what is proven about a result's value."""
+    if result.status is SolveStatus.OPTIMAL:
+        return "optimal, proven"
+    if result.gap is None:
+        return "no bound" if result.status is SolveStatus.UNKNOWN else "no bound yet"
+    return f"within {share(result.gap)} of optimal"
+
+
+def how_found(result: SolveResult) -> str:
+    """Say which method found a result, among which splits, and how long it took."""
+    if result.runtime_s == 0 and result.method == "hand edit":
+        return f"{result.method} · {result.family} split"
+    method = re.sub(r"\w+", lambda word: method_text(word[0]), result.method)
+    return f"{method} · {result.family} splits · {result.runtime_s:.2f} s"

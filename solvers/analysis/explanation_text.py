@@ -1,0 +1,441 @@
+"""The facts of an explanation as sentences, for the terminal and the page; nothing is said that they do not hold."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from solvers.analysis.explanation import DeviceFacts, Explanation, Limit
+from solvers.analysis.load_parts import LoadParts
+from solvers.model.costs import CutTensor, Objective
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family
+from solvers.quantities import binary_size, counted, listed, milliseconds, percent
+
+MOST_TENSORS = 3
+MOST_STEPS = 8
+SAME = 1e-6
+"""Times that differ by less, relatively, are the same for a reader."""
+
+NOUNS = {
+    Objective.THROUGHPUT: "time per sample",
+    Objective.GPIPE: "time per micro-batch",
+    Objective.LATENCY: "latency of one sample",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A heading of a few words and the sentences below it; node names in them are as in the file."""
+
+    title: str
+    sentences: tuple[str, ...]
+
+
+def explanation_text(explanation: Explanation, graph: DnnGraph) -> tuple[Paragraph, ...]:
+    """Return the paragraphs that explain a plan of `graph`, what limits it first."""
+    paragraphs = [Paragraph("What this plan breaks", tuple(v.message for v in explanation.violations))]
+    if explanation.value_ms is None:
+        why = "Its subgraphs wait for each other in a circle, or the graph is one of training: it has no latency."
+        paragraphs.append(Paragraph("What limits it", (why,)))
+    elif explanation.value_ms == 0:
+        why = "No node of this graph takes any time, and no transfer of the plan does: there is nothing to speed up."
+        paragraphs.append(Paragraph("What limits it", (why,)))
+    elif explanation.path is not None:
+        paragraphs += [
+            Paragraph("What limits the latency", _critical_path(explanation, graph)),
+            Paragraph("What is proven", _proof(explanation)),
+        ]
+    else:
+        paragraphs += [
+            Paragraph("What limits throughput", _limits(explanation, graph)),
+            Paragraph("How near it is to perfect balance", _balance(explanation, graph)),
+            Paragraph("Who waits", _waiting(explanation)),
+            Paragraph("What is proven", _proof(explanation)),
+        ]
+    return tuple(paragraph for paragraph in paragraphs if paragraph.sentences)
+
+
+def plain_text(paragraphs: tuple[Paragraph, ...]) -> str:
+    """Return paragraphs as lines for a terminal."""
+    return "\n".join(f"{p.title}\n" + "".join(f"  {sentence}\n" for sentence in p.sentences) for p in paragraphs)
+
+
+def _limits(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
+    sentences: list[str] = []
+    name = {device.device: device.name for device in explanation.devices}
+    if len(explanation.limits) > 1 and explanation.value_ms is not None:
+        passes = " + ".join(milliseconds(limit.value_ms) for limit in explanation.limits)
+        sentences.append(
+            f"The time per micro-batch is {milliseconds(explanation.value_ms)}: the slowest forward pass and the "
+            f"slowest backward pass, {passes}."
+        )
+    for limit in explanation.limits:
+        if limit.value_ms == 0:
+            continue
+        slowest = limit.bottlenecks[0]
+        sentences += [_pace(explanation, limit, name), _parts(explanation, slowest, name)]
+    d = explanation.limits[0].bottlenecks[0].device
+    if (cut := explanation.cut_tensors.get(d)) and explanation.least_transfer_ms is not None:
+        sentences.append(_dearest(graph, cut, d, name))
+    return tuple(sentences)
+
+
+def _pace(explanation: Explanation, limit: Limit, name: dict[int, str]) -> str:
+    where = "" if len(explanation.limits) == 1 else f" of the {limit.what}"
+    names = [name[parts.device] for parts in limit.bottlenecks]
+    lead = f"{names[0]} sets the pace{where} with {milliseconds(limit.value_ms)} {_per(explanation)}"
+    if len(names) == 1:
+        return f"{lead}."
+    others = listed(names[1:])
+    return f"{lead}, and {others} within 0.1 % of it: to be faster, all of them must be relieved."
+
+
+def _per(explanation: Explanation) -> str:
+    return "per micro-batch" if explanation.objective is Objective.GPIPE else "per sample"
+
+
+def _kind(explanation: Explanation) -> str:
+    """What the plan competes with."""
+    is_plan = explanation.objective is Objective.LATENCY or explanation.proof.family is Family.FREE
+    return "plan" if is_plan else f"{explanation.proof.family} split"
+
+
+def _parts(explanation: Explanation, parts: LoadParts, name: dict[int, str]) -> str:
+    device = name[parts.device]
+    kinds = [("computes", parts.compute_ms), ("receives", parts.receive_ms), ("sends", parts.send_ms)]
+    if parts.sync_ms > 0:
+        kinds.append(("exchanges gradients with its replicas", parts.sync_ms))
+    told = [f"{verb} for {milliseconds(ms)} ({percent(ms / parts.load_ms)})" for verb, ms in kinds if ms > 0]
+    sentence = f"{device} {listed(told)}."
+    if explanation.devices[parts.device].is_cpu:
+        return f"{sentence} CPUs transfer for nothing."
+    if len(told) == 1 and parts.compute_ms > 0 and not _hidden(parts):
+        return f"{sentence} It transfers {'nothing' if explanation.least_transfer_ms is not None else 'for nothing'}."
+    return f"{sentence}{_hidden(parts)}"
+
+
+def _hidden(parts: LoadParts) -> str:
+    hidden = [
+        f"{milliseconds(ms)} of {what}"
+        for what, ms in (
+            ("compute", parts.hidden_compute_ms),
+            ("receiving", parts.hidden_receive_ms),
+            ("sending", parts.hidden_send_ms),
+        )
+        if ms > 0
+    ]
+    if not hidden:
+        return ""
+    return f" {listed(hidden)} {'runs' if len(hidden) == 1 else 'run'} beside that and {_costs(len(hidden))} nothing."
+
+
+def _costs(count: int) -> str:
+    return "costs" if count == 1 else "cost"
+
+
+def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dict[int, str]) -> str:
+    def told(tensor: CutTensor) -> str:
+        way = (
+            f"to {listed([name[d] for d in tensor.to_devices], 2)}"
+            if tensor.from_device == device
+            else f"from {name[tensor.from_device]}"
+        )
+        size = "" if tensor.size_bytes is None else f", {binary_size(tensor.size_bytes)}"
+        label, time = graph.node_by_id[tensor.source].label, milliseconds(tensor.ms_on(device))
+        return f"the output of {label} {way} ({time}{size})"
+
+    if len(cut) == 1:
+        return f"The one tensor it moves is {told(cut[0])}."
+    dearest = listed([told(tensor) for tensor in cut[:MOST_TENSORS]])
+    is_all = len(cut) <= MOST_TENSORS
+    lead = f"It moves {counted(len(cut), 'tensor')}" + (": " if is_all else "; the dearest: ")
+    return f"{lead}{dearest}."
+
+
+def _balance(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
+    balance, value_ms = explanation.balance, explanation.value_ms
+    needs_too_many = any(violation.rule == "device count" for violation in explanation.violations)
+    if value_ms is None or not math.isfinite(balance.balance_ms) or needs_too_many:
+        return ()
+    # Plans that break a rule may be faster than any valid one; then the comparison says nothing.
+    if value_ms < max(balance.balance_ms, balance.block_ms) * (1 - SAME):
+        return ()
+    if explanation.num_accelerators + explanation.num_cpus == 1:
+        return (
+            f"There is one device: it does all the work, {milliseconds(value_ms)} {_per(explanation)}, and moves "
+            "nothing.",
+        )
+    if value_ms <= balance.balance_ms * (1 + SAME):
+        return (
+            f"It is reached: all work divided as evenly as it can be over {_all_devices(explanation)} takes "
+            f"{milliseconds(balance.balance_ms)} {_per(explanation)}, and so does the plan. No {_kind(explanation)} is "
+            "faster.",
+        )
+    over = value_ms / balance.balance_ms - 1 if balance.balance_ms > 0 else None
+    distance = "" if over is None else f", {percent(over)} more"
+    sentences = [
+        f"All work divided evenly over {_all_devices(explanation)}, without transfers, would take "
+        f"{milliseconds(balance.balance_ms)} {_per(explanation)}; the plan takes {milliseconds(value_ms)}{distance}."
+    ]
+    sentences.append(_distance(explanation, value_ms - balance.balance_ms))
+    sentences += [
+        *_whole_nodes(explanation, graph, value_ms),
+        *_memory(explanation),
+        *_idle_transfers(explanation, graph),
+    ]
+    return tuple(filter(None, sentences))
+
+
+def _all_devices(explanation: Explanation) -> str:
+    kinds = (("accelerator", explanation.num_accelerators), ("CPU", explanation.num_cpus))
+    return listed([counted(count, noun) for noun, count in kinds if count])
+
+
+def _distance(explanation: Explanation, distance_ms: float) -> str:
+    """Say how the distance to perfect balance divides into uneven work and transfers; the two add up to it."""
+    compute_ms, transfers_ms = explanation.compute_over_balance_ms, explanation.paid_transfers_ms
+    if transfers_ms <= distance_ms * SAME:
+        return f"The difference of {milliseconds(distance_ms)} is uneven compute alone."
+    if abs(compute_ms) <= distance_ms * SAME:
+        return f"The difference of {milliseconds(distance_ms)} is transfers alone."
+    if compute_ms > 0:
+        return (
+            f"Of the difference of {milliseconds(distance_ms)}, {milliseconds(compute_ms)} "
+            f"({percent(compute_ms / distance_ms)}) is uneven compute and {milliseconds(transfers_ms)} "
+            f"({percent(transfers_ms / distance_ms)}) transfers."
+        )
+    return (
+        f"The difference of {milliseconds(distance_ms)} is {milliseconds(transfers_ms)} of transfers, less "
+        f"{milliseconds(-compute_ms)} of compute that the slowest device has been spared."
+    )
+
+
+def _whole_nodes(explanation: Explanation, graph: DnnGraph, value_ms: float) -> list[str]:
+    balance = explanation.balance
+    if balance.block_ms <= 0 or not math.isfinite(balance.block_ms):
+        return []
+    nodes = balance.block_nodes
+    first = graph.node_by_id[nodes[0]].label
+    if len(nodes) == 1:
+        block, kind = f"the largest, {first},", "plan"
+    else:
+        kind = _kind(explanation)
+        together = "in any chain " if explanation.proof.family is Family.CHAIN else ""
+        block = f"the largest group that stays together {together}({len(nodes)} nodes with {first})"
+    sentence = f"{block} takes {milliseconds(balance.block_ms)}"
+    if balance.block_ms >= value_ms * (1 - SAME):
+        return [f"Nodes are whole: {sentence}, as long as the plan, so no {kind} can be faster."]
+    if balance.block_ms > balance.balance_ms:
+        return [f"Nodes are whole: {sentence}, so that no {kind} can be faster than this, however balanced."]
+    share = balance.block_ms / balance.balance_ms
+    return [f"Nodes are whole: {sentence}, {percent(share)} of an even share."]
+
+
+def _memory(explanation: Explanation) -> list[str]:
+    accelerators = [device for device in explanation.devices if device.capacity_bytes is not None]
+    if not accelerators:
+        return []
+    capacity = min(device.capacity_bytes or 0.0 for device in accelerators)
+    if not explanation.counts_in_flight and explanation.total_memory_bytes <= capacity:
+        return [
+            f"Memory limits nothing: all nodes together take {binary_size(explanation.total_memory_bytes)}, and one "
+            f"accelerator has {binary_size(capacity)}."
+        ]
+
+    def share(device: DeviceFacts) -> float:
+        if not device.capacity_bytes:
+            return math.inf if device.memory_bytes > 0 else 0.0
+        return device.memory_bytes / device.capacity_bytes
+
+    fullest = max(accelerators, key=share)
+    capacity = fullest.capacity_bytes or 0.0
+    if capacity <= 0:
+        is_kept = fullest.memory_bytes <= 0
+        return ["Accelerators have no memory: they hold nothing but nodes without bytes."] if is_kept else []
+    return [
+        f"Memory: {fullest.name} is the fullest with {binary_size(fullest.memory_bytes)} of {binary_size(capacity)} "
+        f"({percent(fullest.memory_bytes / capacity)})."
+    ]
+
+
+def _idle_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:
+    least = explanation.least_transfer_ms
+    if least is None:
+        return ["Transfers take no time in this graph." + _what_is_left(explanation, graph)]
+    used = sum(device.num_nodes > 0 for device in explanation.devices)
+    if explanation.num_cut_tensors == 0 and used == 1:
+        cost = ""
+        # Between two CPUs nothing is paid.
+        is_paid = explanation.num_cpus < 2
+        if is_paid and explanation.value_ms is not None and least > explanation.value_ms:
+            cost = f"; moving even the smallest takes {milliseconds(least)}, longer than all that work"
+        return [f"All nodes are on one device, so that no tensor is moved{cost}."]
+    return _forced_transfers(explanation)
+
+
+def _what_is_left(explanation: Explanation, graph: DnnGraph) -> str:
+    """Say what alone keeps the best plan from perfect balance where neither transfers nor memory do."""
+    if not explanation.is_optimal or explanation.counts_in_flight:
+        return ""
+    if not all(node.runs_on_accelerator for node in graph.nodes):
+        return ""
+    if any(
+        device.capacity_bytes is not None and device.capacity_bytes < explanation.total_memory_bytes
+        for device in explanation.devices
+    ):
+        return ""
+    left = ["that nodes are whole"]
+    if any(len(members) > 1 for members in graph.colocation_members.values()):
+        left.append("that some must share a device")
+    if explanation.proof.family is Family.CHAIN:
+        left.append("that the stages of a chain follow its order")
+    keeps = "keeps" if len(left) == 1 else "keep"
+    return f" Memory is enough, too: only {listed(left)} {keeps} the plan from an even share."
+
+
+def _forced_transfers(explanation: Explanation) -> list[str]:
+    """Say that memory forces transfers, where they are most of what the slowest device does."""
+    slowest = [limit.bottlenecks[0] for limit in explanation.limits if limit.bottlenecks]
+    load_ms, transfer_ms = sum(parts.load_ms for parts in slowest), sum(parts.transfer_ms for parts in slowest)
+    capacities = [device.capacity_bytes for device in explanation.devices]
+    largest = max((capacity for capacity in capacities if capacity is not None), default=math.inf)
+    if explanation.num_cpus or None in capacities or explanation.total_memory_bytes <= largest:
+        return []
+    if transfer_ms < load_ms / 2:
+        return []
+    return [
+        f"No device holds all nodes, which take {binary_size(explanation.total_memory_bytes)}: tensors must be moved "
+        "however slow the links are, and most of the time goes to that."
+    ]
+
+
+def _waiting(explanation: Explanation) -> tuple[str, ...]:
+    devices = explanation.devices
+    if len(devices) < 2 or not explanation.value_ms:
+        return ()
+    unused = [device for device in devices if device.num_nodes == 0]
+    idle = sorted((d for d in devices if d.num_nodes and d.idle_share > 0), key=lambda d: -d.idle_share)
+    pace = max(device.load_ms for device in devices)
+    sentences = [_shares(idle)] if idle else []
+    if unused:
+        names = listed([device.name for device in unused])
+        sentences.append(f"{names} {'has' if len(unused) == 1 else 'have'} nothing to do at all.")
+    if not sentences:
+        return ("Nobody: all devices are busy all the time.",)
+    wasted = sum(device.idle_share for device in devices) / len(devices)
+    sentences.append(f"Together {percent(wasted)} of all devices' time passes without work.")
+    if len(explanation.limits) == 1:
+        slowest = [devices[parts.device].name for parts in explanation.limits[0].bottlenecks]
+        sentences.append(
+            f"That costs nothing: a sample leaves the pipeline every {milliseconds(pace)} whatever the others do, so "
+            f"equal loads are no aim in themselves. Only less work for {listed(slowest)} would help"
+            + (
+                f", and no {_kind(explanation)} gives less to its slowest device, which is proven."
+                if explanation.is_optimal
+                else "."
+            )
+        )
+    return tuple(sentences)
+
+
+def _shares(idle: list[DeviceFacts]) -> str:
+    told = [f"{device.name} waits {percent(device.idle_share)}" for device in idle]
+    most = 4
+    more = len(idle) - most
+    rest = f"; {more} more {'waits' if more == 1 else 'wait'} less" if more > 0 else ""
+    return f"{listed(told[:most])} of its time{rest}."
+
+
+def _proof(explanation: Explanation) -> tuple[str, ...]:
+    proof, value_ms, gap = explanation.proof, explanation.value_ms, explanation.gap
+    kind = _kind(explanation)
+    if explanation.violations:
+        return ("It is no valid plan, so its value is for comparison only.",)
+    if value_ms is None or gap is None or proof.lower_bound_ms is None:
+        return ("No lower bound is known, so nothing is proven about better plans.",)
+    if explanation.is_optimal:
+        sentences = [f"Optimal: no {kind} for these devices has a smaller {NOUNS[explanation.objective]}."]
+    else:
+        sentences = [
+            f"No {kind} takes less than {milliseconds(proof.lower_bound_ms)}, so a better one can save at most "
+            f"{percent(gap)}."
+        ]
+    return (*sentences, *_wider(explanation, value_ms))
+
+
+def _wider(explanation: Explanation, value_ms: float) -> list[str]:
+    """Say what contiguity costs, as far as it is known."""
+    proof = explanation.proof
+    no_plan_beats = max(explanation.balance.balance_ms, explanation.balance.block_ms)
+    if explanation.objective is Objective.LATENCY or proof.family is Family.FREE:
+        return []
+    if proof.other_family is None:
+        if explanation.is_optimal and no_plan_beats < value_ms * (1 - SAME) and len(explanation.devices) > 1:
+            return [f"Whether a split that is no {proof.family} would be faster, this does not tell."]
+        return []
+    other, found, bound = proof.other_family, proof.other_value_ms, proof.other_bound_ms
+    if found is not None and found < value_ms * (1 - SAME):
+        return [
+            f"That stages are a {proof.family} costs {milliseconds(value_ms - found)}: a {other} split takes "
+            f"{milliseconds(found)}."
+        ]
+    if bound is not None and bound >= value_ms * (1 - SAME):
+        return [f"Contiguity costs nothing: no {other} split is faster either."]
+    if bound is not None:
+        return [f"No {other} split that is faster was found; none takes less than {milliseconds(bound)}."]
+    return []
+
+
+def _critical_path(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
+    path = explanation.path
+    assert path is not None
+    name = {device.device: device.name for device in explanation.devices}
+    latency = path.latency_ms
+    sentences = [
+        f"One sample takes {milliseconds(latency)}: on its critical path it is computed for "
+        f"{milliseconds(path.compute_ms)} ({percent(path.compute_ms / latency)}) and transferred for "
+        f"{milliseconds(path.transfer_ms)} ({percent(path.transfer_ms / latency)})."
+    ]
+    steps = [
+        f"{name[step.device]} from {milliseconds(step.start_ms)} to {milliseconds(step.end_ms)} "
+        f"({counted(len(step.nodes), 'node')})"
+        for step in path.steps
+        if step.end_ms > step.start_ms
+    ]
+    sentences.append(f"The path, without a pause: {_sequence(steps)}.")
+    dearest = max(path.steps, key=lambda step: step.end_ms - step.start_ms)
+    node = max((graph.node_by_id[v] for v in dearest.nodes), key=lambda n: _time_on(explanation, dearest.device)(n))
+    longest_ms, node_ms = dearest.end_ms - dearest.start_ms, _time_on(explanation, dearest.device)(node)
+    sentences.append(
+        f"{name[dearest.device]} has the longest part, {milliseconds(longest_ms)}; its longest node is {node.label} "
+        f"with {milliseconds(node_ms)}."
+    )
+    on_path = {step.device for step in path.steps}
+    beside = [device for device in explanation.devices if device.num_nodes and device.device not in on_path]
+    # A device off this path may be on another one that takes as long.
+    late = [device for device in beside if path.slack_ms[device.device] <= latency * SAME]
+    spare = [device for device in beside if device not in late]
+    if late:
+        names = listed([device.name for device in late])
+        sentences.append(
+            f"{names} {'is on a path that takes' if len(late) == 1 else 'are on paths that take'} as long: to be "
+            "faster, each of these must be shortened too."
+        )
+    if spare:
+        names = listed([f"{device.name} ({milliseconds(device.load_ms)})" for device in spare])
+        sentences.append(f"{names} {'works' if len(spare) == 1 else 'work'} beside it and could be slower.")
+    unused = [device.name for device in explanation.devices if not device.num_nodes]
+    if unused:
+        sentences.append(f"{listed(unused)} {'has' if len(unused) == 1 else 'have'} nothing to do.")
+    return (*sentences, *_memory(explanation))
+
+
+def _time_on(explanation: Explanation, device: int) -> Callable[..., float]:
+    return lambda node: explanation.deployment.node_ms(node, device)
+
+
+def _sequence(steps: list[str]) -> str:
+    if len(steps) > MOST_STEPS:
+        head, tail = steps[: MOST_STEPS - 2], steps[-1]
+        return f"{', '.join(head)}, {len(steps) - len(head) - 1} more, and {tail}"
+    return ", then ".join(steps)

@@ -1,0 +1,1 @@
+"""Pipelines: the best chain split by dynamic programming over ideals."""

@@ -1,0 +1,213 @@
+"""Better chains without going through all ideals: the chain DP on parts of the order left open.
+
+A plan is a chain of stages. Some topological order of the blocks goes through its stages one after the other; adding
+that order as a path leaves n + 1 ideals, the plan's among them (the linearised DP of Tarnawski et al., NeurIPS 2020,
+section 5). If the path leaves out a few *free* blocks, which keep only their own edges, there are more ideals, and the
+search of `solvers.chain.label_search` goes through all of them: any number of free blocks may change stages at once,
+and all cuts move with them. Each sweep draws an order and a connected set of free blocks at random, and asks for a
+chain better than the best known; sets grow while sweeps are quick.
+
+Nothing is proven here: bounds come from elsewhere. Time per sweep as in `solvers.chain.label_kernel`, for the ideals
+left.
+"""
+
+import heapq
+import random
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Protocol
+
+import numpy as np
+
+from solvers.chain.label_kernel import FINISHED
+from solvers.chain.label_search import ThresholdSearch, flat_edges
+from solvers.model.split import Split
+from solvers.problem.contraction import Contraction, IntArray
+
+FIRST_FREE = 8
+"""Free blocks of the first sweep."""
+QUICK_IDEALS, SLOW_IDEALS = 2_000, 20_000
+"""After a sweep through fewer ideals off its path there are more free blocks, after one through more, fewer."""
+WINDOW = 0.01
+"""A sweep finds the best chain of its order among those that are better by no more than this share."""
+PATIENCE = 60
+"""Sweeps in a row without a better plan after which to end."""
+MIN_GAIN = 1e-6
+"""A plan must be better by this share."""
+MAX_SWEEP_BYTES = 2**26
+"""Tables of one sweep; it is given up when they become larger."""
+
+
+class ChainModel(Protocol):
+    """What plans are improved for: `solvers.chain.max_load.ChainSearch`, or the like for several kinds of devices."""
+
+    contraction: Contraction
+
+    def flattened(self, edges: IntArray, order: IntArray | None = None) -> Any:
+        """Return the blocks, renumbered in `order`, with these edges (number, 2)."""
+        ...
+
+    def threshold_search(self, problem: Any, threshold: float, floor: float) -> ThresholdSearch:
+        """Return a search for a chain of such blocks."""
+        ...
+
+    def devices_of(self, stages: list[tuple[int, list[int]]]) -> dict[int, int]:
+        """Return the device of each block."""
+        ...
+
+    def value_of(self, device_of_block: dict[int, int]) -> float:
+        """Return the max-load in ms of blocks on devices."""
+        ...
+
+    def stop(self) -> None:
+        """End a running search."""
+        ...
+
+
+def chain_by_block(contraction: Contraction, split: Split) -> dict[int, int] | None:
+    """Return the device of each block under a split; None if it divides a block or its devices form no chain."""
+    device_of = split.device_of()
+    device_of_block: dict[int, int] = {}
+    for b, members in enumerate(contraction.members):
+        device_of_block[b] = device_of[members[0]]
+        if any(device_of[v] != device_of_block[b] for v in members):
+            return None
+    before: dict[int, set[int]] = {d: set() for d in device_of_block.values()}
+    for a, b in contraction.edges:
+        if device_of_block[a] != device_of_block[b]:
+            before[device_of_block[b]].add(device_of_block[a])
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError:
+        return None
+    return device_of_block
+
+
+class ChainImprovement:
+    """A search for better chains than a given one, watched and stopped like `solvers.chain.max_load.ChainSearch`."""
+
+    def __init__(self, model: ChainModel, device_of_block: dict[int, int], seed: int = 0) -> None:
+        """Start from a valid plan of the chain family."""
+        self._model = model
+        contraction = self._contraction = model.contraction
+        n = contraction.num_blocks
+        self._behind: list[list[int]] = [[] for _ in range(n)]
+        self._num_ahead = [0] * n
+        for a, b in contraction.edges:
+            self._behind[a].append(b)
+            self._num_ahead[b] += 1
+        self._nets_of: list[list[int]] = [[] for _ in range(n)]
+        for e, hyperedge in enumerate(contraction.hyperedges):
+            for b in hyperedge.blocks:
+                self._nets_of[b].append(e)
+        self._random = random.Random(seed)  # noqa: S311 -- a search needs repetition, not secrecy
+        self._edges = flat_edges(contraction)
+        self._is_stopped = False
+        self.phase = "improving the plan"
+        self.lower_bound_ms = 0.0
+        self.device_of_block = device_of_block
+        self.value_ms = model.value_of(device_of_block)
+        self._num_free = FIRST_FREE
+
+    def stop(self) -> None:
+        """Make a running search return with what it has; safe from any thread."""
+        self._is_stopped = True
+        self._model.stop()
+
+    def run(self) -> None:
+        """Sweep until PATIENCE sweeps in a row have found nothing, or `stop` is called."""
+        futile = 0
+        while futile < PATIENCE and not self._is_stopped:
+            futile = 0 if self.sweep() else futile + 1
+
+    def sweep(self) -> bool:
+        """Search among the chains of one random order with some blocks free; say whether a better one was found."""
+        free = self._free_blocks(min(self._num_free, self._contraction.num_blocks))
+        order = self._order()
+        rows = np.array(order, np.int32)
+        number = np.empty_like(rows)
+        number[rows] = np.arange(rows.size, dtype=np.int32)
+        is_free = np.zeros(rows.size, bool)
+        is_free[list(free)] = True
+        path = np.flatnonzero(~is_free[rows]).astype(np.int32)
+        # Edges between blocks of the path say nothing new.
+        others = number[self._edges[is_free[self._edges].any(axis=1)]]
+        edges = np.concatenate([np.stack([path[:-1], path[1:]], axis=1), others])
+        problem = self._model.flattened(edges, rows)
+        threshold = self.value_ms * (1 - MIN_GAIN)
+        search = self._model.threshold_search(problem, threshold, threshold * (1 - WINDOW))
+        is_complete = search.run(MAX_SWEEP_BYTES) == FINISHED
+        # Counted, not timed, so that the same sweeps are made on any machine.
+        off_path = search.num_ideals - len(order)
+        if not is_complete or off_path > SLOW_IDEALS:
+            self._num_free = max(1, self._num_free * 2 // 3)
+        elif off_path < QUICK_IDEALS:
+            self._num_free += 1
+        stages = search.stages()
+        if stages is None:
+            return False
+        found = self._model.devices_of([(kind, [order[i] for i in blocks]) for kind, blocks in stages])
+        value_ms = self._model.value_of(found)
+        if value_ms >= self.value_ms:
+            return False
+        self.device_of_block, self.value_ms = found, value_ms
+        return True
+
+    def _free_blocks(self, count: int) -> set[int]:
+        """Draw a block, and those nearest to it by common tensors until there are `count`."""
+        first = self._random.randrange(self._contraction.num_blocks)
+        free, waiting = {first}, [first]
+        while waiting and len(free) < count:
+            nets = self._nets_of[waiting.pop(self._random.randrange(len(waiting)))]
+            for e in nets:
+                ends = self._contraction.hyperedges[e].blocks
+                for b in self._random.sample(ends, min(len(ends), 4)):
+                    if b not in free and len(free) < count:
+                        free.add(b)
+                        waiting.append(b)
+        return free
+
+    def _order(self) -> list[int]:
+        """Draw a topological order of the blocks that goes through the plan's stages one after the other.
+
+        Half of the orders go on with the block made ready last, which keeps branches together.
+        """
+        stage = self._stage_numbers()
+        depth_first = self._random.random() < 0.5
+        missing = list(self._num_ahead)
+        made_ready = 0.0
+        ready = [(stage[b], self._random.random(), b) for b, count in enumerate(missing) if count == 0]
+        heapq.heapify(ready)
+        order: list[int] = []
+        while ready:
+            a = heapq.heappop(ready)[2]
+            order.append(a)
+            behind = self._behind[a]
+            if len(behind) > 1:
+                behind = self._random.sample(behind, len(behind))
+            for b in behind:
+                missing[b] -= 1
+                if missing[b] == 0:
+                    made_ready -= 1.0
+                    heapq.heappush(ready, (stage[b], made_ready if depth_first else self._random.random(), b))
+        return order
+
+    def _stage_numbers(self) -> list[int]:
+        """Return the place in the pipeline of each block's device."""
+        devices = set(self.device_of_block.values())
+        behind: dict[int, set[int]] = {d: set() for d in devices}
+        missing = dict.fromkeys(devices, 0)
+        for a, b in self._contraction.edges:
+            s, t = self.device_of_block[a], self.device_of_block[b]
+            if s != t and t not in behind[s]:
+                behind[s].add(t)
+                missing[t] += 1
+        place: dict[int, int] = {}
+        ready = sorted(d for d, count in missing.items() if count == 0)
+        while ready:
+            s = ready.pop(self._random.randrange(len(ready)))
+            place[s] = len(place)
+            for t in behind[s]:
+                missing[t] -= 1
+                if missing[t] == 0:
+                    ready.append(t)
+        return [place[self.device_of_block[b]] for b in range(self._contraction.num_blocks)]

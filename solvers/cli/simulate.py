@@ -1,0 +1,131 @@
+"""The command `simulate`: a split run over micro-batches, as JSON, and as a trace for Perfetto."""
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from solvers.cli.options import add_device_options, add_parameter, read_question
+from solvers.cli.output import print_json, write_text
+from solvers.exporters.chrome_trace import chrome_trace
+from solvers.formats.graph_json import read_split, split_document
+from solvers.model.costs import split_costs
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Split, check_split, complete_split
+from solvers.parameters.schedule import MICRO_BATCHES, NUM_CHUNKS, SCHEDULE, WEIGHT_GRADIENTS
+from solvers.schedule.looped_split import looped_split
+from solvers.schedule.records import LOOPED_KINDS, ZERO_BUBBLE_KINDS, LoopedSplit
+from solvers.schedule.simulate import Schedule, ScheduleError, ScheduleKind, simulate
+
+
+def add_simulate(commands: Any) -> None:
+    """Add the command `simulate` to the commands of the parser."""
+    parser = commands.add_parser("simulate", help="run a split over micro-batches")
+    parser.add_argument("graph", type=Path, metavar="GRAPH.json")
+    parser.add_argument("split", type=Path, metavar="SPLIT.json")
+    add_parameter(parser, SCHEDULE, required=True)
+    add_parameter(parser, MICRO_BATCHES, required=True)
+    add_parameter(parser, NUM_CHUNKS, help_text=f"{NUM_CHUNKS.help} For interleaved and zb-v; 2 unless said.")
+    add_parameter(parser, WEIGHT_GRADIENTS, help_text=f"{WEIGHT_GRADIENTS.help} From 0 to 1; 0.5 unless said.")
+    parser.add_argument("--slots", action="store_true", help="print every slot too")
+    parser.add_argument("--trace", type=Path, metavar="TRACE.json", help="also write a trace that Perfetto opens")
+    add_device_options(parser)
+    parser.set_defaults(run=_simulate)
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    kind: ScheduleKind = options.schedule
+    for name, value, kinds in (
+        (NUM_CHUNKS.flag, options.chunks, LOOPED_KINDS),
+        (WEIGHT_GRADIENTS.flag, options.weight_gradient_share, ZERO_BUBBLE_KINDS),
+    ):
+        if value is not None and kind not in kinds:
+            raise ScheduleError(f"{name} is for the schedules {' and '.join(kinds)}, not for {kind}; leave it out.")
+    asked = read_question(options)
+    graph, deployment = asked.graph, asked.deployment
+    split = complete_split(graph, read_split(options.split))
+    for violation in check_split(graph, deployment, split):
+        print(f"placement: {violation.message}", file=sys.stderr)
+    deployment = _shape(split, deployment)
+    looped = None
+    if kind in LOOPED_KINDS:
+        looped = looped_split(graph, deployment, split, asked.chunks, kind, asked.num_micro_batches)
+        if looped.note:
+            print(f"placement: {looped.note}", file=sys.stderr)
+    share = asked.weight_gradient_share
+    schedule = simulate(graph, deployment, looped or split, kind, asked.num_micro_batches, weight_gradient_share=share)
+    document = schedule_document(schedule, deployment, with_slots=options.slots)
+    if looped is not None:
+        document |= _looped_document(looped, graph, deployment)
+    print_json(document)
+    if options.trace is not None:
+        write_text(options.trace, json.dumps(chrome_trace(schedule, deployment, graph), allow_nan=False) + "\n")
+    return 0
+
+
+def _shape(split: Split, deployment: Deployment) -> Deployment:
+    """Return the deployment, or a larger one if the split lists more devices than there are."""
+    return replace(
+        deployment,
+        num_accelerators=max(deployment.num_accelerators, len(split.accelerators)),
+        num_cpus=max(deployment.num_cpus, len(split.cpus)),
+    )
+
+
+def _looped_document(looped: LoopedSplit, graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
+    """Return the split that was run, in the format of the paper's release, and its chunks."""
+    costs = split_costs(graph, deployment, looped.split)
+    loads = tuple(device.load_ms for device in costs.devices)
+    return {
+        "split": split_document(looped.split, loads, {"maxLoad": costs.max_load_ms}),
+        "chunks": [
+            {"device": d, "nodes": sorted(chunk)} for d, chunk in zip(looped.devices, looped.chunks, strict=True)
+        ],
+    }
+
+
+def schedule_document(schedule: Schedule, deployment: Deployment, *, with_slots: bool) -> dict[str, Any]:
+    """Return the JSON object that `placement simulate` prints, but for the split of a looped schedule."""
+    document: dict[str, Any] = {
+        "schedule": str(schedule.kind),
+        "micro_batches": schedule.num_micro_batches,
+        "chunks_per_device": schedule.chunks_per_device,
+        "period_ms": schedule.period_ms,
+        "makespan_ms": schedule.makespan_ms,
+        "warm_up_ms": schedule.warm_up_ms,
+        "drain_start_ms": schedule.drain_start_ms,
+        "load_bound_ms": schedule.load_bound_ms,
+        "critical_path_bound_ms": schedule.critical_path_bound_ms,
+        "lower_bound_ms": schedule.lower_bound_ms,
+        "devices": [
+            {
+                "device": d,
+                "name": deployment.device_name(d),
+                "bubble_share": schedule.bubble_fraction[d],
+                "peak_in_flight": schedule.peak_in_flight[d],
+                "weight_versions": schedule.weight_versions[d],
+                "peak_memory_bytes": schedule.peak_memory_bytes[d],
+                "capacity_bytes": deployment.capacity_bytes(d),
+            }
+            for d in range(deployment.num_devices)
+        ],
+        "assumptions": list(schedule.assumptions),
+    }
+    if with_slots:
+        document["slots"] = [
+            {
+                "device": slot.device,
+                "stage": slot.stage,
+                "pass": str(slot.direction),
+                "micro_batch": slot.micro_batch,
+                "kind": str(slot.kind),
+                "start_ms": slot.start_ms,
+                "end_ms": slot.end_ms,
+                "critical": i in schedule.critical,
+            }
+            for i, slot in enumerate(schedule.slots)
+        ]
+    return document

@@ -1,0 +1,469 @@
+"""The command `placement sweep`: many solves over one or two axes, on local processes or a Dask cluster."""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from solvers.cli.hardware import add_hardware_options, equipment_of, say, sentences_of, with_hardware
+from solvers.cli.options import add_model_options, add_parameter, bandwidth, positive, reader, values_of, zero_or_more
+from solvers.cli.output import first_interrupt, print_json, print_text, write_bytes
+from solvers.formats.graph_json import read_graph
+from solvers.hardware.catalogue import catalogue, read_catalogue
+from solvers.hardware.prices import PriceBasis, Prices
+from solvers.model.costs import Objective
+from solvers.model.errors import DeploymentError, PlacementError
+from solvers.model.result import SolveResult, SolveStatus
+from solvers.model.split import Family
+from solvers.parameters.asked import as_asked, begin, demanded, parameter_named
+from solvers.parameters.hardware import ACCELERATORS, BANDWIDTH, CPUS, MEMORY
+from solvers.parameters.parameter import AxisTraits, Parameter
+from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, TIME_LIMIT
+from solvers.processes.dask_cluster import dask_executor
+from solvers.processes.worker_processes import WorkerProcesses
+from solvers.sweep.axes import (
+    OUR_DEVICES,
+    Axis,
+    DeviceSource,
+    Quantity,
+    Value,
+    Varied,
+    asked_at,
+    class_named,
+    on_devices,
+)
+from solvers.sweep.front import NO_PRICES, cost_of_all, front_of, front_text, same_cost_text, wish_text
+from solvers.sweep.journal import SweepFile
+from solvers.sweep.measures import Measure
+from solvers.sweep.ranges import RangeError, read_ranges
+from solvers.sweep.run import PointResult, run_sweep
+from solvers.sweep.spec import Index, SweepSpec
+from solvers.sweep.table import csv_of, parquet_of, sweep_rows, sweep_text
+
+PROGRESS_SECONDS = 1.0
+"""Progress is told at most this often."""
+
+JOURNAL = ".points.jsonl"
+"""Behind the name of the output: the file that keeps the answers of an unfinished sweep."""
+
+INTERRUPTED = 4
+
+CLASS_OPTIONS = {Quantity.COUNT: "count", Quantity.MEMORY: "memory_of", Quantity.BANDWIDTH: "bandwidth_of"}
+"""The options that name one kind of several, and what they vary of it."""
+
+
+def add_sweep(commands: Any) -> None:
+    """Add the command `sweep` to the commands of the parser."""
+    parser = commands.add_parser(
+        "sweep",
+        help="solve over a range of hardware, along one axis or two",
+        description="An option with several values is an axis: a list such as 1,2,4,8, a range such as 2:16, one with "
+        "a step such as 2:16:2, or one with a factor such as 1:64:x2; several --devices are one, too. One or two "
+        "options may be axes.",
+    )
+    parser.add_argument("graph", type=Path, metavar="GRAPH.json")
+    group = parser.add_argument_group("hardware and question", "what is not given here comes from the graph's file")
+    for parameter in (ACCELERATORS, CPUS, MEMORY):
+        add_parameter(group, parameter, read=several_of(parameter), metavar=f"{parameter.metavar},...")
+    add_parameter(group, BANDWIDTH, read=several_bandwidths, metavar="GB/S,...")
+    add_parameter(group, OBJECTIVE, read=several_of(OBJECTIVE))
+    group.add_argument(
+        "--count",
+        type=of_class(reader(ACCELERATORS)),
+        action="append",
+        default=[],
+        metavar="NAME=N,...",
+        help="accelerators of one kind of several, such as T4=0:8; once for each kind that varies",
+    )
+    group.add_argument(
+        "--memory-of",
+        type=of_class(positive, 2.0**30),
+        action="append",
+        default=[],
+        metavar="NAME=GIB,...",
+        help="memory of one kind of several, such as T4=16,24,32",
+    )
+    group.add_argument(
+        "--bandwidth-of",
+        type=of_class(lambda text: positive(text, "GB/s such as 16"), 1e6),
+        action="append",
+        default=[],
+        metavar="NAME=GB/S,...",
+        help="links of one kind of several, such as T4=8:64:x2",
+    )
+    add_parameter(group, FAMILY, default=Family.CHAIN)
+    add_parameter(group, METHOD, default="auto")
+    hardware = parser.add_argument_group("real devices", "of the catalogue that `placement devices` lists")
+    add_hardware_options(hardware, reader, "append")
+    add_model_options(parser, several_of)
+    group = parser.add_argument_group("run")
+    add_parameter(group, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each point")
+    add_parameter(group, GAP, default=0.0, help_text="Share of its optimum at which a point may end")
+    group.add_argument(
+        "--workers", type=workers, metavar="N", help="local processes (default: one per core of this machine)"
+    )
+    group.add_argument(
+        "--dask", metavar="ADDRESS", help="run on a Dask cluster: tcp:// or tls://HOST:PORT of its scheduler"
+    )
+    group = parser.add_argument_group("answer")
+    group.add_argument(
+        "--out", type=Path, metavar="FILE", help="table of all points: .csv, .parquet or .json by its name"
+    )
+    group.add_argument(
+        "--resume", action="store_true", help=f"go on with an interrupted sweep, from FILE{JOURNAL} beside the output"
+    )
+    group.add_argument(
+        "--price",
+        type=prices_of,
+        action="append",
+        default=[],
+        metavar="P|NAME=P,...",
+        help="of an accelerator per hour by name, for every kind: A100-80=3.2,T4=0.5; a bare number is for all that "
+        "have none of their own (without any price each counts as 1)",
+    )
+    group.add_argument("--cpu-price", type=price, default=0.0, metavar="P", help="of a CPU (default: 0)")
+    group.add_argument("--to-buy", action="store_true", help="prices are those of buying the devices, not of an hour")
+    group.add_argument(
+        "--at-least", type=positive, metavar="R", help="say what is cheapest with at least R samples a second"
+    )
+    group.add_argument("--budget", type=positive, metavar="B", help="say what is fastest for at most B")
+    group.add_argument(
+        "--measure",
+        type=Measure,
+        choices=list(Measure),
+        default=Measure.THROUGHPUT,
+        help="of a table over two axes (default: throughput)",
+    )
+    group.add_argument("--json", action="store_true", help="print the points as JSON instead of a table")
+    parser.set_defaults(run=_sweep)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    spec = _spec(options)
+    prices = _prices(options, spec)
+    say(options.hardware)
+    write = None if options.out is None else _writer(options.out)
+    journal = None if options.out is None else options.out.with_name(options.out.name + JOURNAL)
+    if options.resume and journal is None:
+        raise PlacementError("--resume needs --out FILE: the answers to go on from are kept beside it.")
+    if journal is not None and journal.exists() and not options.resume:
+        raise PlacementError(
+            f'"{journal}" holds answers of an interrupted sweep; add --resume to go on with them, or delete it.'
+        )
+    if journal is not None and options.resume and not journal.exists():
+        print(f'There is no "{journal}" to go on from; all points are solved.', file=sys.stderr)
+    with contextlib.ExitStack() as stack:
+        make_executor, num_workers = _executor(options, stack)
+        known: dict[Index, SolveResult] = {}
+        file = None
+        if journal is not None:
+            file = stack.enter_context(SweepFile(journal, spec))
+            known = dict(file.known)
+        if known:
+            print(f"{len(known)} of {spec.num_points} points are known.", file=sys.stderr)
+        is_interrupted = stack.enter_context(first_interrupt())
+        answers, num_failed = dict(known), 0
+        tell = _Progress(spec, len(known))
+        for answer in run_sweep(spec, make_executor, known=known, at_once=2 * num_workers, is_cancelled=is_interrupted):
+            answers[answer.index] = answer.result
+            num_failed += answer.is_failed
+            if file is not None:
+                file.add(answer)
+            tell(answer)
+    is_complete = len(answers) == spec.num_points and not num_failed
+    rows = sweep_rows(spec, answers, prices)
+    if options.json:
+        print_json({"sweep": spec.digest, "complete": is_complete, "points": rows})
+    else:
+        print_text(sweep_text(spec, answers, prices, options.measure) + "\n")
+    _print_what_to_buy(options, spec, answers, prices)
+    if write is not None:
+        write(rows)
+    if is_complete and journal is not None:
+        journal.unlink(missing_ok=True)
+    if is_complete:
+        return 0 if any(result.value_ms is not None for result in answers.values()) else _without_any(answers)
+    missing = spec.num_points - len(answers)
+    what = f"{missing} of {spec.num_points} points are not solved" if missing else f"{num_failed} points failed"
+    again = "; the same command with --resume goes on" if journal is not None else ""
+    print(f"placement: {what}{again}.", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _print_what_to_buy(
+    options: argparse.Namespace, spec: SweepSpec, answers: dict[Index, SolveResult], prices: Prices
+) -> None:
+    """Print the Pareto front where prices are given and costs differ, and what meets a wish.
+
+    Beside JSON wishes are messages; the front is marked in its points.
+    """
+    front, cost = front_of(spec, answers, prices), cost_of_all(spec, prices)
+    has_prices = not prices.count_alike or prices.cpu > 0
+    if front and has_prices and cost is None and not options.json:
+        print_text("\n" + front_text(spec, front, prices) + "\n")
+    wishes = wish_text(spec, answers, prices, at_least=options.at_least, budget=options.budget)
+    said = [same_cost_text(spec, cost, prices)] if cost is not None and (has_prices or wishes) else []
+    said += wishes
+    if prices.count_alike and (has_prices or (wishes and (cost is None or options.budget is not None))):
+        said.append(NO_PRICES)
+    if options.json:
+        for sentence in said:
+            print(f"placement: {sentence}", file=sys.stderr)
+    elif said:
+        print_text("\n" + "\n".join(said) + "\n")
+
+
+def _prices(options: argparse.Namespace, spec: SweepSpec) -> Prices:
+    """Return the prices of the options; PlacementError for one of no device of the sweep, and for one that lacks."""
+    named = [one for given in options.price for one in given]
+    known = dict(named)
+    for name in known:
+        if sum(other == name for other, _ in named) > 1:
+            raise PlacementError(f"The price of {name or 'all others'} is given twice; keep one.")
+    basis = PriceBasis.TO_BUY if options.to_buy else PriceBasis.PER_HOUR
+    usual = known.pop("", None)
+    return Prices(usual, options.cpu_price, tuple(known.items()), basis).checked(spec.device_types)
+
+
+def _without_any(answers: dict[Index, SolveResult]) -> int:
+    """Return the exit code of a sweep in which no point has a plan."""
+    return 3 if all(result.status is SolveStatus.INFEASIBLE for result in answers.values()) else 4
+
+
+def _spec(options: argparse.Namespace) -> SweepSpec:
+    """Return the sweep that the options describe; options with one value are settings, with several axes.
+
+    What is to be said of the figures becomes `options.hardware`.
+    """
+    graph, deployment = read_graph(options.graph)
+    lists = tuple(options.devices or ())
+    source = OUR_DEVICES
+    options.hardware = ()
+    if len(lists) > 1:
+        if options.device or options.link or options.precision:
+            raise PlacementError(
+                "Several --devices vary; write link and precision into each, as in A100-80:link=nvlink3, and leave out "
+                "--device, --link and --precision."
+            )
+        given = None if options.catalogue is None else read_catalogue(options.catalogue)
+        source = DeviceSource(equipment_of(options, given or catalogue()), given)
+    else:
+        options.devices = lists[0] if lists else None
+        graph, deployment, options.hardware = with_hardware(options, graph, deployment)
+    axes: list[Axis] = []
+    values: dict[str, Any] = {}
+    for name, given in several_values_of(options).items():
+        parameter = parameter_named(name)
+        if parameter.axis is None:
+            values[name] = given
+            continue
+        if len(given) > 1:
+            axes.append(Axis(Quantity(parameter.axis.name), tuple(_in_units(parameter.axis, one) for one in given)))
+        if len(given) == 1 or parameter.needs:  # what another option goes with is asked at its first value, too
+            values[name] = given[0]
+    if len(lists) > 1:
+        axes.append(Axis(Quantity.DEVICES, lists))
+    classes = [
+        (Varied(quantity, name if len(lists) > 1 else class_named(deployment, name)), values)
+        for quantity, given in CLASS_OPTIONS.items()
+        for name, values in getattr(options, given)
+    ]
+    for varied, _ in classes:
+        if sum(other == varied for other, _ in classes) > 1:
+            raise PlacementError(f"The {varied} is given twice; keep one.")
+    axes += [Axis(varied.quantity, values, varied.of_class) for varied, values in classes if len(values) > 1]
+    if not axes:
+        raise PlacementError("Nothing varies; give one or two options several values, such as --accelerators 2:16.")
+    if len(axes) > 2:
+        raise PlacementError(
+            f"{' and '.join(str(axis.varied) for axis in axes)} vary; a sweep has one axis or two, so fix the others."
+        )
+    if options.bandwidth is not None and options.bandwidth_of:
+        raise PlacementError(
+            "--bandwidth is that of all links and --bandwidth-of that of one kind; give one of the two."
+        )
+    for varied, of_one in classes:
+        if len(of_one) == 1:
+            plain = as_asked(graph, deployment, Objective.THROUGHPUT)
+            deployment = asked_at(plain, varied, of_one[0]).deployment
+    asked = demanded(values, begin(graph, deployment))
+    spec = SweepSpec(
+        asked.graph,
+        asked.deployment,
+        tuple(axes),
+        asked.objective,
+        asked.family,
+        asked.method,
+        asked.time_limit_s,
+        asked.gap,
+        source,
+    )
+    if len(lists) > 1:
+        on = [on_devices(asked.graph, asked.deployment, text, source) for text in lists]
+        said = [sentence for equipped in on for sentence in sentences_of(equipped, options)]
+        options.hardware = tuple(dict.fromkeys(said))
+    return spec
+
+
+def several_values_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of the options that are given, several of those that may vary."""
+    if options.micro_batches is not None and options.memory_schedule is None:
+        raise DeploymentError(
+            "--micro-batches says nothing without --memory-schedule: only what is kept in memory depends on them."
+        )
+    return dict(values_of(options))
+
+
+def _in_units(axis: AxisTraits, value: Any) -> Value:
+    return str(value) if isinstance(value, str) else value * axis.factor if axis.factor != 1 else value
+
+
+def _executor(options: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[Callable[[], Executor], int]:
+    """Return what makes the executor, and the number of its workers."""
+    if options.dask is not None:
+        if options.workers is not None:
+            raise PlacementError("--workers are local processes and --dask names a cluster; give one of the two.")
+        return stack.enter_context(dask_executor(options.dask))
+    num_workers = options.workers or os.cpu_count() or 1
+    return lambda: WorkerProcesses(num_workers), num_workers
+
+
+def _writer(path: Path) -> Callable[[list[dict[str, Any]]], None]:
+    """Return what writes the table in the format that the name of its file asks for; PlacementError for another."""
+    kinds: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
+        ".csv": lambda rows: csv_of(rows).encode(),
+        ".parquet": parquet_of,
+        ".json": json_of,
+    }
+    kind = kinds.get(path.suffix.lower())
+    if kind is None:
+        raise PlacementError(f'"{path}": the name of the output must end in {", ".join(kinds)}.')
+    return lambda rows: write_bytes(path, kind(rows))
+
+
+class _Progress:
+    """Tells on stderr how far a sweep is: on a terminal in one line that changes, in a log now and then."""
+
+    def __init__(self, spec: SweepSpec, num_known: int) -> None:
+        self._spec, self._num_known, self._num_done = spec, num_known, num_known
+        self._began = self._told = time.monotonic()
+
+    def __call__(self, answer: PointResult) -> None:
+        self._num_done += 1
+        now = time.monotonic()
+        is_last = self._num_done == self._spec.num_points
+        if now - self._told < PROGRESS_SECONDS and not is_last:
+            return
+        self._told = now
+        per_point = (now - self._began) / (self._num_done - self._num_known)
+        left = f", about {per_point * (self._spec.num_points - self._num_done):.0f} s left" if not is_last else ""
+        text = f"{self._num_done} of {self._spec.num_points} points in {now - self._began:.0f} s{left}"
+        if sys.stderr.isatty():
+            print(f"\r{text}\x1b[K", end="\n" if is_last else "", file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+def json_of(rows: list[dict[str, Any]]) -> bytes:
+    """Return rows as a JSON list."""
+    return json.dumps(rows, indent=1, allow_nan=False).encode() + b"\n"
+
+
+def several_of(parameter: Parameter[Any]) -> Callable[[str], Any]:
+    """Return a reader of the values of a parameter that may vary, or of its one value: numbers and ranges, or words."""
+    read = reader(parameter)
+    if parameter.axis is None:
+        return read
+    if parameter.codec.one_of:
+        return lambda text: tuple(read(part.strip()) for part in text.split(","))
+    return several(read)
+
+
+def several(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    """Return a reader of numbers and ranges, with commas between them."""
+
+    def read_all(text: str) -> tuple[Any, ...]:
+        try:
+            return read_ranges(text, read)
+        except RangeError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read_all
+
+
+def several_bandwidths(text: str) -> tuple[tuple[float, ...], bool]:
+    """Return values in GB/s, or multiples of the file's own bandwidth and True.
+
+    Both ends of a range are of one kind; its step is neither.
+
+    >>> several_bandwidths("1,2,4"), several_bandwidths("0.5x:2x:x2")
+    (((1.0, 2.0, 4.0), False), ((0.5, 1.0, 2.0), True))
+    """
+    plain = re.sub(r"(?<=[\d.])[xX](?=\s*([,:]|$))", "", text)
+    ends = [end for part in text.split(",") for end in part.split(":")[:2]]
+    are_multiples = {end.strip()[-1:] in ("x", "X") for end in ends}
+    if len(are_multiples) > 1:
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} mixes GB/s and multiples of the file's own; give all values with an x, or none"
+        )
+    values = several(lambda part: bandwidth(part)[0])(plain)
+    return values, are_multiples == {True}
+
+
+def workers(text: str) -> int:
+    """Read a number of processes."""
+    value: int = reader(ACCELERATORS)(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is out of range; give at least 1 worker")
+    return value
+
+
+def price(text: str) -> float:
+    """Read a price."""
+    return zero_or_more(text, "a price of 0 or more")
+
+
+def prices_of(text: str) -> tuple[tuple[str, float], ...]:
+    """Read one price for all accelerators, whose name is empty, or prices by name.
+
+    >>> prices_of("2.5"), prices_of("A100-80=3.2, T4=0")
+    ((('', 2.5),), (('A100-80', 3.2), ('T4', 0.0)))
+    """
+    parts = text.split(",")
+    if len(parts) == 1 and "=" not in text:
+        return (("", price(text)),)
+    found = []
+    for part in parts:
+        name, _, value = part.rpartition("=")
+        if not name.strip():
+            raise argparse.ArgumentTypeError(
+                f"{part.strip()[:40]!r} in {text[:80]!r} has no name; write NAME=P,NAME=P with decimal points, and one "
+                "price for all others in a --price of its own"
+            )
+        found.append((name.strip(), price(value)))
+    return tuple(found)
+
+
+def of_class(read: Callable[[str], float], unit: float = 1) -> Callable[[str], tuple[str, tuple[float, ...]]]:
+    """Return a reader of the name of a class and values for it, which `unit` turns into those of an axis.
+
+    >>> of_class(reader(ACCELERATORS))("T4=0:4:2")
+    ('T4', (0, 2, 4))
+    """
+
+    def read_all(text: str) -> tuple[str, tuple[float, ...]]:
+        name, equals, values = text.rpartition("=")
+        if not equals or not name.strip():
+            raise argparse.ArgumentTypeError(
+                f"{text[:40]!r} names no kind of accelerators; write NAME=VALUES, such as T4=0:8"
+            )
+        return name.strip(), tuple(value * unit for value in several(read)(values))
+
+    return read_all

@@ -1,0 +1,191 @@
+"""The commands that run many methods and print tables: `placement compare` and `placement reproduce`."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from solvers.analysis.comparison import Contender, Outcome, best_value_ms, compare, gain
+from solvers.cli.options import (
+    add_device_options,
+    add_model_options,
+    add_parameter,
+    read_question,
+)
+from solvers.cli.output import EXIT_CODES, first_interrupt, print_json, print_text
+from solvers.formats.graph_json import read_split
+from solvers.formats.text_table import number_text, share_text, text_table
+from solvers.model.costs import Objective
+from solvers.model.result import OnProgress, Progress, SolveCancelled, SolveStatus
+from solvers.model.split import Family
+from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, TIME_LIMIT
+from solvers.reproduction.tables import PUBLISHED, Cell, ResultFile, plan, run
+from solvers.reproduction.text import reproduction_text
+
+PROGRESS_SECONDS = 5.0
+"""A method that takes longer reports its value and bound this often."""
+
+
+def add_compare(commands: Any) -> None:
+    """Add the command `compare` to the commands of the parser."""
+    parser = commands.add_parser("compare", help="run every method that applies on one graph")
+    parser.add_argument("graph", type=Path, metavar="GRAPH.json")
+    add_parameter(parser, OBJECTIVE, default=Objective.THROUGHPUT)
+    add_parameter(parser, FAMILY, help_text="Splits to find the best of (default: the best of each family)")
+    parser.add_argument("--expert", type=Path, metavar="SPLIT.json", help="a split made by hand, to compare with")
+    add_device_options(parser)
+    add_model_options(parser)
+    add_parameter(parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each method")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(run=_compare)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    asked = read_question(options)
+    graph, deployment = asked.graph, asked.deployment
+    expert = None if options.expert is None else read_split(options.expert)
+    answers: list[tuple[Contender, Outcome]] = []
+    with first_interrupt() as is_interrupted:
+
+        def watch(question: Contender) -> OnProgress:
+            print(f"{question.label} ...", file=sys.stderr)
+            return watcher(is_interrupted)
+
+        for answer in compare(
+            graph,
+            deployment,
+            objective=asked.objective,
+            families=tuple(Family) if options.family is None else (options.family,),
+            expert=expert,
+            time_limit_s=asked.time_limit_s,
+            on_progress=watch,
+            is_interrupted=is_interrupted,
+        ):
+            answers.append(answer)
+            print(f"  {outcome_text(answer[1])}", file=sys.stderr)
+        complete = not is_interrupted()
+    best_ms = best_value_ms(answers)
+    if options.json:
+        print_json(
+            {
+                "objective": str(options.objective),
+                "best_ms": best_ms,
+                "complete": complete,
+                "methods": [{**outcome.document(), "gain": gain(outcome, best_ms)} for _, outcome in answers],
+            }
+        )
+    else:
+        print_text(comparison_text(answers, best_ms))
+    if not complete:
+        print("placement: interrupted; these are the methods that ran.", file=sys.stderr)
+    if best_ms is not None:
+        return EXIT_CODES[SolveStatus.OPTIMAL]
+    is_infeasible = any(outcome.status is SolveStatus.INFEASIBLE for question, outcome in answers if question.is_exact)
+    return EXIT_CODES[SolveStatus.INFEASIBLE if is_infeasible else SolveStatus.UNKNOWN]
+
+
+def watcher(is_interrupted: Callable[[], bool]) -> OnProgress:
+    """Return a callback that says now and then how a solve stands, and ends it once interrupted."""
+    reported = time.monotonic()
+
+    def watch(progress: Progress) -> None:
+        nonlocal reported
+        if is_interrupted():
+            raise SolveCancelled
+        if time.monotonic() - reported >= PROGRESS_SECONDS:
+            reported = time.monotonic()
+            value, bound = number_text(progress.incumbent_ms), number_text(progress.lower_bound_ms)
+            print(f"  {progress.seconds:.0f} s: value {value} ms, bound {bound} ms, {progress.phase}", file=sys.stderr)
+
+    return watch
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """Say in one line what a method answered."""
+    if outcome.value_ms is None:
+        return outcome.message
+    marks = f", but breaks a rule: {outcome.violations[0]}" if outcome.violations else f", {outcome.status}"
+    gap = "" if outcome.gap is None else f", gap {share_text(outcome.gap)}"
+    return f"{number_text(outcome.value_ms)} ms{gap}, {outcome.runtime_s:.1f} s{marks}"
+
+
+def comparison_text(answers: list[tuple[Contender, Outcome]], best_ms: float | None) -> str:
+    """Return the table of a comparison with its notes."""
+    rows: list[tuple[str, ...]] = []
+    notes: list[str] = []
+    for question, outcome in answers:
+        mark = ""
+        if outcome.violations or outcome.status is None or outcome.value_ms is None:
+            why = outcome.violations[0] if outcome.violations else outcome.message
+            notes.append(f"[{len(notes) + 1}] {question.label}: {why}")
+            mark = f" [{len(notes)}]"
+        ratio = gain(outcome, best_ms)
+        memory = outcome.largest_memory_bytes
+        rows.append(
+            (
+                question.label + mark,
+                "-" if outcome.value_ms is None else str(outcome.family),
+                number_text(outcome.value_ms),
+                number_text(outcome.lower_bound_ms),
+                share_text(outcome.gap),
+                "breaks a rule" if outcome.violations else str(outcome.status or "not run"),
+                f"{outcome.runtime_s:.1f}",
+                "-" if memory is None else f"{memory / 2**30:.2f}",
+                "-" if ratio is None else f"{ratio:.2f}x",
+            )
+        )
+    header = ("method", "splits", "value ms", "bound ms", "gap", "status", "s", "GiB", "best is")
+    table = text_table(header, rows, left=2)
+    explanation = (
+        "GiB: memory of the accelerator that holds most. best is: how many times as fast the best proven plan is."
+    )
+    return "\n".join((table, "", explanation, *notes)) + "\n"
+
+
+def add_reproduce(commands: Any) -> None:
+    """Add the command `reproduce` to the commands of the parser."""
+    parser = commands.add_parser("reproduce", help="run the paper's tables on the files of its release")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the release's files are")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("reproduction.json"),
+        metavar="RESULTS.json",
+        help="file of results: what is in it is not run again (default: %(default)s)",
+    )
+    add_parameter(
+        parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each method on each workload"
+    )
+    parser.set_defaults(run=_reproduce)
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    cells = plan(options.folder, options.time_limit)
+    results = ResultFile(options.output)
+    answers: list[tuple[Cell, Outcome]] = []
+    with first_interrupt() as is_interrupted:
+
+        def watch(cell: Cell) -> OnProgress:
+            units = "" if cell.units == PUBLISHED else f", {cell.units}"
+            label = f"{cell.workload.name}, {cell.workload.objective}{units}, {cell.question.label}"
+            print(f"[{len(answers) + 1}/{len(cells)}] {label} ...", file=sys.stderr)
+            return watcher(is_interrupted)
+
+        num_known = 0
+        for cell, outcome, was_known in run(cells, results, on_progress=watch, is_interrupted=is_interrupted):
+            answers.append((cell, outcome))
+            num_known += was_known
+            if not was_known:
+                print(f"  {outcome_text(outcome)}", file=sys.stderr)
+    print_text(reproduction_text(answers))
+    if num_known:
+        print(f"placement: {num_known} of {len(cells)} results come from {options.output}.", file=sys.stderr)
+    if len(answers) == len(cells):
+        return EXIT_CODES[SolveStatus.OPTIMAL]
+    print(
+        f"placement: interrupted after {len(answers)} of {len(cells)} results; the same command goes on from there.",
+        file=sys.stderr,
+    )
+    return EXIT_CODES[SolveStatus.UNKNOWN]

@@ -1,0 +1,1 @@
+"""Our own files: graphs, splits and results as JSON, tables as plain text."""

@@ -1,0 +1,522 @@
+"""Read and write graphs and splits as JSON: the format of the paper's release, and our superset of it.
+
+The release writes `maxSizePerFPGA` (bytes), `maxFPGAs`, `maxCPUs`, `nodes` {`id`, `supportedOnFpga`, `cpuLatency`
+(ms), `fpgaLatency` (ms), `isBackwardNode`, `colorClass`?, `size`? (bytes), `name`?, `layerId`?} and `edges`
+{`sourceId`, `destId`, `cost` (ms, equal on all edges out of one node), `size`? (bytes)}. "FPGA" means any
+accelerator. Our superset adds `version`, `name` on top and `flops`, `parameterBytes`, `activationBytes`,
+`trafficBytes`, `layer` on nodes; every other field keeps its place and meaning, so readers of the release's format read
+ours. A node's layer is one text: a whole number is read from and written to the release's `layerId`, anything else
+`layer`. Accelerators of several classes are `deviceClasses` {`name`, `count`, `speed`?, `memory`? (bytes),
+`linkSpeed`?} on top, whose counts add up to `maxFPGAs`; then each class has a memory and there is no `maxSizePerFPGA`.
+Servers with faster links inside are `acceleratorsPerServer` and `serverLinkSpeed`, their speed relative to the others.
+A node's times on classes, in ms by name, are its `classLatency`. What the times are for is `times` {`accelerator`?,
+`precision`?, `host`?, `kind`: "measured", "scaled", "roofline" or "summed"} on top, by names of
+`solvers.hardware.catalogue`.
+
+A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
+the last one win without a word.
+
+All file access of the library is here.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from solvers.model.deployment import MAX_DEVICES, Deployment, DeviceClass
+from solvers.model.errors import DeploymentError, GraphError, PlacementError, SplitError
+from solvers.model.graph import MAX_BYTES, MAX_FLOPS, MAX_ID, MAX_TIME_MS, DnnGraph, Edge, Node, TimesKind, TimesOrigin
+from solvers.model.split import Split
+
+FORMAT_VERSION = 1
+MAX_FILE_BYTES = 64 * 2**20
+"""Larger files are refused before they are parsed; 20,000 nodes take about 6 MB."""
+OnProgress = Callable[[int, int, int], None]
+"""Told of records made so far, of all nodes and of all edges of a file."""
+RECORDS_PER_REPORT = 2_000
+TIMES_NAMES = ("accelerator", "precision", "host")
+MAX_NAME = 1_000
+"""Characters of a name. Names are drawn, written and kept wherever numbers are: a file of a few long ones would take
+many times what its nodes and edges tell."""
+MAX_CLASS_TIMES = 64
+"""Classes of accelerators that a node may have times on."""
+COST_TOLERANCE_MS = 1e-6
+"""How far the costs on the edges out of one node may lie apart."""
+
+
+def read_graph(path: Path | str) -> tuple[DnnGraph, Deployment]:
+    """Return the graph and the deployment of a file; GraphError names what is wrong and where."""
+    return parse_graph(_read_text(Path(path), GraphError), name=Path(path).stem)
+
+
+def read_split(path: Path | str) -> Split:
+    """Return the split of a file; it may list fewer nodes than its graph has. SplitError names what is wrong."""
+    return parse_split(_read_text(Path(path), SplitError))
+
+
+def parse_graph(
+    text: str | bytes, name: str = "", on_progress: OnProgress | None = None
+) -> tuple[DnnGraph, Deployment]:
+    """Return the graph and the deployment in a JSON text; `name` is used where the text has none.
+
+    `on_progress` is called with how many nodes and edges are made so far, and with how many of each there are: first
+    before any is made, then every few thousand. What it raises ends the reading.
+    """
+    return graph_from_document(parse_object(text, "graph", GraphError), name, on_progress)
+
+
+def graph_from_document(
+    document: dict[str, Any], name: str = "", on_progress: OnProgress | None = None
+) -> tuple[DnnGraph, Deployment]:
+    """Return the graph and the deployment of a JSON object, as `parse_graph` does of its text."""
+    version = document.get("version", FORMAT_VERSION)
+    if version != FORMAT_VERSION:
+        raise GraphError(f"The file says version {_short(version)}; this program reads version {FORMAT_VERSION}.")
+    raw_nodes = _list(document, "nodes")
+    raw_edges = _list(document, "edges")
+
+    def counted(raws: list[Any], before: int) -> Iterator[tuple[int, Any]]:
+        for i, raw in enumerate(raws):
+            if on_progress is not None and i % RECORDS_PER_REPORT == 0:
+                on_progress(before + i, len(raw_nodes), len(raw_edges))
+            yield i, raw
+
+    if on_progress is not None:
+        on_progress(0, len(raw_nodes), len(raw_edges))
+    transfer_ms = _transfer_times(raw_edges)
+    nodes = tuple(_node(raw, i, transfer_ms) for i, raw in counted(raw_nodes, 0))
+    edges = tuple(
+        Edge(
+            _integer(raw, "sourceId", f"edges[{i}]"),
+            _integer(raw, "destId", f"edges[{i}]"),
+            _optional_number(raw, "size", f"edges[{i}]", MAX_BYTES),
+        )
+        for i, raw in counted(raw_edges, len(nodes))
+    )
+    if on_progress is not None:
+        on_progress(len(nodes) + len(edges), len(nodes), len(edges))
+    graph = DnnGraph(
+        nodes, edges, _text(document, "name", "the file") or _writable(name)[:MAX_NAME], _times_origin(document)
+    )
+    memory_bytes = _optional_number(document, "maxSizePerFPGA", "the file", sys.float_info.max)
+    server_link_speed = _optional_number(document, "serverLinkSpeed", "the file", sys.float_info.max)
+    try:
+        deployment = Deployment(
+            _integer(document, "maxFPGAs", "the file"),
+            _integer(document, "maxCPUs", "the file"),
+            memory_bytes,
+            classes=_device_classes(document),
+            accelerators_per_server=_optional_integer(document, "acceleratorsPerServer", "the file"),
+            server_link_speed=1.0 if server_link_speed is None else server_link_speed,
+        )
+    except DeploymentError as error:
+        raise GraphError(f"The file's devices are not usable: {error}") from None
+    return graph, deployment
+
+
+def _times_origin(document: dict[str, Any]) -> TimesOrigin | None:
+    """Return what the times are for; None where the file does not say."""
+    raw = document.get("times")
+    if raw is None:
+        return None
+    if not isinstance(raw, dict):
+        raise GraphError(f"The file's 'times' is {_short(raw)}; give an object that names an accelerator.")
+    kind = raw.get("kind", TimesKind.MEASURED)
+    if kind not in tuple(TimesKind):
+        raise GraphError(f"times: 'kind' is {_short(kind)}; give one of {', '.join(TimesKind)}.")
+    accelerator, precision, host = ((_text(raw, name, "times") or "")[:80] for name in TIMES_NAMES)
+    return TimesOrigin(accelerator, precision, host, TimesKind(kind))
+
+
+def _times_document(times: TimesOrigin) -> dict[str, Any]:
+    names = zip(TIMES_NAMES, (times.accelerator, times.precision, times.host), strict=True)
+    known = {name: value for name, value in names if value}
+    return {**known, "kind": str(times.kind)}
+
+
+def _device_classes(document: dict[str, Any]) -> tuple[DeviceClass, ...]:
+    """Return the classes of accelerators; none where they are all alike."""
+    if document.get("deviceClasses") is None:
+        return ()
+    classes: list[DeviceClass] = []
+    for i, raw in enumerate(_list(document, "deviceClasses")):
+        place = f"deviceClasses[{i}]"
+        if not isinstance(raw, dict):
+            raise GraphError(f"{place} is not an object; give a class with 'name' and 'count'.")
+        name = _text(raw, "name", place)
+        if name is None:
+            raise GraphError(f"{place} has no 'name'; give it one.")
+        factors = [_optional_number(raw, key, place, sys.float_info.max) for key in ("speed", "linkSpeed")]
+        classes.append(
+            DeviceClass(
+                name,
+                _integer(raw, "count", place),
+                1.0 if factors[0] is None else factors[0],
+                _optional_number(raw, "memory", place, MAX_BYTES),
+                1.0 if factors[1] is None else factors[1],
+            )
+        )
+    return tuple(classes)
+
+
+def _class_times(raw: dict[str, Any], place: str) -> tuple[tuple[str, float], ...]:
+    """Return a node's times on classes of accelerators."""
+    times = raw.get("classLatency")
+    if times is None:
+        return ()
+    if not isinstance(times, dict):
+        raise GraphError(f"{place}: 'classLatency' is {_short(times)}; give an object of class names and times in ms.")
+    if len(times) > MAX_CLASS_TIMES:
+        raise GraphError(f"{place}: 'classLatency' has times on {len(times):,} classes; give up to {MAX_CLASS_TIMES}.")
+    return tuple(
+        (_short_enough(name, "classLatency", place), _number(times, name, f"{place}, classLatency", MAX_TIME_MS))
+        for name in times
+    )
+
+
+def parse_split(text: str | bytes) -> Split:
+    """Return the split in a JSON text; loads in it are ignored, since the evaluator computes them afresh.
+
+    An entry of `fpgas` may say in `replicas` how many accelerators run it; absent means one. It may list in
+    `subgraphs` the ids that run one after the other for the latency of one sample; absent means all at once.
+    """
+    document = parse_object(text, "split", SplitError)
+    devices: list[tuple[frozenset[int], ...]] = []
+    replicas: list[int] = []
+    subgraphs: list[tuple[frozenset[int], ...]] = []
+    for field in ("fpgas", "cpus"):
+        raw_devices = document.get(field, [] if field == "cpus" else None)
+        if not isinstance(raw_devices, list):
+            raise SplitError(f"The split has no list '{field}'; give one entry with 'nodes' per device.")
+        if len(raw_devices) > MAX_DEVICES:
+            raise SplitError(f"The split lists {len(raw_devices)} '{field}'; up to {MAX_DEVICES} are read.")
+        parsed: list[frozenset[int]] = []
+        for i, raw in enumerate(raw_devices):
+            ids = raw.get("nodes") if isinstance(raw, dict) else None
+            if not isinstance(ids, list) or not all(_is_integer(v) for v in ids):
+                raise SplitError(f"{field}[{i}]: 'nodes' must be a list of node ids.")
+            if len(set(ids)) < len(ids):
+                raise SplitError(f"{field}[{i}]: a node is listed twice; keep one.")
+            parsed.append(frozenset(int(v) for v in ids))
+            count = raw.get("replicas", 1)
+            most = MAX_DEVICES if field == "fpgas" else 1
+            if not _is_integer(count) or not 1 <= count <= most:
+                allowed = f"a whole number from 1 to {most}" if most > 1 else "left out or 1; CPUs are not replicated"
+                raise SplitError(f"{field}[{i}]: 'replicas' is {_short(count)}; it must be {allowed}.")
+            if field == "fpgas":
+                replicas.append(int(count))
+                subgraphs.append(_subgraphs(raw, parsed[-1], f"fpgas[{i}]"))
+            elif "subgraphs" in raw:
+                raise SplitError(f"{field}[{i}]: CPUs run node by node; leave 'subgraphs' out.")
+        devices.append(tuple(parsed))
+    return Split(devices[0], devices[1], tuple(replicas), tuple(subgraphs))
+
+
+def _subgraphs(raw: dict[str, Any], members: frozenset[int], place: str) -> tuple[frozenset[int], ...]:
+    """Return the subgraphs of an entry in the order they run."""
+    lists = raw.get("subgraphs")
+    if lists is None:
+        return (members,)
+    if not isinstance(lists, list) or not all(isinstance(ids, list) and all(map(_is_integer, ids)) for ids in lists):
+        raise SplitError(f"{place}: 'subgraphs' must be lists of node ids, in the order they run.")
+    listed = [int(v) for ids in lists for v in ids]
+    if sorted(listed) != sorted(members):
+        raise SplitError(f"{place}: 'subgraphs' must list each id of 'nodes' once, and no other.")
+    return tuple(frozenset(int(v) for v in ids) for ids in lists)
+
+
+def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
+    """Return the JSON object of a graph with its deployment; fields the graph does not use are left out."""
+    document: dict[str, Any] = {}
+    extended = any(
+        value is not None
+        for node in graph.nodes
+        for value in (
+            node.flops,
+            node.parameter_bytes,
+            node.activation_bytes,
+            node.traffic_bytes,
+            None if _is_layer_id(node) else node.layer,
+        )
+    )
+    if extended or graph.times or deployment.classes or any(node.class_ms for node in graph.nodes):
+        document["version"] = FORMAT_VERSION
+        document["name"] = graph.name
+    if graph.times is not None:
+        document["times"] = _times_document(graph.times)
+    if deployment.memory_bytes is not None:
+        document["maxSizePerFPGA"] = deployment.memory_bytes
+    document["maxFPGAs"] = deployment.num_accelerators
+    document["maxCPUs"] = deployment.num_cpus
+    if deployment.classes:
+        document["deviceClasses"] = list(map(_class_document, deployment.classes))
+    if deployment.accelerators_per_server is not None:
+        document["acceleratorsPerServer"] = deployment.accelerators_per_server
+        document["serverLinkSpeed"] = deployment.server_link_speed
+    document["nodes"] = [_node_document(node) for node in graph.nodes]
+    document["edges"] = [
+        {
+            "sourceId": edge.source,
+            "destId": edge.target,
+            "cost": graph.node_by_id[edge.source].transfer_ms,
+            **({} if edge.size_bytes is None else {"size": edge.size_bytes}),
+        }
+        for edge in graph.edges
+    ]
+    return document
+
+
+def write_graph(path: Path | str, graph: DnnGraph, deployment: Deployment) -> None:
+    """Write the text of a graph and its deployment to a file."""
+    Path(path).write_text(graph_text(graph, deployment), encoding="utf-8")
+
+
+def graph_text(graph: DnnGraph, deployment: Deployment) -> str:
+    """Return the text of a graph and its deployment, one node or edge a line, so that changes read well in a diff."""
+    document = graph_document(graph, deployment)
+    lines = []
+    for key, value in document.items():
+        if isinstance(value, list):
+            items = ",\n  ".join(json.dumps(item) for item in value)
+            lines.append(f' "{key}": [\n  {items}\n ]' if value else f' "{key}": []')
+        else:
+            lines.append(f' "{key}": {json.dumps(value)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def split_document(
+    split: Split, loads_ms: tuple[float, ...] = (), totals: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """Return the JSON object of a split; `loads_ms` per device and `totals` such as maxLoad where they are known."""
+    k = len(split.accelerators)
+    entries = [
+        {
+            "load": loads_ms[d] if d < len(loads_ms) else -1,
+            "nodes": sorted(members),
+            **({"replicas": split.num_replicas(d)} if split.num_replicas(d) > 1 else {}),
+            **({"subgraphs": list(map(sorted, split.subgraphs_of(d)))} if d < k and split.subgraphs else {}),
+        }
+        for d, members in enumerate(split.devices)
+    ]
+    return {**(totals or {}), "fpgas": entries[:k], "cpus": entries[k:]}
+
+
+def _read_text(path: Path, error: type[PlacementError]) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES + 1)  # one byte too many is refused like any other long text
+    except (OSError, ValueError) as os_error:  # ValueError: a path with a null character
+        reason = os_error.strerror if isinstance(os_error, OSError) else None
+        raise error(f"{json.dumps(str(path))} cannot be read: {reason or 'not a usable path'}.") from None
+
+
+def parse_object(text: str | bytes, what: str, error: type[PlacementError]) -> dict[str, Any]:
+    """Return the JSON object in a text; `error`, in one sentence that calls the text `what`, where it is none."""
+    if len(text) > MAX_FILE_BYTES:
+        raise error(f"The {what} is too long; up to {MAX_FILE_BYTES // 2**20} MiB are read.")
+    if not text.strip():
+        raise error(f"The {what} is empty; give a JSON object.")
+
+    def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            twin = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise error(f"The {what} has an object that names the field {_short(twin)} twice; keep one.")
+        return fields
+
+    try:
+        # A byte order mark at the start is allowed: json does so in bytes, not in text.
+        document = json.loads(
+            text.removeprefix("\ufeff") if isinstance(text, str) else text, object_pairs_hook=without_twins
+        )
+    except PlacementError:
+        raise
+    except json.JSONDecodeError as json_error:
+        problem = json_error.msg.removesuffix(" at").rstrip(": ")
+        raise error(
+            f"The {what} is not valid JSON: {problem} at line {json_error.lineno}, "
+            f"column {json_error.colno}; check that the file is complete."
+        ) from None
+    except UnicodeDecodeError as unicode_error:
+        raise error(f"The {what} is not text: byte {unicode_error.start} is not UTF-8; give a JSON file.") from None
+    except RecursionError:
+        raise error(f"The {what} is nested too deeply to be a {what}; give a JSON object.") from None
+    except ValueError:  # an integer of more digits than Python converts
+        raise error(f"The {what} has a number of thousands of digits; give ordinary numbers.") from None
+    if not isinstance(document, dict):
+        raise error(f"The {what} is {_short(document)}; it must be an object with named fields.")
+    return document
+
+
+def _node(raw: Any, i: int, transfer_ms: dict[int, float]) -> Node:
+    place = f"nodes[{i}]"
+    if not isinstance(raw, dict):
+        raise GraphError(f"{place} is not an object; give a node with named fields.")
+    node_id = _integer(raw, "id", place)
+    place = f"nodes[{i}] (id {node_id})"
+    layer = _text(raw, "layer", place)
+    if layer is None and raw.get("layerId") is not None:
+        layer = str(_integer(raw, "layerId", place))
+    return Node(
+        id=node_id,
+        accelerator_ms=_number(raw, "fpgaLatency", place, MAX_TIME_MS),
+        cpu_ms=_number(raw, "cpuLatency", place, MAX_TIME_MS),
+        memory_bytes=_optional_number(raw, "size", place, MAX_BYTES) or 0.0,
+        transfer_ms=transfer_ms.get(node_id, 0.0),
+        runs_on_accelerator=_flag(raw, "supportedOnFpga", place),
+        is_backward=_flag(raw, "isBackwardNode", place),
+        colocation_class=None if raw.get("colorClass") is None else _integer(raw, "colorClass", place),
+        name=_text(raw, "name", place) or "",
+        layer=layer,
+        flops=_optional_number(raw, "flops", place, MAX_FLOPS),
+        parameter_bytes=_optional_number(raw, "parameterBytes", place, MAX_BYTES),
+        activation_bytes=_optional_number(raw, "activationBytes", place, MAX_BYTES),
+        class_ms=_class_times(raw, place),
+        traffic_bytes=_optional_number(raw, "trafficBytes", place, MAX_BYTES),
+    )
+
+
+def _class_document(device_class: DeviceClass) -> dict[str, Any]:
+    optional = {
+        "speed": (device_class.speed, 1.0),
+        "memory": (device_class.memory_bytes, None),
+        "linkSpeed": (device_class.link_speed, 1.0),
+    }
+    return {
+        "name": device_class.name,
+        "count": device_class.count,
+        **{key: value for key, (value, usual) in optional.items() if value != usual},
+    }
+
+
+def _node_document(node: Node) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": node.id,
+        "supportedOnFpga": node.runs_on_accelerator,
+        "cpuLatency": node.cpu_ms,
+        "fpgaLatency": node.accelerator_ms,
+        "isBackwardNode": node.is_backward,
+    }
+    optional = {
+        "colorClass": node.colocation_class,
+        "size": node.memory_bytes,
+        "name": node.name or None,
+        "layerId": int(node.layer) if node.layer is not None and _is_layer_id(node) else None,
+        "layer": None if _is_layer_id(node) else node.layer,
+        "flops": node.flops,
+        "parameterBytes": node.parameter_bytes,
+        "activationBytes": node.activation_bytes,
+        "trafficBytes": node.traffic_bytes,
+        "classLatency": dict(node.class_ms) or None,
+    }
+    document.update({key: value for key, value in optional.items() if value is not None})
+    return document
+
+
+def _is_layer_id(node: Node) -> bool:
+    """Whether the layer is a whole number as JSON would write it, so that nothing is lost as a `layerId`."""
+    layer = node.layer or ""
+    if not (layer.removeprefix("-").isdecimal() and len(layer) <= len(str(-MAX_ID))):
+        return False
+    return str(int(layer)) == layer and _is_integer(int(layer))
+
+
+def _transfer_times(raw_edges: list[Any]) -> dict[int, float]:
+    """Return c_u per source node; GraphError where the edges out of one node disagree."""
+    transfer_ms: dict[int, float] = {}
+    first: dict[int, int] = {}
+    for i, raw in enumerate(raw_edges):
+        if not isinstance(raw, dict):
+            raise GraphError(f"edges[{i}] is not an object; give an edge with named fields.")
+        u = _integer(raw, "sourceId", f"edges[{i}]")
+        cost = _number(raw, "cost", f"edges[{i}]", MAX_TIME_MS)
+        if u not in first:
+            first[u], transfer_ms[u] = i, cost
+        elif abs(cost - transfer_ms[u]) > COST_TOLERANCE_MS:
+            raise GraphError(
+                f"edges[{i}] out of node {u} costs {cost} ms, but edges[{first[u]}] out of the same node costs "
+                f"{transfer_ms[u]} ms; a node's output is sent once, so give both the same cost."
+            )
+    return transfer_ms
+
+
+def _list(document: dict[str, Any], field: str) -> list[Any]:
+    value = document.get(field)
+    if not isinstance(value, list):
+        found = "missing" if field not in document else f"{_short(value)} and not a list"
+        raise GraphError(f"The file's '{field}' is {found}; give a list.")
+    return value
+
+
+def _number(raw: dict[str, Any], field: str, place: str, most: float) -> float:
+    if field not in raw:
+        raise GraphError(f"{place}: '{field}' is missing; add it.")
+    value = raw[field]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a number.")
+    if not 0 <= value <= most:
+        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a finite number from 0 to {most:g}.")
+    return float(value)
+
+
+def _optional_number(raw: dict[str, Any], field: str, place: str, most: float) -> float | None:
+    return None if raw.get(field) is None else _number(raw, field, place, most)
+
+
+def _text(raw: dict[str, Any], field: str, place: str) -> str | None:
+    """Return an optional text or number as text that any encoding can write; None where it is missing."""
+    value = raw.get(field)
+    if value is None:
+        return None
+    if isinstance(value, bool | list | dict):
+        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a text.")
+    return _short_enough(_writable(str(value)), field, place)
+
+
+def _short_enough(text: str, field: str, place: str) -> str:
+    if len(text) > MAX_NAME:
+        raise GraphError(f"{place}: '{field}' has a name of {len(text):,} characters; give up to {MAX_NAME:,}.")
+    return text
+
+
+def _writable(text: str) -> str:
+    """Return a text without halves of surrogate pairs: JSON and names of files can hold them, UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether a value is a whole number an id may have; 3.0 is, since some writers know only floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -MAX_ID <= value <= MAX_ID and value == int(value)
+
+
+def _integer(raw: dict[str, Any], field: str, place: str) -> int:
+    if field not in raw:
+        raise GraphError(f"{place}: '{field}' is missing; add it.")
+    if not _is_integer(raw[field]):
+        raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give a whole number of up to 15 digits.")
+    return int(raw[field])
+
+
+def _optional_integer(raw: dict[str, Any], field: str, place: str) -> int | None:
+    return None if raw.get(field) is None else _integer(raw, field, place)
+
+
+def _flag(raw: dict[str, Any], field: str, place: str) -> bool:
+    if field not in raw:
+        raise GraphError(f"{place}: '{field}' is missing; add it.")
+    if not isinstance(raw[field], bool | int | float) or raw[field] not in (0, 1):  # true and false equal these
+        raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give true or false (or 1 or 0).")
+    return bool(raw[field])
+
+
+def _short(value: Any) -> str:
+    """Quote a value from a file, cut so that a message stays one sentence; a list or object is only named."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    text = json.dumps(value[:40] if isinstance(value, str) else value)
+    return text if len(text) <= 40 else text[:37] + "..."

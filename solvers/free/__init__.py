@@ -1,0 +1,1 @@
+"""Convex and free splits: plans by annealing, bounds by cuts and column generation."""

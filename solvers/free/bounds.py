@@ -1,0 +1,197 @@
+"""Lower bounds on the max-load of free splits, from cheap to strong, while a search improves the plan.
+
+Every bound is a threshold T that is proven out of reach:
+
+1. Merging blocks that must be together below T until one is too heavy (`solvers.free.min_cuts`), by bisection.
+2. Prices equal to the work of blocks: the most work one device can hold within T (`solvers.free.column_generation`).
+3. The best prices at a T just below the value of the best plan, by column generation over the merged blocks: first one
+   per cent below, then ever closer. If the linear program has a solution there, or time is short, at a lower T.
+
+Prices and contents of one threshold are a start at the next: both are kept per block of the original contraction.
+
+Where accelerators are of several classes merging takes all of them for the best in every respect, which is valid for
+each; work and prices know every class and its number.
+
+Communication that overlaps with compute or is full duplex is relaxed to the sum of smaller terms: compute alone is at
+most max(compute, transfers), and compute + (in + out) / 2 at most compute + max(in, out). The bounds hold for convex
+and chain splits too, which are free splits.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from solvers.free.column_generation import BoolArray, Certificate, DeviceContents
+from solvers.free.min_cuts import colocated, merged
+from solvers.model.deployment import Communication, Deployment
+from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
+from solvers.problem.bounds import block_work
+from solvers.problem.contraction import Contraction, FloatArray
+
+MAX_BLOCKS_FOR_CUTS = 2000
+"""Minimum cuts between all neighbours take too long beyond."""
+
+BISECTIONS = 10
+TARGET_GAPS = (0.01, 0.003, 0.001, 0.0002, 0.00001, 5e-7)
+"""Gaps between plan and bound to prove, one after the other."""
+
+LEAST_SHARE = 1e-3
+"""A threshold below this share of the plan's value is not tried: from a bound of zero halving would hardly end."""
+
+RESERVE = 0.25
+"""Share of the time left that an attempt at one threshold leaves for others."""
+
+ROUNDS_BETWEEN_BOUNDS = 40
+"""Rounds of column generation after which better prices are turned into a bound at a lower threshold."""
+
+Watch = Callable[[], bool]
+"""Called often while bounds are sought; returns whether to go on."""
+
+
+def additive(contraction: Contraction, communication: Communication) -> Contraction:
+    """Return a contraction whose loads, compute + transfers, are at most those under `communication`."""
+    if communication is Communication.SUM:
+        return contraction
+    factor = 0.5 if communication is Communication.FULL_DUPLEX else 0.0
+    halved = tuple(replace(h, weight_ms=factor * h.weight_ms) for h in contraction.hyperedges) if factor else ()
+    return replace(contraction, hyperedges=halved)
+
+
+class _StoppedError(Exception):
+    """The watch said to stop."""
+
+
+class FreeBounds:
+    """The bound so far and what helps to raise it."""
+
+    def __init__(self, contraction: Contraction, deployment: Deployment, lower_bound_ms: float) -> None:
+        """Start from a bound that is known."""
+        self._contraction = additive(contraction, deployment.communication)
+        self._deployment = deployment
+        self._easier, self._identical = blocks_on_the_best_of_all_classes(self._contraction, deployment)
+        self.lower_bound_ms = lower_bound_ms
+        work = contraction.accelerator_ms
+        if deployment.classes:
+            present = [i for i, c in enumerate(deployment.classes) if c.count]
+            count = np.array([deployment.classes[i].count for i in present])
+            on_some = block_work(contraction.class_ms[present], count)
+            work = np.where(np.isfinite(work), on_some, np.inf)
+        finite = np.where(np.isfinite(work), work, contraction.cpu_ms)
+        self._price: FloatArray = finite if finite.sum() > 0 else np.ones(contraction.num_blocks)
+        self._work = self._price
+        self._columns: list[tuple[int, BoolArray, float]] = []
+
+    def raise_by_cuts(self, value_ms: float, watch: Watch) -> None:
+        """Bisect for the largest threshold at which merging ends in a block that no device can take."""
+        if self._contraction.num_blocks > MAX_BLOCKS_FOR_CUTS or not value_ms > self.lower_bound_ms:
+            return
+        low, high = self.lower_bound_ms, value_ms
+        threshold = high
+        for _ in range(BISECTIONS):
+            try:
+                reduced = self._merged(threshold, watch)
+            except _StoppedError:
+                return
+            if reduced is None:
+                low = threshold
+                self._raise(threshold)
+            else:
+                high = threshold
+            threshold = 0.5 * (low + high)
+
+    def raise_by_work(self, value_ms: float, watch: Watch) -> None:
+        """Bisect for the largest threshold within which the devices cannot hold all work."""
+        if watch() and self._deployment.num_accelerators:
+            try:
+                contents = DeviceContents(self._contraction, self._deployment, _checking(watch))
+            except _StoppedError:
+                return
+            self._raise(contents.provable_threshold(self._work, self.lower_bound_ms, value_ms, watch))
+
+    def raise_by_prices(
+        self, value_ms: Callable[[], float], gap: float, watch: Watch, seconds_left: Callable[[], float]
+    ) -> None:
+        """Generate columns until the gap is proven, the linear programs allow no more, or time is up."""
+        if not self._deployment.num_accelerators:
+            return  # the bound of total work is as good without them
+        last = max(0.99 * gap, TARGET_GAPS[-1])
+        for target in (*(g for g in TARGET_GAPS if g > last), last):
+            ceiling = math.inf
+            while watch():
+                threshold = min(value_ms() * (1 - target), 0.5 * (self.lower_bound_ms + ceiling))
+                if threshold <= max(self.lower_bound_ms * (1 + 0.1 * target), LEAST_SHARE * value_ms()):
+                    break
+                try:
+                    proven = self._prove(threshold, _until(RESERVE * seconds_left(), watch, seconds_left), watch)
+                except _StoppedError:
+                    proven = None
+                if proven is not True:
+                    ceiling = threshold
+            if ceiling < math.inf:
+                break
+
+    def _prove(self, threshold_ms: float, attempt: Watch, watch: Watch) -> bool | None:
+        reduced = self._merged(threshold_ms, watch)
+        if reduced is None:
+            self._raise(threshold_ms)
+            return True
+        contraction, block_of = reduced
+        parts = np.array(block_of)
+        contents = DeviceContents(contraction, self._deployment, _checking(watch))
+        self._hand_down(contents, parts)
+        rounds = 0
+        bounded_ratio = 0.0
+
+        def proceed(certificate: Certificate) -> bool:
+            nonlocal rounds, bounded_ratio
+            rounds += 1
+            if rounds % ROUNDS_BETWEEN_BOUNDS == 0 and certificate.ratio > bounded_ratio:
+                bounded_ratio = certificate.ratio
+                self._raise(contents.provable_threshold(certificate.price, self.lower_bound_ms, threshold_ms, watch))
+            return attempt()
+
+        start: FloatArray = np.bincount(parts, self._price, contraction.num_blocks).astype(np.float64)
+        outcome, best = contents.prove(threshold_ms, start, proceed)
+        if outcome is True:
+            self._raise(threshold_ms)
+        elif best.ratio > bounded_ratio:
+            self._raise(contents.provable_threshold(best.price, self.lower_bound_ms, threshold_ms, watch))
+        sizes = np.bincount(parts)
+        self._price = (best.price / sizes)[parts]
+        self._columns = [(g, row[parts], load) for (g, _), (row, load) in contents.columns.items()]
+        return outcome
+
+    def _hand_down(self, contents: DeviceContents, parts: np.ndarray) -> None:
+        """Give contents known from other thresholds to new ones, where no merged block is divided by them."""
+        first = np.unique(parts, return_index=True)[1]
+        for g, row, load in self._columns:
+            if np.array_equal(row[first][parts], row):
+                contents.add(g, row[first], load)
+
+    def _merged(self, threshold_ms: float, watch: Watch) -> tuple[Contraction, list[int]] | None:
+        if self._contraction.num_blocks > MAX_BLOCKS_FOR_CUTS:
+            return self._contraction, list(range(self._contraction.num_blocks))
+        reduced = colocated(self._easier, self._identical, threshold_ms, _checking(watch))
+        if reduced is None or not self._deployment.classes:
+            return reduced
+        return merged(self._contraction, reduced[1], self._deployment.communication)
+
+    def _raise(self, threshold_ms: float) -> None:
+        self.lower_bound_ms = max(self.lower_bound_ms, threshold_ms)
+
+
+def _checking(watch: Watch) -> Callable[[], None]:
+    """Return a check that raises _StoppedError when the watch says to stop."""
+
+    def check() -> None:
+        if not watch():
+            raise _StoppedError
+
+    return check
+
+
+def _until(left: float, watch: Watch, seconds_left: Callable[[], float]) -> Watch:
+    """Return a watch that also ends when only `left` seconds are left."""
+    return lambda: watch() and seconds_left() > left

@@ -1,0 +1,270 @@
+"""The dearest contents of one device: maximise the sum of block prices over sets of load at most T.
+
+    z(price, T) = max { sum_{b in S} price_b : load(S) <= T }
+
+over the paths of a diagram of all sets (`solvers.free.patterns`). Two passes:
+
+1. Lagrangian relaxation. For a rate mu >= 0, max_S price(S) - mu load(S) is one sweep over the arcs, and
+   z <= mu T + that. The right side is convex in mu with slope T - load(S); bisection finds the least. It gives a bound,
+   sets within T as candidates, and for every node a bound on what any completion can still add.
+2. Label setting (Desrochers and Soumis 1988; the constrained longest path). A label of a node is (load, price) of a
+   path to it; those over T, dominated at their node, or unable by the bounds of pass 1 to exceed a cutoff, are dropped.
+   Of a layer with more labels than a beam only the most promising go on, and the best that the bounds of pass 1
+   promise for the others enters the upper bound: a narrow beam is a heuristic with a bound, a wide one is exact.
+
+Upper bounds are raised by a slack for rounding, as is T, so that z is never underestimated.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from solvers.free.patterns import Arcs
+from solvers.problem.contraction import FloatArray
+
+SLACK = 1e-10
+"""Relative rounding of sums over a path; bounds are raised and T is widened by it."""
+
+RATES = 24
+"""Steps of the bisection for the Lagrangian rate."""
+
+BEAMS = (300, 3_000, 30_000)
+"""Labels per layer; a wider beam follows while the bound exceeds the best set by more than GAP."""
+GAP = 2e-4
+
+MAX_LABELS = 4_000_000
+"""Labels of all layers together; beams are narrower where there are very many layers."""
+
+LAGRANGIAN, EXACT = 0, len(BEAMS)
+
+
+class Dearest(NamedTuple):
+    """`bound` >= z; `sets` within T, the dearest first, with their loads in ms and prices."""
+
+    bound: float
+    sets: npt.NDArray[np.bool_]
+    loads: FloatArray
+    prices: FloatArray
+
+
+def dearest_contents(arcs: Arcs, price: FloatArray, threshold_ms: float, effort: int = EXACT) -> Dearest:
+    """Return an upper bound on z(price, T) and sets that come near it, as rows of booleans over blocks.
+
+    `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, as far as they are needed.
+    """
+    limit = threshold_ms * (1 + SLACK)
+    layer_price = np.ascontiguousarray(price[arcs.order])
+    scale = float(np.abs(price).sum())
+    bound, rates, after, sets, loads, values = _lagrangian(arcs, layer_price, limit, RATES)
+    bound += SLACK * scale
+    most = max(100, MAX_LABELS // max(1, layer_price.size))
+    for beam in BEAMS[:effort]:
+        best = float(values.max())
+        if bound <= best + GAP * abs(best):
+            break
+        beam_bound, found, found_loads, found_values = _labels(
+            arcs, layer_price, limit, rates, after, best + 0.5 * GAP * abs(best), SLACK * scale, min(beam, most)
+        )
+        bound = min(bound, beam_bound + SLACK * scale)
+        sets, loads, values = (
+            np.vstack([found, sets]),
+            np.concatenate([found_loads, loads]),
+            np.concatenate([found_values, values]),
+        )
+    best_first = np.argsort(-values, kind="stable")
+    sets, loads, values = sets[best_first], loads[best_first], values[best_first]
+    contents = np.zeros(sets.shape, np.bool_)
+    contents[:, arcs.order] = sets
+    return Dearest(float(bound), contents, loads, values)
+
+
+@njit(cache=True, nogil=True)
+def _completions(arcs, layer_price, rate, after):
+    """Fill after[a] = max over paths from node a to the end of price - rate x load."""
+    last = arcs.first.size - 2
+    after[arcs.first[last]] = 0.0
+    for i in range(last - 1, -1, -1):
+        for a in range(arcs.first[i], arcs.first[i + 1]):
+            out = after[arcs.target[a, 0]] - rate * arcs.length[a, 0]
+            joins = after[arcs.target[a, 1]] + layer_price[i] - rate * arcs.length[a, 1]
+            after[a] = max(out, joins)
+
+
+@njit(cache=True, nogil=True)
+def _follow(arcs, layer_price, rate, after, row):
+    """Write the best path by `after` into `row`; return its load and price."""
+    a = 0
+    load = 0.0
+    value = 0.0
+    for i in range(arcs.first.size - 2):
+        out = after[arcs.target[a, 0]] - rate * arcs.length[a, 0]
+        joins = after[arcs.target[a, 1]] + layer_price[i] - rate * arcs.length[a, 1]
+        x = 1 if joins > out else 0
+        row[i] = x
+        load += arcs.length[a, x]
+        value += x * layer_price[i]
+        a = arcs.target[a, x]
+    return load, value
+
+
+@njit(cache=True, nogil=True)
+def _lagrangian(arcs, layer_price, limit, steps):
+    """Bisect the rate; return the bound, a few rates with their completion bounds, and the sets found within T."""
+    num_layers = arcs.first.size - 2
+    num_nodes = arcs.target.shape[0] + 1
+    rates = np.zeros(3)
+    after = np.zeros((3, num_nodes))
+    sets = np.zeros((steps + 1, num_layers), np.bool_)  # the first is the empty set
+    loads = np.zeros(steps + 1)
+    values = np.zeros(steps + 1)
+    num_sets = 1
+    row = np.zeros(num_layers, np.bool_)
+    work = np.zeros(num_nodes)
+    total = 0.0
+    for i in range(num_layers):
+        total += max(0.0, layer_price[i])
+    low, high = 0.0, -1.0
+    rate = total / limit if limit > 0 and total > 0 else 1.0
+    bound = np.inf
+    for step in range(steps):
+        current = rate if step else 1e-9 * rate  # not 0, which would multiply infinite lengths
+        _completions(arcs, layer_price, current, work)
+        load, value = _follow(arcs, layer_price, current, work, row)
+        candidate = current * limit + work[0]
+        if load <= limit:
+            rates[2] = current
+            after[2] = work
+            if values[num_sets - 1] != value or loads[num_sets - 1] != load:
+                sets[num_sets] = row
+                loads[num_sets] = load
+                values[num_sets] = value
+                num_sets += 1
+        else:
+            rates[1] = current
+            after[1] = work
+        if candidate < bound:
+            bound = candidate
+            rates[0] = current
+            after[0] = work
+        if step == 0:
+            if load <= limit:
+                break
+            continue
+        if load <= limit:
+            high = rate
+        else:
+            low = rate
+        rate = 0.5 * (low + high) if high >= 0 else 2.0 * rate
+        if high >= 0 and high - low <= 1e-12 * high:
+            break
+    if rates[2] == 0.0:
+        rates[2] = rates[0]
+        after[2] = after[0]
+    if rates[1] == 0.0:
+        rates[1] = rates[0]
+        after[1] = after[0]
+    return bound, rates, after, sets[:num_sets], loads[:num_sets], values[:num_sets]
+
+
+@njit(cache=True, nogil=True)
+def _labels(arcs, layer_price, limit, rates, after, cutoff, slack, beam):
+    """Return an upper bound on z, and the sets of the best complete labels above the cutoff."""
+    num_layers = arcs.first.size - 2
+    # Pages of these that no label reaches are never touched.
+    capacity = beam * num_layers + 1
+    load = np.empty(capacity)
+    value = np.empty(capacity)
+    origin = np.empty(capacity, np.int32)
+    joined = np.empty(capacity, np.bool_)
+    node = np.empty(capacity, np.int32)
+    load[0] = value[0] = 0.0
+    node[0] = 0
+    begin, end = 0, 1
+    best = cutoff
+    for i in range(num_layers):
+        most = 2 * (end - begin)
+        c_load = np.empty(most)
+        c_value = np.empty(most)
+        c_origin = np.empty(most, np.int32)
+        c_joined = np.empty(most, np.bool_)
+        c_node = np.empty(most, np.int32)
+        c_promise = np.empty(most)
+        count = 0
+        base = arcs.first[i + 1]
+        width = arcs.first[i + 2] - base
+        per_node = np.zeros(width + 1, np.int64)
+        for j in range(begin, end):
+            a = node[j]
+            for x in range(2):
+                new_load = load[j] + arcs.length[a, x]
+                if new_load > limit:
+                    continue
+                new_value = value[j] + x * layer_price[i]
+                b = arcs.target[a, x]
+                promise = np.inf
+                for r in range(rates.size):
+                    promise = min(promise, new_value + rates[r] * (limit - new_load) + after[r, b])
+                if promise <= cutoff - slack:
+                    continue
+                c_load[count] = new_load
+                c_value[count] = new_value
+                c_origin[count] = j
+                c_joined[count] = x == 1
+                c_node[count] = b
+                c_promise[count] = promise
+                count += 1
+        if count > beam:
+            least = np.partition(c_promise[:count], count - beam)[count - beam]
+            kept = 0
+            for j in range(count):
+                if c_promise[j] >= least and kept < beam:
+                    c_load[kept] = c_load[j]
+                    c_value[kept] = c_value[j]
+                    c_origin[kept] = c_origin[j]
+                    c_joined[kept] = c_joined[j]
+                    c_node[kept] = c_node[j]
+                    kept += 1
+                else:
+                    best = max(best, c_promise[j])
+            count = kept
+        for j in range(count):
+            per_node[c_node[j] - base + 1] += 1
+        order = np.argsort(c_load[:count])
+        for w in range(width):
+            per_node[w + 1] += per_node[w]
+        sorted_by_node = np.empty(count, np.int64)
+        for o in order:
+            w = c_node[o] - base
+            sorted_by_node[per_node[w]] = o
+            per_node[w] += 1
+        begin = end
+        current = -1
+        highest = -np.inf
+        for o in sorted_by_node:
+            if c_node[o] != current:
+                current = c_node[o]
+                highest = -np.inf
+            if c_value[o] > highest:
+                highest = c_value[o]
+                load[end] = c_load[o]
+                value[end] = c_value[o]
+                origin[end] = c_origin[o]
+                joined[end] = c_joined[o]
+                node[end] = c_node[o]
+                end += 1
+    num_found = min(end - begin, 16)
+    if end > begin:
+        best = max(best, value[begin:end].max())
+    sets = np.zeros((num_found, num_layers), np.bool_)
+    loads = np.zeros(num_found)
+    values = np.zeros(num_found)
+    for f in range(num_found):
+        j = end - 1 - f  # labels of the last node ascend in load and price
+        loads[f] = load[j]
+        values[f] = value[j]
+        for i in range(num_layers - 1, -1, -1):
+            sets[f, i] = joined[j]
+            j = origin[j]
+    return best, sets, loads, values

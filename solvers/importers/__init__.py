@@ -1,0 +1,1 @@
+"""Bring models in from other programs' formats: one file or folder a format, and what they share."""

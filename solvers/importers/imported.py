@@ -1,0 +1,147 @@
+"""What an import gives: a graph with its devices, what was assumed to make it, and totals to compare with others."""
+
+import math
+from dataclasses import dataclass
+
+from solvers.hardware.devices import GB_PER_S
+from solvers.hardware.roofline import USUAL
+from solvers.importers.folding import folded_by_layers
+from solvers.importers.inference import Held, inference_graph
+from solvers.importers.network import Network
+from solvers.importers.training import training_graph, with_forks
+from solvers.importers.workload import STATE_BYTES, Devices, Level, Mode, NumberFormat, Tied, Workload
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Node
+from solvers.quantities import percent
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a graph, per micro-batch where that matters.
+
+    parameters          each once, those of copies too
+    active_parameters   those that one token meets: fewer where it is routed to some experts
+    forward_flops       of matrix products, attention and convolutions, a multiply-add being two
+    backward_flops      0 without training
+    traffic_bytes       read and written in device memory, forwards and backwards
+    weight_bytes        of the parameters as they are stored
+    kept_bytes          per micro-batch: activations kept for the backward pass, or the cache of keys and values
+    memory_bytes        of all nodes: weights, state of training and what is kept
+    working_bytes       inputs and output of the operator with the largest: what runs needs this much beside
+    """
+
+    parameters: int
+    active_parameters: int
+    forward_flops: float
+    backward_flops: float
+    traffic_bytes: float
+    weight_bytes: float
+    kept_bytes: float
+    memory_bytes: float
+    working_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A graph brought in from elsewhere, on devices; `assumptions` are sentences on all that was not in the file."""
+
+    source: str
+    graph: DnnGraph
+    deployment: Deployment
+    assumptions: tuple[str, ...]
+    totals: Totals
+
+    @property
+    def fewest_accelerators(self) -> int:
+        """As many accelerators as memory alone calls for; a plan may need more, since nodes are whole."""
+        capacity = self.deployment.memory_bytes
+        return 1 if not capacity else max(1, math.ceil(self.totals.memory_bytes / capacity))
+
+
+def imported(
+    network: Network, workload: Workload, devices: Devices, source: str, assumptions: tuple[str, ...]
+) -> Imported:
+    """Return the graph of a network for a workload on devices, with what it takes for granted said at the end."""
+    stored = devices.number_format(workload.number_format)
+    costs = devices.costs(stored)
+    if workload.mode is Mode.TRAINING:
+        network = with_forks(network)
+        graph = training_graph(network, costs)
+    else:
+        graph = inference_graph(network, costs, Held.CACHE)
+    totals = _totals(
+        network, graph, max(_working_bytes(network, v, costs.element_bytes) for v in range(len(network.ops)))
+    )
+    if workload.level is Level.LAYERS:
+        graph = folded_by_layers(graph)
+    deployment = Deployment(devices.num_accelerators, devices.num_cpus, devices.accelerator.memory_bytes)
+    said = (*assumptions, *_said(network, workload, devices, stored))
+    return Imported(source, graph, deployment, said, totals)
+
+
+def _working_bytes(network: Network, v: int, element_bytes: float) -> float:
+    op = network.ops[v]
+    return element_bytes * (op.input_reads + op.output_elements)
+
+
+def _totals(network: Network, graph: DnnGraph, working_bytes: float) -> Totals:
+    forward = [node for node in graph.nodes if not node.is_backward]
+    backward = [node for node in graph.nodes if node.is_backward]
+
+    def total(what: str, nodes: list[Node]) -> float:
+        return math.fsum(getattr(node, what) for node in nodes)
+
+    return Totals(
+        network.parameters,
+        network.active_parameters,
+        total("flops", forward),
+        total("flops", backward),
+        total("traffic_bytes", [*forward, *backward]),
+        total("parameter_bytes", forward),
+        total("activation_bytes", forward),
+        total("memory_bytes", [*forward, *backward]),
+        working_bytes,
+    )
+
+
+def _said(network: Network, workload: Workload, devices: Devices, stored: NumberFormat) -> list[str]:
+    """Return the assumptions that hold for every network."""
+    accelerator, host, link = devices.accelerator, devices.host, devices.link
+    arithmetic = devices.arithmetic(stored)
+    scales = ", without scales" if stored in (NumberFormat.FP8, NumberFormat.INT4) else ""
+    said = [
+        "Flops are those of matrix products, attention and convolutions, a multiply-add being two; other operators "
+        "cost the bytes they read and write.",
+        f"Weights take {stored.weight_bytes:g} bytes each ({stored}{scales}), elements of other tensors "
+        f"{stored.element_bytes:g}; products are computed in {arithmetic}.",
+        f"Times are those of the roofline on {accelerator.name} and, for CPUs, {host.name}, at "
+        f"{percent(USUAL.compute)} of the peak and {percent(USUAL.memory)} of the bandwidth; transfers pass "
+        f"{link.name} at {link.bandwidth_bytes_per_ms / GB_PER_S:.4g} GB/s.",
+    ]
+    if any(op.recomputed_flops for op in network.ops):
+        said.append(
+            "Attention is one fused kernel that never writes its scores, and counts all pairs, masked ones too."
+        )
+    if workload.mode is Mode.TRAINING:
+        said.append(
+            f"Training takes {STATE_BYTES:g} bytes per parameter (weight, gradient, Adam's moments and, in 16 bits, an "
+            "fp32 copy of the weight), keeps what the backward pass reads and recomputes nothing but attention scores; "
+            "the optimizer's step, dropout and the exchange of gradients among replicas are left out."
+        )
+    else:
+        said.append(
+            "A node holds its weights and its part of the cache; leave room on each device for the tensors of the "
+            "operator that runs."
+        )
+    tied = network.shared
+    if tied:
+        names = ", ".join(sorted({network.ops[v].name for v in tied}))
+        said.append(
+            f"Layers that use one matrix ({names}) share a device and it counts once, which ties the ends of a chain "
+            "together; --tied copy gives each its own, as pipelines do."
+        )
+    elif workload.tied is Tied.COPY:
+        said.append("A matrix that several layers use is copied to each, and counts as often.")
+    if workload.level is Level.LAYERS:
+        said.append("A layer's time is the sum of its operators'.")
+    return said

@@ -1,0 +1,81 @@
+"""Turn a network into the graph of its forward pass."""
+
+from enum import StrEnum
+
+from solvers.importers.cost_model import CostModel, time_ms
+from solvers.importers.network import Network, Op
+from solvers.model.graph import DnnGraph, Edge, Node
+
+
+class Held(StrEnum):
+    """What a node of an inference graph holds beside its weights: its output, or only what outlives the run."""
+
+    OUTPUT = "output"
+    CACHE = "cache"
+
+
+def inference_graph(network: Network, costs: CostModel, held: Held = Held.OUTPUT) -> DnnGraph:
+    """Return the forward graph; operators that share weights share a colocation class.
+
+    A node's memory is its weights and, once per micro-batch, what `held` says. Buffers that live while an operator
+    runs are no part of it with `Held.CACHE`, and more than there ever are at once with `Held.OUTPUT`.
+    """
+    nodes = tuple(
+        forward_node(
+            network,
+            v,
+            costs,
+            state_bytes=float(op.parameters * costs.weight_bytes),
+            activation_bytes=float(
+                costs.element_bytes * (op.output_elements if held is Held.OUTPUT else op.cache_elements)
+            ),
+        )
+        for v, op in enumerate(network.ops)
+    )
+    edges = tuple(
+        Edge(u, v, float(network.ops[u].output_elements * costs.element_bytes))
+        for v, op in enumerate(network.ops)
+        for u in dict.fromkeys(op.inputs)
+    )
+    return DnnGraph(nodes, edges, network.name, costs.times)
+
+
+def forward_traffic_bytes(op: Op, costs: CostModel) -> float:
+    """Return the bytes the forward pass of an operator reads and writes: inputs, weights, internals, cache, output."""
+    written = 0 if op.is_view else op.output_elements
+    elements = op.input_reads + op.cache_reads + 2 * op.internal_elements + written
+    return float(elements * costs.element_bytes + op.weight_reads * costs.weight_bytes)
+
+
+def forward_node(
+    network: Network,
+    v: int,
+    costs: CostModel,
+    *,
+    state_bytes: float,
+    activation_bytes: float,
+    is_training: bool = False,
+) -> Node:
+    """Return the graph node of operator v; `state_bytes` is what its parameters occupy.
+
+    memory_bytes = state_bytes + activation_bytes, always: a schedule multiplies the second by the number of
+    micro-batches in flight.
+    """
+    op = network.ops[v]
+    traffic_bytes = forward_traffic_bytes(op, costs)
+    is_sent = bool(network.readers[v]) or (is_training and op.keeps_output)
+    is_colocated = (is_training and op.has_backward) or op.tied_to is not None or v in network.shared
+    return Node(
+        id=v,
+        accelerator_ms=time_ms(costs.accelerator, op.flops, traffic_bytes),
+        cpu_ms=time_ms(costs.host, op.flops, traffic_bytes),
+        memory_bytes=state_bytes + activation_bytes,
+        transfer_ms=costs.transfer_ms(float(op.output_elements * costs.element_bytes)) if is_sent else 0.0,
+        colocation_class=network.owner(v) if is_colocated else None,
+        name=op.name,
+        layer=op.layer,
+        flops=op.flops,
+        parameter_bytes=float(op.parameters * costs.weight_bytes),
+        activation_bytes=activation_bytes,
+        traffic_bytes=traffic_bytes,
+    )

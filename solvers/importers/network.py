@@ -1,0 +1,179 @@
+"""A network as operators in the order they run, before it is known which devices run them.
+
+All counts are per micro-batch: `elements` of tensors and `flops` include the batch, `parameters` do not.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operator or layer of the forward pass; its id is its place in the network.
+
+    output_elements     elements of its output tensor
+    parameters          weights that it owns
+    internal_elements   elements of tensors a fused layer writes and reads again, kept for a backward pass
+    weight_reads        weights read from memory: fewer than `parameters` for a lookup, more for a recurrence
+    input_reads         elements read of its inputs
+    is_dense            a matrix product or convolution: its backward pass takes two such products, one per operand
+    keeps_inputs        its backward pass reads its inputs
+    keeps_output        its backward pass reads its output
+    passes_gradient     its backward pass hands the incoming gradient on unchanged, as an addition does
+    has_backward        false only for inputs of the network, which need no gradient
+    cache_elements      elements that outlive the run and that the next one reads: keys and values of past tokens
+    cache_reads         elements of such a cache that it reads
+    recomputed_flops    flops of the forward pass that its backward pass does again, in place of keeping their result
+    tied_to             id of the earlier operator whose weights it uses; it then owns none of them
+    is_view             its output is its input under another name: nothing is read or written
+    idle_parameters     those of its parameters that a token does not meet: experts it is not routed to
+    """
+
+    name: str
+    layer: str
+    inputs: tuple[int, ...]
+    flops: float
+    output_elements: int
+    parameters: int
+    internal_elements: int
+    weight_reads: int
+    input_reads: int
+    is_dense: bool
+    keeps_inputs: bool
+    keeps_output: bool
+    passes_gradient: bool
+    has_backward: bool
+    cache_elements: int = 0
+    cache_reads: int = 0
+    recomputed_flops: float = 0.0
+    tied_to: int | None = None
+    is_view: bool = False
+    idle_parameters: int = 0
+
+
+@dataclass(frozen=True)
+class Network:
+    """A whole forward pass. `micro_batch` is the number of images or token sequences it works on."""
+
+    name: str
+    micro_batch: int
+    ops: tuple[Op, ...]
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters; those that operators share count once."""
+        return sum(op.parameters for op in self.ops)
+
+    @property
+    def active_parameters(self) -> int:
+        """Number of parameters that one token meets."""
+        return sum(op.parameters - op.idle_parameters for op in self.ops)
+
+    @property
+    def flops(self) -> float:
+        """Forward flops per micro-batch."""
+        return sum(op.flops for op in self.ops)
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """Ids of the operators that read each operator's output, each once."""
+        readers: list[list[int]] = [[] for _ in self.ops]
+        for v, op in enumerate(self.ops):
+            for u in dict.fromkeys(op.inputs):
+                readers[u].append(v)
+        return tuple(map(tuple, readers))
+
+    @cached_property
+    def shared(self) -> frozenset[int]:
+        """Ids of the operators whose weights others use too."""
+        return frozenset(op.tied_to for op in self.ops if op.tied_to is not None)
+
+    def owner(self, v: int) -> int:
+        """Return the operator that owns the weights of operator v: itself, unless they are tied."""
+        tied_to = self.ops[v].tied_to
+        return v if tied_to is None else tied_to
+
+
+@dataclass
+class NetworkBuilder:
+    """Collects operators; `layer` is the name of the block that the next ones belong to.
+
+    >>> net = NetworkBuilder("two", micro_batch=1)
+    >>> x = net.add("embed", (), flops=0, elements=8, parameters=80, weight_reads=8)
+    >>> y = net.add("relu", (x,), flops=8, elements=8, keeps_output=True)
+    >>> net.network().readers
+    ((1,), ())
+    """
+
+    name: str
+    micro_batch: int
+    layer: str = ""
+    _ops: list[Op] = field(default_factory=list)
+
+    def add(
+        self,
+        name: str,
+        inputs: tuple[int, ...],
+        *,
+        flops: float,
+        elements: int,
+        parameters: int = 0,
+        internal: int = 0,
+        weight_reads: int | None = None,
+        input_reads: int | None = None,
+        is_dense: bool = False,
+        keeps_inputs: bool = False,
+        keeps_output: bool = False,
+        passes_gradient: bool = False,
+        has_backward: bool = True,
+        cache: int = 0,
+        cache_reads: int = 0,
+        recomputed_flops: float = 0.0,
+        tied_to: int | None = None,
+        idle_parameters: int = 0,
+    ) -> int:
+        """Return the id of a new operator; every parameter is read once and every input whole unless said."""
+        self._ops.append(
+            Op(
+                name=name,
+                layer=self.layer,
+                inputs=inputs,
+                flops=float(flops),
+                output_elements=elements,
+                parameters=parameters,
+                internal_elements=internal,
+                weight_reads=parameters if weight_reads is None else weight_reads,
+                input_reads=sum(self.elements(u) for u in inputs) if input_reads is None else input_reads,
+                is_dense=is_dense,
+                keeps_inputs=keeps_inputs,
+                keeps_output=keeps_output,
+                passes_gradient=passes_gradient,
+                has_backward=has_backward,
+                cache_elements=cache,
+                cache_reads=cache_reads,
+                recomputed_flops=float(recomputed_flops),
+                tied_to=tied_to,
+                idle_parameters=idle_parameters,
+            )
+        )
+        return len(self._ops) - 1
+
+    def elements(self, u: int) -> int:
+        """Elements of the output of operator u."""
+        return self._ops[u].output_elements
+
+    def residual(self, name: str, a: int, b: int) -> int:
+        """Add two tensors of the same shape."""
+        elements = self.elements(a)
+        return self.add(name, (a, b), flops=elements, elements=elements, passes_gradient=True)
+
+    def loss(self, logits: int) -> int:
+        """Softmax cross entropy over the logits: one number per member of the micro-batch; 5 flops per logit."""
+        self.layer = "loss"
+        return self.add(
+            "loss", (logits,), flops=5 * self.elements(logits), elements=self.micro_batch, keeps_inputs=True
+        )
+
+    def network(self) -> Network:
+        """Return what was collected."""
+        return Network(self.name, self.micro_batch, tuple(self._ops))

@@ -1,0 +1,173 @@
+"""Turn a network into the graph of one training step: every operator gets a backward twin.
+
+For operator v with twin v':
+
+* v and v' share a colocation class, for v' reads and updates what v keeps; so do operators that share weights, and
+  nothing else.
+* v' -> u' for every input u of v that has a twin: the gradient of u's output. An output has one transfer cost, so
+  its size is that of all the gradients v' sends, or of one for an operator that passes its gradient on unchanged.
+* u -> v' for what v' needs of the forward pass: the inputs of v, the output of v, both or neither. A copy that v
+  already received serves v' too, so such an edge is free unless it is the only one to its device.
+* flops of v' are twice those of v for a matrix product or convolution (one product for the gradient of each
+  operand), once those of v otherwise, and once where no input needs a gradient: then only the weights do. Products
+  that v' does again (`recomputed_flops`) and the summing of gradients that several readers send back are added;
+  passing a gradient on costs nothing.
+
+There is no edge from the backward to the forward pass: the optimizer runs between steps and is not in the graph.
+An input of the network (an attention mask) has no twin, since nothing wants its gradient.
+
+Memory: v holds the state of its parameters (`CostModel.state_bytes` each) and, per micro-batch in flight, its output
+if some twin reads it plus its fused layer's internal tensors: no activation is recomputed. v' holds nothing that
+outlives its own run. memory_bytes counts one micro-batch.
+
+
+A tensor that several operators of one layer read gets its gradient in parts, which autograd adds up where these
+operators are, so that one tensor goes back. `with_forks` writes that down for every tensor that enters a layer: its
+readers there read a copy, which costs nothing forwards and whose twin adds up the parts. Without it each part goes back
+by itself.
+"""
+
+from dataclasses import replace
+
+from solvers.importers.cost_model import CostModel, time_ms
+from solvers.importers.inference import forward_node
+from solvers.importers.network import Network, Op
+from solvers.model.graph import DnnGraph, Edge, Node
+
+
+def training_graph(network: Network, costs: CostModel) -> DnnGraph:
+    """Return forward and backward pass; the twin of operator v has id 2n - 1 - v, so ids run in execution order."""
+    kept = _kept_outputs(network)
+    num_bytes = costs.element_bytes
+    forward = tuple(
+        forward_node(
+            network,
+            v,
+            costs,
+            state_bytes=float(op.parameters * costs.state_bytes),
+            activation_bytes=float(num_bytes * (op.internal_elements + op.output_elements * (v in kept))),
+            is_training=True,
+        )
+        for v, op in enumerate(network.ops)
+    )
+    backward = tuple(_twin(network, v, costs) for v in reversed(range(len(network.ops))) if network.ops[v].has_backward)
+    output_bytes = [float(op.output_elements * num_bytes) for op in network.ops]
+    edges = [Edge(u, v, output_bytes[u]) for v, op in enumerate(network.ops) for u in dict.fromkeys(op.inputs)]
+    for v, op in enumerate(network.ops):
+        if not op.has_backward:
+            continue
+        twin, inputs = twin_id(network, v), tuple(dict.fromkeys(op.inputs))
+        read = (inputs if op.keeps_inputs else ()) + ((v,) if op.keeps_output else ())
+        edges += [Edge(u, twin, output_bytes[u]) for u in read]
+        size_bytes = float(num_bytes * _gradient_elements(network, v))
+        edges += [Edge(twin, twin_id(network, u), size_bytes) for u in inputs if network.ops[u].has_backward]
+    return DnnGraph(forward + backward, tuple(edges), network.name, costs.times)
+
+
+def with_forks(network: Network) -> Network:
+    """Return the network with a fork for each tensor that enters a layer and whose gradient leaves it in parts.
+
+    That is where several operators of the layer read it, or one whose twin sends other gradients with it.
+    """
+    forked: dict[tuple[int, str], tuple[int, ...]] = {}
+    for u, readers in enumerate(network.readers):
+        for layer in dict.fromkeys(network.ops[v].layer for v in readers):
+            inside = [v for v in readers if network.ops[v].layer == layer]
+            if layer == network.ops[u].layer or not network.ops[u].has_backward:
+                continue
+            if len(inside) > 1 or (
+                len(network.ops[inside[0]].inputs) > 1 and not network.ops[inside[0]].passes_gradient
+            ):
+                forked[u, layer] = tuple(inside)
+    ops: list[Op] = []
+    place: dict[int, int] = {}  # of each operator of the network among the new ones
+    fork: dict[tuple[int, str], int] = {}
+    for v, op in enumerate(network.ops):
+        inputs: list[int] = []
+        for u in op.inputs:
+            if (u, op.layer) in forked and (u, op.layer) not in fork:
+                fork[u, op.layer] = len(ops)
+                ops.append(_fork(network.ops[u], place[u], op.layer))
+            inputs.append(fork.get((u, op.layer), place[u]))
+        place[v] = len(ops)
+        tied_to = None if op.tied_to is None else place[op.tied_to]
+        ops.append(replace(op, inputs=tuple(inputs), tied_to=tied_to))
+    return Network(network.name, network.micro_batch, tuple(ops))
+
+
+def _fork(source: Op, place: int, layer: str) -> Op:
+    return Op(
+        name=f"{layer} fork of {source.name}",
+        layer=layer,
+        inputs=(place,),
+        flops=0.0,
+        output_elements=source.output_elements,
+        parameters=0,
+        internal_elements=0,
+        weight_reads=0,
+        input_reads=0,
+        is_dense=False,
+        keeps_inputs=False,
+        keeps_output=False,
+        passes_gradient=True,
+        has_backward=True,
+        is_view=True,
+    )
+
+
+def twin_id(network: Network, v: int) -> int:
+    """Return the id of the backward twin of operator v."""
+    return 2 * len(network.ops) - 1 - v
+
+
+def _kept_outputs(network: Network) -> frozenset[int]:
+    """Return the operators whose output some backward twin reads; a view's is that of what it is a view of."""
+    kept = {v for v, op in enumerate(network.ops) if op.keeps_output}
+    kept.update(u for op in network.ops if op.keeps_inputs for u in op.inputs)
+    return frozenset(_source(network, v) for v in kept)
+
+
+def _source(network: Network, v: int) -> int:
+    while network.ops[v].is_view:
+        (v,) = network.ops[v].inputs
+    return v
+
+
+def _gradient_elements(network: Network, v: int) -> int:
+    """Return the elements of what the twin of v sends to the twins of its inputs."""
+    op = network.ops[v]
+    sizes = [network.ops[u].output_elements for u in dict.fromkeys(op.inputs) if network.ops[u].has_backward]
+    return max(sizes, default=0) if op.passes_gradient else sum(sizes)
+
+
+def _twin(network: Network, v: int, costs: CostModel) -> Node:
+    """Return the backward node of operator v."""
+    op = network.ops[v]
+    sent = _gradient_elements(network, v)
+    received = len(network.readers[v])
+    flops = float(max(received - 1, 0) * op.output_elements)
+    # A sum reads every gradient and writes the result, which is then read like a single gradient; not so by a view.
+    elements = op.output_elements * (received + 2 - op.is_view if received > 1 else received)
+    weights = 0
+    if not op.passes_gradient:
+        flops += op.flops * (2 if op.is_dense and sent else 1) + op.recomputed_flops
+        elements += op.input_reads * op.keeps_inputs + op.output_elements * op.keeps_output
+        elements += 2 * op.internal_elements + sent
+        weights = op.weight_reads * (2 if sent else 1)
+    elif received <= 1:
+        elements = 0
+    traffic_bytes = float(costs.element_bytes * elements + costs.weight_bytes * weights)
+    return Node(
+        id=twin_id(network, v),
+        accelerator_ms=time_ms(costs.accelerator, flops, traffic_bytes),
+        cpu_ms=time_ms(costs.host, flops, traffic_bytes),
+        transfer_ms=costs.transfer_ms(float(costs.element_bytes * sent)),
+        is_backward=True,
+        colocation_class=network.owner(v),
+        name=f"{op.name} backward",
+        layer=op.layer,
+        flops=flops,
+        parameter_bytes=0.0,
+        activation_bytes=0.0,
+        traffic_bytes=traffic_bytes,
+    )

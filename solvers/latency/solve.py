@@ -1,0 +1,230 @@
+"""How single-sample latency is solved: plans by greedy and annealing, bounds from ideals, and CP-SAT for what is left.
+
+The bound of `latency_bound` alone proves most plans optimal within a second, where parallel branches rejoin. What it
+leaves open is decided by CP-SAT in a process of its own, beside the annealing; it starts only after a while, since
+starting it takes longer than most solves. The same formulation in HiGHS improved none of the bounds on
+the paper's files within a minute, so it is not used here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from solvers.chain.run import START_SECONDS, START_SHARE, run_dp
+from solvers.latency.bound import latency_bounds
+from solvers.latency.cp_sat_process import FAILED, CpSatProcess
+from solvers.latency.program import LatencyProgram
+from solvers.model.result import SolveResult
+from solvers.model.split import Family, Split
+from solvers.problem.accelerator_kinds import with_the_best_of_all_classes
+from solvers.problem.bounds import why_infeasible
+from solvers.problem.contraction import Contraction, contract
+from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, no_split_fits
+
+SEARCH_SECONDS = 30.0
+SEARCH_SHARE = 0.5
+"""Annealing for latency takes at most this long, and this share of the time limit."""
+
+PROOF_AFTER_SECONDS = 1.0
+"""CP-SAT starts so long after the first plans; most graphs are solved by then."""
+
+NUM_WORKERS = 2
+"""Threads of CP-SAT: with one it has no portfolio, and more are no faster on two cores."""
+
+RESTART_GAIN = 1e-3
+"""CP-SAT starts anew when a plan by so much better than the one it started from is known and annealing is over."""
+
+ROUND_SECONDS = 0.1
+"""Time between two reports, and for each of annealing and bounds in turn."""
+
+MAX_LATENCY_PROGRAM = 60_000
+"""Nodes and edges times subgraphs of the largest program that is given to CP-SAT; larger ones would not get far."""
+
+
+def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    """Return the best plan with its bound; stops at the gap, the time limit, or when nothing is left to try."""
+    # Parts of the graph know one kind of accelerators; the program and annealing know them all.
+    easier = with_the_best_of_all_classes(problem.graph, problem.deployment)
+    bounds = latency_bounds(*easier, known_ms=lambda: reporter.value_ms)
+    reporter.report("bound from ideals")
+    critical_path_ms = next(bounds)
+    if critical_path_ms == float("inf"):
+        return reporter.result("ip", infeasible=no_split_fits(problem))
+    reporter.proved(critical_path_ms)
+    starts: list[Split] = []
+    reason = _find_starts(problem, reporter, starts)
+    if reason is not None:
+        return reporter.result("ip", infeasible=reason)
+    return _Run(problem, contraction, reporter, bounds, starts).finish()
+
+
+def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> str | None:
+    """Add plans to start from; return a sentence if it is proven that there is none."""
+    from solvers.latency.greedy import greedy_latency_splits
+
+    graph, deployment = problem.graph, problem.deployment
+    if reporter.split is not None:
+        starts.append(reporter.split)
+    for split in greedy_latency_splits(graph, deployment):
+        starts.append(split)
+        reporter.report("greedy", reporter.found(split))
+    if not deployment.num_cpus and deployment.max_subgraphs == 1:
+        # Accelerators that do not wait for each other in a circle are a chain of stages.
+        chain = contract(graph, Family.CHAIN, deployment)
+        reason = why_infeasible(graph, chain, deployment)
+        if reason is not None:
+            return reason
+        left = reporter.seconds_left
+        seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
+        if run_dp(chain, problem, reporter, seconds, proves=False):
+            return no_split_fits(problem)
+        starts += [] if reporter.split is None else [reporter.split]
+    return None
+
+
+class _Run:
+    """Annealing, bounds from ideals and CP-SAT side by side."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        contraction: Contraction,
+        reporter: Reporter,
+        bounds: Iterator[float],
+        starts: list[Split],
+    ) -> None:
+        self.problem, self.contraction, self.reporter = problem, contraction, reporter
+        self.bounds: Iterator[float] | None = bounds
+        self.starts = starts
+        self.child: CpSatProcess | None = None
+        self.program: LatencyProgram | None = None
+        self.infeasible = False
+        self.message = ""
+
+    def finish(self) -> SolveResult:
+        """Run until the answer is known or time is up."""
+        try:
+            self._run()
+        finally:
+            if self.child is not None:
+                self.child.stop()
+        reporter = self.reporter
+        if self.infeasible and reporter.split is None:
+            return reporter.result("ip", infeasible=no_split_fits(self.problem))
+        message = [self.message] if self.message and not reporter.within(self.problem.gap) else []
+        return reporter.result("ip", message=" ".join(message + ([] if reporter.split else [NOTHING_IN_TIME])))
+
+    def _run(self) -> None:
+        problem, reporter = self.problem, self.reporter
+        left = reporter.seconds_left
+        began = reporter.seconds
+        search_until = began + (SEARCH_SECONDS if left is None else min(SEARCH_SECONDS, SEARCH_SHARE * left))
+        search: Iterator[Split | None] | None = self._search(began + (search_until - began) / 2)
+        may_prove = self._is_small_enough()
+        while not (reporter.within(problem.gap) or reporter.seconds_left == 0 or self.infeasible):
+            if search is not None:
+                better = next(search, NOTHING_MORE)
+                if better is NOTHING_MORE or reporter.seconds >= search_until:
+                    search = None
+                else:
+                    assert better is None or isinstance(better, Split)
+                    reporter.report("annealing", better is not None and reporter.found(better))
+            if self.bounds is not None:
+                self._improve_bound()
+            working = search is not None or self.bounds is not None
+            if may_prove and self.child is None and (not working or reporter.seconds >= began + PROOF_AFTER_SECONDS):
+                self._start_child()
+            if self.child is not None:
+                may_prove = self._listen(0.0 if working else ROUND_SECONDS, restart=search is None)
+            if not working and not may_prove:
+                return
+
+    def _search(self, one_each_until: float) -> Iterator[Split | None]:
+        """Anneal; first with one subgraph per accelerator, which finds the way in a smaller space."""
+        from solvers.latency.annealing import latency_search  # numba loads here
+
+        graph, deployment, starts = self.problem.graph, self.problem.deployment, self.starts
+        if deployment.max_subgraphs > 1:
+            for better in latency_search(graph, replace(deployment, max_subgraphs=1), self.contraction, starts):
+                yield better
+                if better is not None:
+                    starts = [better, *self.starts]
+                if self.reporter.seconds >= one_each_until:
+                    break
+        yield from latency_search(graph, deployment, self.contraction, starts)
+
+    def _is_small_enough(self) -> bool:
+        graph, deployment = self.problem.graph, self.problem.deployment
+        num_subgraphs = deployment.num_accelerators * deployment.max_subgraphs
+        if not num_subgraphs:
+            return False
+        if (len(graph.nodes) + len(graph.edges)) * num_subgraphs > MAX_LATENCY_PROGRAM:
+            self.message = "The graph is too large for the latency program; the bound comes from parts of the graph."
+            return False
+        return True
+
+    def _improve_bound(self) -> None:
+        assert self.bounds is not None
+        until = self.reporter.seconds + ROUND_SECONDS
+        while self.reporter.seconds < until and not self.infeasible and not self.reporter.within(self.problem.gap):
+            bound = next(self.bounds, None)
+            if bound is None:
+                self.bounds = None
+                break
+            self.infeasible = bound == float("inf")
+            if not self.infeasible:
+                self.reporter.proved(bound)
+        self.reporter.report("bound from ideals")
+
+    def _start_child(self) -> None:
+        reporter, problem = self.reporter, self.problem
+        self.program = LatencyProgram.below(
+            problem.graph,
+            problem.deployment,
+            reporter.split,
+            reporter.value_ms,
+            reporter.lower_bound_ms or 0.0,
+            problem.gap,
+        )
+        self.child = CpSatProcess("cp_sat", self.program.document(NUM_WORKERS))
+
+    def _listen(self, wait_s: float, restart: bool) -> bool:
+        """Take over what CP-SAT has found; return whether it may find more."""
+        reporter = self.reporter
+        assert self.child is not None
+        assert self.program is not None
+        left = reporter.seconds_left
+        answers = self.child.answers(wait_s if left is None else min(wait_s, left))
+        reporter.report("integer program")
+        for answer in answers:
+            status = answer.get("status")
+            if status == FAILED:
+                self.message = f"CP-SAT ended without an answer: {answer['error']}"
+                return False
+            if status == "INFEASIBLE" and self.program.known is None:
+                self.infeasible = True
+                return False
+            if status is None or status in ("OPTIMAL", "INFEASIBLE"):
+                reporter.proved(self.program.bound_ms(answer))
+            better = "slot" in answer and reporter.found(self.program.split(answer))
+            reporter.report("integer program", better)
+            if status is not None:
+                return self._restarts(True)
+        if restart:
+            self._restarts(False)
+        return True
+
+    def _restarts(self, ended: bool) -> bool:
+        """Start CP-SAT anew where a plan is known that is better than the one it started from; return whether."""
+        assert self.program is not None
+        assert self.child is not None
+        value_ms = self.reporter.value_ms
+        gain = 0.0 if ended else RESTART_GAIN
+        if value_ms is None or value_ms >= self.program.target_ms * (1 - gain):
+            return False
+        self.child.stop()
+        self._start_child()
+        return True
+
+
+NOTHING_MORE = object()
+"""What a search that has ended gives."""

@@ -1,0 +1,1 @@
+"""Which engine runs when, and what it starts from."""

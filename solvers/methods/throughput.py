@@ -1,0 +1,180 @@
+"""How throughput and the GPipe time are solved: which engine runs when, and what it starts from."""
+
+from dataclasses import replace
+
+from solvers.chain.run import START_SECONDS, START_SHARE, chain_search, is_plain, run_dp, run_watched
+from solvers.milp.run import run_model
+from solvers.model.costs import Objective
+from solvers.model.result import PROOF_TOLERANCE, SolveResult
+from solvers.model.split import Family
+from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
+from solvers.problem.bounds import why_infeasible
+from solvers.problem.contraction import Contraction
+from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, contracted, no_split_fits
+
+TOO_MANY_IDEALS = "The ideals were too many for the DP in its share of time and memory; other methods went on."
+
+
+QUICK_START_SECONDS = 3.0
+"""The first of these where annealing goes on from any plan."""
+
+IMPROVEMENT_SHARE = 0.2
+"""An integer program waits this share of the time left for a better chain to start from, and as long for a bound."""
+
+BEFORE_SHARE = 0.6
+"""What plans and bounds of free splits may use of the time left before an integer program that can be built after."""
+
+REDUCTION_SECONDS = 1.0
+"""Longest time to look for blocks that may be merged before an integer program."""
+
+SECONDS_PER_ROW = 1.5e-4
+"""About what PuLP takes to build a row and hand it to HiGHS."""
+BUILD_SHARE = 0.5
+"""An integer program is not begun if building it would take more than this share of the time left."""
+COARSE_SCALE = 4.0
+"""A plan better than the scale of its program by more than this factor calls for a program with a new scale.
+
+Beyond PROOF_TOLERANCE / BOUND_SLACK = 5 what HiGHS's bounds are lowered by is more than counts as proven.
+"""
+
+
+def _improve(contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None) -> None:
+    """Improve the chain known so far for at most `seconds`, or until that becomes futile."""
+    if reporter.split is None or not is_plain(problem):
+        return
+    from solvers.chain.improvement import ChainImprovement, chain_by_block
+
+    search, plan_of, split_of = chain_search(contraction, problem)
+    start = chain_by_block(contraction, reporter.split)
+    if start is not None:
+        run_watched(ChainImprovement(search, start), plan_of, split_of, problem, reporter, seconds, proves=False)
+
+
+def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:
+    """Look for at most `seconds` for a better bound on all free splits: chains are such."""
+    if reporter.split is None or problem.deployment.replication or reporter.within(problem.gap):
+        return
+    from solvers.free.anytime import raise_bound
+
+    deadline = reporter.seconds + seconds
+
+    def watch() -> bool:
+        reporter.report("bound on free splits")
+        return reporter.seconds < deadline and not reporter.within(problem.gap)
+
+    free = contracted(problem, Family.FREE)
+    raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds)
+
+
+def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    """Dynamic programming over ideals alone."""
+    if run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True):
+        return reporter.result("dp", infeasible=no_split_fits(problem))
+    result = reporter.result("dp")
+    if reporter.within(problem.gap):
+        return result
+    further = "" if problem.deployment.replication else "; method ip may get further"
+    return replace(result, message=f"Stopped before the optimum was proven{further}.")
+
+
+def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    """Dynamic programming; if it does not end, or ideals become too many, the integer program goes on."""
+    left = reporter.seconds_left
+    if run_dp(contraction, problem, reporter, None if left is None else left / 2, proves=True):
+        return reporter.result("dp", infeasible=no_split_fits(problem))
+    left = reporter.seconds_left
+    if reporter.within(problem.gap) or left == 0:
+        return reporter.result("dp")
+    # A program that cannot be built leaves its time to the improvement of the plan.
+    share = IMPROVEMENT_SHARE if _is_buildable(problem, contraction, reporter) else 0.5
+    seconds = START_SECONDS if left is None else share * left
+    _improve(contraction, problem, reporter, None if left is None else seconds)
+    _raise_bound(problem, reporter, seconds)
+    result = _run_ip(problem, contraction, reporter, "dp, then ip")
+    return replace(result, message=f"{TOO_MANY_IDEALS} {result.message}".strip())
+
+
+def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
+    """Start the integer program from the DP's chain, which is a split of every family, improved where it may be."""
+    left = reporter.seconds_left
+    seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
+    if problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT:
+        seconds = min(seconds, QUICK_START_SECONDS)
+    passes_apart = problem.objective is Objective.GPIPE
+    chain = contracted(problem, Family.CHAIN, passes_apart=passes_apart)
+    is_hopeless = problem.pins.why_impossible(problem.graph, problem.deployment, chain)
+    if not is_hopeless and why_infeasible(problem.graph, chain, problem.deployment) is None:
+        run_dp(chain, problem, reporter, seconds, proves=False)
+    if problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT:
+        from solvers.free.anytime import improve_and_bound  # numba loads here, when it is needed
+
+        # A program that could not be built afterwards leaves all the time to them.
+        comes_after = _is_buildable(problem, contraction, reporter, 1 - BEFORE_SHARE)
+        improve_and_bound(contraction, problem, reporter, BEFORE_SHARE if comes_after else 1.0)
+        if reporter.value_ms is not None and not reporter.within(problem.gap) and reporter.seconds_left != 0:
+            contraction = _without_what_no_better_plan_divides(contraction, problem, reporter, reporter.value_ms)
+    return _run_ip(problem, contraction, reporter, "ip")
+
+
+def _without_what_no_better_plan_divides(
+    contraction: Contraction, problem: Problem, reporter: Reporter, value_ms: float
+) -> Contraction:
+    """Return the contraction with blocks merged that the plan known, and every better one, keeps together."""
+    from solvers.free.bounds import MAX_BLOCKS_FOR_CUTS, additive
+    from solvers.free.min_cuts import colocated, merged
+
+    deployment = problem.deployment
+    if contraction.num_blocks > MAX_BLOCKS_FOR_CUTS:
+        return contraction
+    deadline = reporter.seconds + REDUCTION_SECONDS
+
+    def check() -> None:
+        if reporter.seconds > deadline:
+            raise TimeoutError
+
+    easier, identical = blocks_on_the_best_of_all_classes(contraction, deployment)
+    relaxed = additive(easier, deployment.communication)
+    try:
+        reduced = colocated(relaxed, identical, value_ms * (1 + PROOF_TOLERANCE), check)
+    except TimeoutError:
+        return contraction
+    return contraction if reduced is None else merged(contraction, reduced[1], deployment.communication)[0]
+
+
+def _is_buildable(problem: Problem, contraction: Contraction, reporter: Reporter, share_of_time: float = 1.0) -> bool:
+    """Whether the integer program can be built early enough if it has this share of the time left."""
+    from solvers.milp.throughput import estimated_rows
+
+    seconds = SECONDS_PER_ROW * estimated_rows(contraction, problem.deployment, problem.family)
+    return reporter.seconds_left is None or seconds <= BUILD_SHARE * share_of_time * reporter.seconds_left
+
+
+def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:
+    from solvers.milp.throughput import throughput_model  # PuLP loads here, when it is needed
+
+    if reporter.within(problem.gap):
+        return reporter.result(method)
+    if not _is_buildable(problem, contraction, reporter):
+        message = "The integer program is too large to be built in the time that is left."
+        missing = f"{NOTHING_IN_TIME} " if reporter.split is None else ""
+        return reporter.result(method, message=missing + message)
+    while True:
+        reporter.report("building the integer program")
+        bound = reporter.lower_bound_ms or 0.0
+        model = throughput_model(
+            problem.graph,
+            problem.deployment,
+            contraction,
+            problem.family,
+            problem.objective,
+            scale_ms=reporter.value_ms or bound,
+            lower_bound_ms=bound,
+            value_ms=reporter.value_ms,
+            device_of_block=problem.pins.blocks(contraction),
+        )
+        start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
+        result = run_model(model, start, problem, reporter, method)
+        is_scaled = reporter.value_ms is None or reporter.value_ms * COARSE_SCALE >= model.scale_ms
+        if is_scaled or reporter.within(problem.gap) or reporter.seconds_left == 0:
+            return result
+        # The optimum is far below the scale, where HiGHS's tolerances are no longer small: once more, scaled anew.

@@ -1,0 +1,1 @@
+"""Integer programs, solved by HiGHS."""

@@ -1,0 +1,225 @@
+"""Run HiGHS on a PuLP model and say what came out of it; no other module talks to HiGHS.
+
+PuLP's own status calls a merely feasible answer at the time limit "Optimal" and hides the proven bound, so both are
+read from the HiGHS model itself. The wheel of HiGHS comes with PuLP's dependencies; no licence is needed.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+import numpy.typing as npt
+import pulp
+
+from solvers.model.result import SolveCancelled
+
+FEASIBILITY_TOLERANCE = 1e-9
+"""How far a row may be violated; models are scaled so that their numbers are near 1."""
+
+SMALLEST_COEFFICIENT = 1e-12
+"""HiGHS takes smaller coefficients for zero; this is the least it allows."""
+
+REPORT_SECONDS = 0.2
+"""Shortest time between two reports that bring no better solution."""
+
+
+class MilpRefusedError(Exception):
+    """HiGHS did not take the model as it is: some of its numbers are too large or too small for it."""
+
+
+Solution = Callable[[pulp.LpVariable], float]
+"""The value of a variable; 0 for one that occurs in no row and no objective, since PuLP leaves it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class MilpReport:
+    """The state of a running HiGHS: bounds on the objective, and a better solution when there is one."""
+
+    best: float | None
+    bound: float | None
+    solution: Solution | None
+
+
+@dataclass(frozen=True, slots=True)
+class MilpOutcome:
+    """How HiGHS ended: the best solution there is, if any, and a proven bound on the objective.
+
+    `ended` says that it stopped by itself: with an answer to its tolerances, or with an error, as it may where numbers
+    are uneven; not by a limit or by request.
+    """
+
+    solution: Solution | None
+    infeasible: bool
+    bound: float | None
+    cancelled: bool
+    ended: bool
+
+
+class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
+    """PuLP's HiGHS with a start solution and reports while it runs."""
+
+    def __init__(
+        self,
+        start: Mapping[pulp.LpVariable, float] | None,
+        on_report: Callable[[MilpReport], None] | None,
+        deadline: float | None,
+        **options: Any,
+    ) -> None:
+        super().__init__(msg=False, **options)
+        self._start = start
+        self._on_report = on_report
+        self._deadline = deadline
+        self.column_of: dict[str, int] = {}
+        self.cancelled: SolveCancelled | None = None
+        self.failed: BaseException | None = None
+
+    def callSolver(self, lp: pulp.LpProblem) -> None:  # noqa: N802 -- PuLP's name
+        """Run HiGHS on the model that PuLP has built."""
+        highs: highspy.Highs = lp.solverModel
+        if (highs.getNumCol(), highs.getNumRow()) != (lp.numVariables(), lp.numConstraints()):
+            raise MilpRefusedError  # a row that HiGHS refuses is missing without a word
+        if self._deadline is not None:  # handing the model over took its time
+            highs.setOptionValue("time_limit", max(0.0, self._deadline - time.monotonic()))
+        self.column_of = {v.name: v.index for v in lp.variables()}
+        if self._start is not None:
+            # HiGHS completes a partial start by solving for the variables it does not name.
+            start = {self.column_of[v.name]: x for v, x in self._start.items() if v.name in self.column_of}
+            highs.setSolution(len(start), np.fromiter(start.keys(), np.int32), np.fromiter(start.values(), np.float64))
+        if self._on_report is not None:
+            last_report = -math.inf
+
+            def watch(event: Any) -> None:
+                nonlocal last_report
+                improving = event.callback_type == highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution
+                now = time.monotonic()
+                if not improving and now - last_report < REPORT_SECONDS:
+                    return
+                last_report = now
+                output = event.data_out
+                solution = self.solution_from(output.mip_solution) if improving else None
+                try:
+                    assert self._on_report is not None
+                    self._on_report(
+                        MilpReport(
+                            _finite(output.mip_primal_bound),
+                            _finite(output.mip_dual_bound),
+                            solution,
+                        )
+                    )
+                except SolveCancelled as request:
+                    self.cancelled = request
+                except BaseException as error:  # it must not travel through HiGHS's C++; raised again afterwards
+                    self.failed = error
+
+            def interrupt(event: Any) -> None:
+                watch(event)
+                if (self.cancelled or self.failed) and event.data_in is not None:
+                    event.data_in.user_interrupt = True
+
+            highs.cbMipImprovingSolution.subscribe(watch)
+            highs.cbMipInterrupt.subscribe(interrupt)
+        highs.run()
+
+    def solution_from(self, column_values: Iterable[float]) -> Solution:
+        """Return the values of all variables from those of the columns."""
+        values = list(column_values)
+
+        def value(variable: pulp.LpVariable) -> float:
+            column = self.column_of.get(variable.name)
+            return 0.0 if column is None else float(values[column])
+
+        return value
+
+    def findSolutionValues(self, lp: pulp.LpProblem) -> tuple[int, int]:  # noqa: N802 -- PuLP's name
+        """Read the solution where there is one; without one PuLP would read rows that do not exist."""
+        if lp.solverModel.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            return pulp.LpStatusNotSolved, pulp.LpSolutionNoSolutionFound
+        status: tuple[int, int] = super().findSolutionValues(lp)
+        return status
+
+
+def run_highs(
+    model: pulp.LpProblem,
+    *,
+    time_limit_s: float | None,
+    gap: float,
+    start: Mapping[pulp.LpVariable, float] | None = None,
+    on_report: Callable[[MilpReport], None] | None = None,
+    presolve: bool = True,
+) -> MilpOutcome:
+    """Minimise `model`; return the best solution found and a proven bound.
+
+    `start` gives values to some or all integer variables. Without `presolve` HiGHS takes another, slower course. Stops
+    at the relative `gap`, after `time_limit_s` seconds, or when `on_report` raises SolveCancelled: the best solution
+    and bound so far are then the answer. Raises MilpRefusedError for a model with numbers out of its range.
+    """
+    solver = _WatchedHighs(
+        start,
+        on_report,
+        None if time_limit_s is None else time.monotonic() + time_limit_s,
+        gapRel=gap,
+        gapAbs=FEASIBILITY_TOLERANCE,
+        mip_feasibility_tolerance=FEASIBILITY_TOLERANCE,
+        primal_feasibility_tolerance=FEASIBILITY_TOLERANCE,
+        small_matrix_value=SMALLEST_COEFFICIENT,
+        presolve="choose" if presolve else "off",
+    )
+    model.solve(solver)
+    if solver.failed is not None:
+        raise solver.failed
+    highs: highspy.Highs = model.solverModel
+    info = highs.getInfo()
+    status = highs.getModelStatus()
+    infeasible = status in (
+        highspy.HighsModelStatus.kInfeasible,
+        highspy.HighsModelStatus.kUnboundedOrInfeasible,  # these models have bounded objectives
+    )
+    has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    solution = solver.solution_from(highs.getSolution().col_value) if has_solution else None
+    # A model without integer variables is solved as a linear program, which has no such bound but its value.
+    is_linear = not model.isMIP()
+    solved = status == highspy.HighsModelStatus.kOptimal
+    bound = (info.objective_function_value if solved else -math.inf) if is_linear else info.mip_dual_bound
+    failed = status == highspy.HighsModelStatus.kSolveError
+    ended = infeasible or solved or failed
+    return MilpOutcome(solution, infeasible, None if failed else _finite(bound), solver.cancelled is not None, ended)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) and abs(value) < highspy.kHighsInf / 10 else None
+
+
+class GrowingProgram:
+    """A linear program, minimised, whose rows are given and whose columns are added as they are found.
+
+    Its dual values are what column generation prices with; HiGHS goes on from the last basis after columns were added.
+    """
+
+    def __init__(self, row_lower: npt.NDArray[np.float64], row_upper: npt.NDArray[np.float64]) -> None:
+        """Start with these rows and no column."""
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._highs.silent()
+        self._highs.setOptionValue("solver", "simplex")
+        self._highs.setOptionValue("simplex_strategy", 4)  # primal: the last basis stays feasible
+        self._highs.setOptionValue("threads", 1)
+        empty = np.zeros(0, np.int32)
+        starts = np.zeros(len(row_lower), np.int32)
+        self._highs.addRows(len(row_lower), row_lower, row_upper, 0, starts, empty, np.zeros(0))
+
+    def add_column(
+        self, cost: float, rows: npt.NDArray[np.int32], coefficients: npt.NDArray[np.float64], upper: float = math.inf
+    ) -> None:
+        """Add a variable from 0 to `upper`."""
+        self._highs.addCol(cost, 0.0, upper, len(rows), rows, coefficients)
+
+    def solve(self, time_limit_s: float) -> tuple[float, npt.NDArray[np.float64]] | None:
+        """Return the optimum and the dual value per row; None if HiGHS does not reach it in time."""
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + time_limit_s)
+        self._highs.run()
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().row_dual)

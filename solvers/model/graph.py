@@ -1,0 +1,321 @@
+"""The neural network to place: a directed acyclic graph of layers or operators.
+
+Node v takes p_v ms on an accelerator and q_v ms on a CPU and occupies m_v bytes. Every node u has ONE transfer
+cost c_u (ms): the time to move its output between an accelerator and host memory, paid once however many
+readers there are. (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators",
+NeurIPS 2020, section 3.)
+"""
+
+import hashlib
+import heapq
+import math
+import sys
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+
+from solvers.model.errors import GraphError
+
+BYTES_TOLERANCE = 1e-3
+"""Relative spread up to which bytes / cost on different tensors count as one bandwidth."""
+
+MAX_ID = 2**53 - 1
+"""The largest node id, and minus it the smallest: JSON readers that hold numbers as doubles keep these exactly."""
+MAX_TIME_MS = 1e15
+MAX_BYTES = 1e18
+MAX_FLOPS = 1e24
+"""No real node comes near these; a number beyond is a typing error, and sums of such numbers could overflow."""
+
+
+LARGEST = (
+    ("accelerator_ms", MAX_TIME_MS),
+    ("cpu_ms", MAX_TIME_MS),
+    ("memory_bytes", MAX_BYTES),
+    ("transfer_ms", MAX_TIME_MS),
+    ("flops", MAX_FLOPS),
+    ("parameter_bytes", MAX_BYTES),
+    ("activation_bytes", MAX_BYTES),
+    ("traffic_bytes", MAX_BYTES),
+)
+"""The numbers of a node, and how large each may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One layer or operator. Times in ms per sample, sizes in bytes; `transfer_ms` is c_u of the model.
+
+    `layer` names the layer or block the node belongs to, for folding in views; it never affects a solver.
+    `flops`, `parameter_bytes`, `activation_bytes` and `traffic_bytes`, which it reads and writes in device memory, are
+    None where a file does not know them. `class_ms` has times on classes of accelerators, by name, where they are known
+    and not just `accelerator_ms` divided by the class's speed.
+    """
+
+    id: int
+    accelerator_ms: float
+    cpu_ms: float
+    memory_bytes: float = 0.0
+    transfer_ms: float = 0.0
+    runs_on_accelerator: bool = True
+    is_backward: bool = False
+    colocation_class: int | None = None
+    name: str = ""
+    layer: str | None = None
+    flops: float | None = None
+    parameter_bytes: float | None = None
+    activation_bytes: float | None = None
+    class_ms: tuple[tuple[str, float], ...] = field(default=(), repr=False)
+    traffic_bytes: float | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not -MAX_ID <= self.id <= MAX_ID:
+            raise GraphError(f"{self.label}: the id is out of range; give one from {-MAX_ID} to {MAX_ID}.")
+        for name, most in LARGEST:
+            value = getattr(self, name)
+            # Graphs are made anew for every bandwidth that is tried, and hardly ever is a number not as it should be.
+            if value is not None and not (type(value) is float and sys.float_info.min <= value <= most):
+                object.__setattr__(self, name, _checked(value, most, self, name))
+        if self.class_ms:
+            times = {name: _checked(ms, MAX_TIME_MS, self, f"the time on {name}") for name, ms in self.class_ms}
+            if len(times) < len(self.class_ms):
+                raise GraphError(f"{self.label} has two times on one class of accelerators; keep one.")
+            object.__setattr__(self, "class_ms", tuple(sorted(times.items())))
+
+    def time_on(self, class_name: str) -> float | None:
+        """Time in ms on a class of accelerators; None where only the class's speed tells it."""
+        return next((ms for name, ms in self.class_ms if name == class_name), None)
+
+    @property
+    def label(self) -> str:
+        """What a message calls this node: its id, and its name where it has one."""
+        name = "".join(c if c.isprintable() else " " for c in self.name[:61]).strip()
+        name = name if len(self.name) <= 60 else name[:57] + "..."
+        node_id = str(self.id) if -MAX_ID <= self.id <= MAX_ID else "with an id of more than 15 digits"
+        return f"node {node_id} ({name})" if name else f"node {node_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Node `target` reads the output of node `source`; `size_bytes` is None where a file does not say."""
+
+    source: int
+    target: int
+    size_bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.size_bytes is not None:
+            object.__setattr__(self, "size_bytes", _checked(self.size_bytes, MAX_BYTES, self, "size_bytes"))
+
+    @property
+    def label(self) -> str:
+        """What a message calls this edge."""
+        return f"edge {self.source} -> {self.target}"
+
+
+def _checked(value: float, most: float, owner: Node | Edge, what: str) -> float:
+    """Return a number of a node or an edge as a float, one zero and no minus zero: equal ones have one digest.
+
+    Below the smallest normal float digits are lost, and a share of such a number may be the number itself; it is zero.
+    """
+    if not 0 <= value <= most:
+        raise GraphError(f"{owner.label}: {what} is {value}; it must be a number from 0 to {most:g}.")
+    return float(value) if value >= sys.float_info.min else 0.0
+
+
+class TimesKind(StrEnum):
+    """How times were found: measured, measured elsewhere and scaled, or computed from flops and bytes.
+
+    "summed" times were computed for each of the operators that a node stands for, and added up: more than its flops and
+    bytes together take, so that another device scales them like measured ones.
+    """
+
+    MEASURED = "measured"
+    SCALED = "scaled"
+    ROOFLINE = "roofline"
+    SUMMED = "summed"
+
+
+@dataclass(frozen=True, slots=True)
+class TimesOrigin:
+    """What the times of a graph are for: an accelerator, a precision and a host CPU, by names of `catalogue`.
+
+    Empty where it is not known; `kind` is how the times on the accelerator were found (`solvers.hardware.roofline`).
+    """
+
+    accelerator: str = ""
+    precision: str = ""
+    host: str = ""
+    kind: TimesKind = TimesKind.MEASURED
+
+
+@dataclass(frozen=True)
+class DnnGraph:
+    """A checked directed acyclic graph; raises GraphError when built from parts that do not form one.
+
+    `times` says what its times are for, None where a file does not say; no solver looks at it.
+
+    >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
+    >>> g.topological_order, g.readers[1]
+    ((1, 2), (2,))
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    name: str = ""
+    times: TimesOrigin | None = None
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            raise GraphError("The graph has no nodes; give it at least one.")
+        seen: set[int] = set()
+        for node in self.nodes:
+            if node.id in seen:
+                raise GraphError(f"{node.label}: its id is used twice; ids must differ.")
+            seen.add(node.id)
+        pairs: set[tuple[int, int]] = set()
+        for edge in self.edges:
+            for end in (edge.source, edge.target):
+                if end not in seen:
+                    raise GraphError(
+                        f"edge {edge.source} -> {edge.target}: there is no node {end}; add the node or remove the edge."
+                    )
+            if (edge.source, edge.target) in pairs:
+                raise GraphError(f"edge {edge.source} -> {edge.target} is listed twice; keep one.")
+            pairs.add((edge.source, edge.target))
+        if len(self.topological_order) < len(self.nodes):
+            raise GraphError(
+                f"The graph has a cycle: {self._some_cycle()}; a network graph must be acyclic, "
+                "so remove one of these edges."
+            )
+
+    @cached_property
+    def node_by_id(self) -> dict[int, Node]:
+        """Node of each id."""
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def readers(self) -> dict[int, tuple[int, ...]]:
+        """Ids of the nodes that read each node's output, in the order of the edges."""
+        readers: dict[int, list[int]] = {node.id: [] for node in self.nodes}
+        for edge in self.edges:
+            readers[edge.source].append(edge.target)
+        return {u: tuple(vs) for u, vs in readers.items()}
+
+    @cached_property
+    def inputs(self) -> dict[int, tuple[int, ...]]:
+        """Ids of the nodes whose output each node reads, in the order of the edges."""
+        inputs: dict[int, list[int]] = {node.id: [] for node in self.nodes}
+        for edge in self.edges:
+            inputs[edge.target].append(edge.source)
+        return {v: tuple(us) for v, us in inputs.items()}
+
+    @cached_property
+    def topological_order(self) -> tuple[int, ...]:
+        """Ids so that every edge points forwards; among the ready nodes the one listed first comes first."""
+        position = {node.id: i for i, node in enumerate(self.nodes)}
+        missing = {v: len(us) for v, us in self.inputs.items()}
+        ready = [position[v] for v, count in missing.items() if count == 0]
+        heapq.heapify(ready)
+        order: list[int] = []
+        while ready:
+            u = self.nodes[heapq.heappop(ready)].id
+            order.append(u)
+            for v in self.readers[u]:
+                missing[v] -= 1
+                if missing[v] == 0:
+                    heapq.heappush(ready, position[v])
+        return tuple(order)
+
+    @cached_property
+    def is_training(self) -> bool:
+        """Whether any node belongs to a backward pass."""
+        return any(node.is_backward for node in self.nodes)
+
+    @cached_property
+    def colocation_members(self) -> dict[int, tuple[int, ...]]:
+        """Ids of the members of each colocation class."""
+        members: dict[int, list[int]] = {}
+        for node in self.nodes:
+            if node.colocation_class is not None:
+                members.setdefault(node.colocation_class, []).append(node.id)
+        return {c: tuple(ids) for c, ids in members.items()}
+
+    @cached_property
+    def output_bytes(self) -> dict[int, float | None]:
+        """Bytes of each node's output; None where no edge says, or its edges disagree."""
+        sizes: dict[int, set[float | None]] = {node.id: set() for node in self.nodes}
+        for edge in self.edges:
+            sizes[edge.source].add(edge.size_bytes)
+        return {u: next(iter(values)) if len(values) == 1 else None for u, values in sizes.items()}
+
+    @cached_property
+    def bandwidth_bytes_per_ms(self) -> float | None:
+        """The one bandwidth that explains every transfer time as bytes / bandwidth; None where there is none.
+
+        None when bytes are missing, differ between the edges out of one node, or do not fit the times: then
+        bandwidth can only be edited as a multiple of the file's own.
+        """
+        total_bytes = total_ms = 0.0
+        ratios: list[float] = []
+        for node in self.nodes:
+            if not self.readers[node.id]:
+                continue
+            size = self.output_bytes[node.id]
+            if size is None or (size > 0) != (node.transfer_ms > 0):
+                return None
+            if size > 0:
+                ratios.append(size / node.transfer_ms)
+                total_bytes += size
+                total_ms += node.transfer_ms
+        if not ratios or math.isinf(max(ratios)) or max(ratios) > min(ratios) * (1 + BYTES_TOLERANCE):
+            return None
+        return total_bytes / total_ms
+
+    @cached_property
+    def digest(self) -> str:
+        """A key that is equal for equal graphs: names and order included."""
+        # What was added later is no part of a node's text: so graphs without it keep the key they always had.
+        class_ms = [node.class_ms for node in self.nodes] if any(node.class_ms for node in self.nodes) else ""
+        known = any(node.traffic_bytes is not None for node in self.nodes)
+        traffic = [node.traffic_bytes for node in self.nodes] if known else ""
+        times = "" if self.times is None else self.times
+        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def with_bandwidth(self, bytes_per_ms: float) -> "DnnGraph":
+        """This graph with every transfer time set to bytes / `bytes_per_ms`; GraphError without usable bytes."""
+        if not (math.isfinite(bytes_per_ms) and bytes_per_ms > 0):
+            raise GraphError(f"A bandwidth of {bytes_per_ms} bytes/ms is not usable; give a positive number.")
+        own = self.bandwidth_bytes_per_ms
+        if own is None:
+            raise GraphError(
+                "This graph has no consistent bytes on its edges, so a bandwidth in GB/s means nothing here; "
+                "give a multiple of the file's own bandwidth, such as 2x."
+            )
+        return self._with_transfers({u: (size or 0.0) / bytes_per_ms for u, size in self.output_bytes.items()})
+
+    def with_bandwidth_factor(self, factor: float) -> "DnnGraph":
+        """This graph with links `factor` times as fast as the file's own."""
+        if not (math.isfinite(factor) and factor > 0):
+            raise GraphError(f"A bandwidth multiple of {factor} is not usable; give a positive number.")
+        return self._with_transfers({node.id: node.transfer_ms / factor for node in self.nodes})
+
+    def _with_transfers(self, transfer_ms: dict[int, float]) -> "DnnGraph":
+        return self.with_nodes(tuple(replace(node, transfer_ms=transfer_ms[node.id]) for node in self.nodes))
+
+    def with_nodes(self, nodes: tuple[Node, ...]) -> "DnnGraph":
+        """This graph with other times, sizes or names on its nodes."""
+        return DnnGraph(nodes, self.edges, self.name, self.times)
+
+    def _some_cycle(self) -> str:
+        """Write one cycle as '1 -> 2 -> 1'; there is one when the topological order stops short."""
+        stuck = {node.id for node in self.nodes} - set(self.topological_order)
+        # Every stuck node has a stuck input, so walking inputs must come back to a node already seen.
+        v = min(stuck)
+        step: dict[int, int] = {}
+        while v not in step:
+            step[v] = len(step)
+            v = next(u for u in self.inputs[v] if u in stuck)
+        cycle = [*list(step)[step[v] :], v][::-1]
+        if len(cycle) > 8:
+            return " -> ".join(map(str, cycle[:6])) + f" -> ... ({len(cycle) - 1} nodes) -> {cycle[0]}"
+        return " -> ".join(map(str, cycle))

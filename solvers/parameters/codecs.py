@@ -1,0 +1,115 @@
+"""How values are written as text, the same in addresses, project files and on the command line."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from solvers.hardware.device_list import devices_text, parse_devices
+from solvers.model.errors import PlacementError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+MAX_NUMBER_LENGTH = 24
+NUMBER_TEXT = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", flags=re.ASCII)
+
+
+class TextError(ValueError):
+    """A text that is no value; the message says, without a full stop, what to give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[T]):
+    """How a value is read from text, raising TextError, and written; `one_of` has the values where they are few."""
+
+    read: Callable[[str], T]
+    write: Callable[[T], str]
+    one_of: tuple[T, ...] = ()
+    is_optional: bool = False
+
+
+def short(text: str, most: int = 30) -> str:
+    """Return a text of somebody's on one line, cut to a length."""
+    cleaned = "".join(c if c.isprintable() else " " for c in text)
+    return cleaned if len(cleaned) <= most else cleaned[: most - 3] + "..."
+
+
+def _read_count(text: str) -> int:
+    if not re.fullmatch(r"\+?\d{1,9}", text, flags=re.ASCII):
+        raise TextError("give a whole number")
+    return int(text)
+
+
+def _read_number(text: str) -> float:
+    number = float(text) if len(text) <= MAX_NUMBER_LENGTH and NUMBER_TEXT.fullmatch(text) else math.nan
+    if not math.isfinite(number):
+        raise TextError("give a number such as 12.5")
+    return number
+
+
+def write_number(number: float) -> str:
+    """Write a number so that reading it gives the same; whole ones without a point.
+
+    >>> write_number(16.0), write_number(0.1)
+    ('16', '0.1')
+    """
+    return f"{number:.0f}" if number == int(number) and abs(number) < 1e15 else repr(float(number))
+
+
+def _read_flag(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise TextError("give yes or no")
+    return text == "yes"
+
+
+def _read_word(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):
+        raise TextError("give a name of letters, digits, - and _")
+    return text
+
+
+def _read_devices(text: str) -> str:
+    try:
+        return devices_text(parse_devices(text))
+    except PlacementError as error:
+        raise TextError(short(str(error), 120).rstrip(".")) from None
+
+
+def _read_setup(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,40}(@[a-z0-9]{1,8})?", text):
+        raise TextError("give an accelerator and a precision, such as T4@fp16")
+    return text
+
+
+def one_of(kind: type[E]) -> Codec[E]:
+    """Return the codec of an enumeration, by its values."""
+
+    def read(text: str) -> E:
+        try:
+            return kind(text)
+        except ValueError:
+            raise TextError(f"give one of {', '.join(kind)}") from None
+
+    return Codec(read, str, tuple(kind))
+
+
+def optional(codec: Codec[T]) -> Codec[T | None]:
+    """Return a codec that also has the value None, written as none."""
+    return Codec(
+        lambda text: None if text == "none" else codec.read(text),
+        lambda value: "none" if value is None else codec.write(value),
+        is_optional=True,
+    )
+
+
+COUNT: Codec[int] = Codec(_read_count, str)
+NUMBER: Codec[float] = Codec(_read_number, write_number)
+PERCENT: Codec[float] = Codec(lambda text: _read_number(text) / 100, lambda share: f"{100 * share:.10g}")
+"""Of a share from 0 to 1."""
+FLAG: Codec[bool] = Codec(_read_flag, lambda flag: "yes" if flag else "no", (False, True))
+WORD: Codec[str] = Codec(_read_word, str)
+DEVICES: Codec[str] = Codec(_read_devices, str)
+SETUP: Codec[str] = Codec(_read_setup, str)

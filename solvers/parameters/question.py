@@ -1,0 +1,290 @@
+"""The inputs on what is sought: objective, split type, the model's variants, solver and its limits."""
+
+from dataclasses import replace
+
+from solvers.baselines.scotch import scotch_program
+from solvers.baselines.table import BASELINES, ONE_CLASS_ONLY
+from solvers.model.costs import Objective
+from solvers.model.deployment import MAX_DEVICES, MAX_SUBGRAPHS, Communication, Deployment, Replication
+from solvers.model.split import Family
+from solvers.parameters.codecs import COUNT, NUMBER, PERCENT, WORD, one_of, optional
+from solvers.parameters.hardware import BYTES_PER_MS, LINK_RANGE
+from solvers.parameters.parameter import Asked, AxisTraits, MemoryOf, Parameter, Range, Scope, Unit
+
+DEFAULT_TIME_LIMIT_S = 60.0
+LONGEST_LIMIT_S = 1e9
+EXACT = ("auto", "dp", "ip")
+METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic", "pipedream": "PipeDream", "scotch": "Scotch"}
+"""What methods are called inside a sentence; others by their own names."""
+IS_LATENCY = "the latency of one sample knows neither"
+
+
+def method_text(method: str) -> str:
+    """Return what a method is called inside a sentence."""
+    return METHOD_NAMES.get(method, method.replace("_", " "))
+
+
+OBJECTIVE = Parameter[Objective](
+    name="objective",
+    scope=Scope.SEARCH,
+    address="objective",
+    flag="--objective",
+    codec=one_of(Objective),
+    label="Minimise time for",
+    noun="objective",
+    help="What to minimise: time per micro-batch of a pipeline, that under GPipe, or the latency of one sample.",
+    get=lambda asked: asked.objective,
+    put=lambda asked, value: replace(
+        asked, objective=value, family=Family.CHAIN if value is Objective.LATENCY else asked.family
+    ),
+    usual=lambda _: Objective.THROUGHPUT,
+    allowed=lambda asked: (
+        Objective.THROUGHPUT,
+        Objective.GPIPE if asked.graph.is_training else Objective.LATENCY,
+    ),
+    names={
+        Objective.THROUGHPUT: "Throughput of the pipeline",
+        Objective.GPIPE: "GPipe time per micro-batch",
+        Objective.LATENCY: "Latency of one sample",
+    },
+    axis=AxisTraits("objective", "Objective", "objective", is_monotone=False),
+)
+
+
+def _only_pipelines(asked: Asked) -> str:
+    return "latency chooses from all splits" if asked.objective is Objective.LATENCY else ""
+
+
+def _only_latency(asked: Asked) -> str:
+    return "" if asked.objective is Objective.LATENCY else "only the latency of one sample knows subgraphs"
+
+
+FAMILY = Parameter[Family](
+    name="family",
+    scope=Scope.SEARCH,
+    address="splits",
+    flag="--family",
+    codec=one_of(Family),
+    label="Splits allowed",
+    noun="splits",
+    help="Split type. A chain is a pipeline of contiguous stages. Convex and free splits contain all chains and may be "
+    "better, but take an integer program. Latency chooses from all.",
+    get=lambda asked: asked.family,
+    put=lambda asked, value: replace(asked, family=value),
+    usual=lambda _: Family.CHAIN,
+    allowed=lambda _: tuple(Family),
+    why_not=_only_pipelines,
+    names={
+        Family.CHAIN: "Chain: stages in a row",
+        Family.CONVEX: "Convex: no path leaves and returns",
+        Family.FREE: "Free: any assignment",
+    },
+)
+SUBGRAPHS = Parameter[int](
+    name="subgraphs",
+    scope=Scope.COUNTS,
+    address="subgraphs",
+    flag="--subgraphs",
+    metavar="Q",
+    codec=COUNT,
+    label="Subgraphs of an accelerator, up to",
+    noun="subgraphs",
+    help="Sets of nodes that an accelerator runs one after the other, waiting for others between them, for the latency "
+    "of one sample. With 1 it runs all its nodes in one go.",
+    get=lambda asked: asked.deployment.max_subgraphs,
+    put=lambda asked, value: asked.on(max_subgraphs=value),
+    usual=lambda _: 1,
+    limits=Range(1, MAX_SUBGRAPHS),
+    why_not=_only_latency,
+)
+COMMUNICATION = Parameter[Communication](
+    name="communication",
+    scope=Scope.MODEL,
+    address="transfers",
+    flag="--communication",
+    codec=one_of(Communication),
+    label="Transfers",
+    noun="transfers",
+    help="Load of a device: compute + in + out; or the larger of compute and in + out, where transfers run beside the "
+    "compute; or compute + the larger of in and out, where links are full duplex.",
+    get=lambda asked: asked.deployment.communication,
+    put=lambda asked, value: asked.on(communication=value),
+    usual=lambda _: Communication.SUM,
+    allowed=lambda _: tuple(Communication),
+    why_not=lambda asked: (
+        "a sample alone is received, computed and sent" if asked.objective is Objective.LATENCY else ""
+    ),
+    names={
+        Communication.SUM: "One after the other",
+        Communication.OVERLAPPED: "Beside the compute",
+        Communication.FULL_DUPLEX: "In and out at once",
+    },
+)
+
+
+def _no_replicas(asked: Asked) -> str:
+    """Say why stages are not replicated: what they share is one device, whose class or server nobody could tell."""
+    if asked.objective is not Objective.THROUGHPUT or asked.family is not Family.CHAIN:
+        return "replicas need throughput and chain splits"
+    if asked.memory_of is not MemoryOf.ONE:
+        return "replicas are not solved for with memory in flight"
+    if asked.deployment.classes or asked.deployment.accelerators_per_server is not None:
+        return "replicas need accelerators of one kind, without servers"
+    return "" if asked.deployment.num_accelerators > 1 else "replicas need two accelerators or more"
+
+
+def _max_replicas(deployment: Deployment) -> int:
+    return 1 if deployment.replication is None else deployment.replication.max_replicas
+
+
+def _sync(deployment: Deployment) -> float | None:
+    bandwidth = None if deployment.replication is None else deployment.replication.bandwidth_bytes_per_ms
+    return None if bandwidth is None else bandwidth / BYTES_PER_MS
+
+
+def _replicated(asked: Asked, most: int, sync: float | None) -> Asked:
+    replication = Replication(most, None if sync is None else sync * BYTES_PER_MS) if most > 1 else None
+    return asked.on(replication=replication)
+
+
+MAX_REPLICAS = Parameter[int](
+    name="max_replicas",
+    scope=Scope.MODEL,
+    address="replicas",
+    flag="--max-replicas",
+    metavar="R",
+    codec=COUNT,
+    label="Replicas of a stage, up to",
+    noun="replicas",
+    help="Accelerators that a stage may run on. On r of them it takes turns at the samples: 1/r of its time each, and "
+    "in training the all-reduce of its gradients besides. It takes up r of the accelerators.",
+    get=lambda asked: _max_replicas(asked.deployment),
+    put=lambda asked, value: _replicated(asked, value, _sync(asked.deployment)),
+    usual=lambda _: 1,
+    text=lambda value: "none" if value == 1 else f"up to {value}",
+    limits=Range(1, MAX_DEVICES),
+    allowed=lambda asked: Range(1, max(1, asked.deployment.num_accelerators)),
+    why_not=_no_replicas,
+)
+SYNC_BANDWIDTH = Parameter[float | None](
+    name="sync_bandwidth",
+    scope=Scope.MODEL,
+    address="sync_bandwidth",
+    flag="--sync-bandwidth",
+    metavar="GB/S",
+    codec=optional(NUMBER),
+    unit=Unit.GB_PER_S,
+    label="All-reduce (GB/s)",
+    noun="all-reduce bandwidth",
+    help="Bandwidth in GB/s at which replicas of a stage exchange gradients; none means that of the links.",
+    get=lambda asked: _sync(asked.deployment),
+    put=lambda asked, value: _replicated(asked, _max_replicas(asked.deployment), value),
+    usual=lambda _: None,
+    limits=LINK_RANGE,
+    why_not=lambda asked: (
+        _no_replicas(asked) or ("" if _max_replicas(asked.deployment) > 1 else "no stage is replicated")
+    ),
+    needs="max_replicas",
+)
+
+
+def methods(asked: Asked) -> tuple[str, ...]:
+    """Return the methods that fit; baselines make plans for the model as the paper has it, some for devices alike."""
+    deployment = asked.deployment
+    exact = ["auto"]
+    if asked.objective is not Objective.LATENCY and asked.family is Family.CHAIN:
+        exact.append("dp")
+    if deployment.replication is None:
+        exact.append("ip")
+    is_plain = (
+        deployment.communication is Communication.SUM
+        and deployment.replication is None
+        and deployment.max_subgraphs == 1
+        and deployment.accelerators_per_server is None
+        and asked.memory_of is MemoryOf.ONE
+    )
+    fitting = [
+        name
+        for name, baseline in BASELINES.items()
+        if is_plain
+        and name != "expert"  # a file, no solver
+        and asked.objective in baseline.objectives
+        and not (deployment.classes and name in ONE_CLASS_ONLY)
+        and (name != "scotch" or scotch_program())
+    ]
+    return (*exact, *fitting)
+
+
+METHOD = Parameter[str](
+    name="method",
+    scope=Scope.SEARCH,
+    address="solver",
+    flag="--method",
+    metavar="METHOD",
+    codec=WORD,
+    label="Solver",
+    noun="solver",
+    help="Automatic (auto) proves its plan optimal, or says how far it may be; dp and ip prove theirs, too. The others "
+    "are the baselines of the paper: a plan, and a bound that holds for every plan.",
+    get=lambda asked: asked.method,
+    put=lambda asked, value: replace(asked, method=value),
+    usual=lambda _: "auto",
+    limits=(*EXACT, *BASELINES),
+    allowed=methods,
+    text=method_text,
+    names={
+        "auto": "Automatic",
+        "dp": "Dynamic programming (DP)",
+        "ip": "Integer programming (IP)",
+        "single": "One accelerator",
+        "local_search": "Local search",
+        "pipedream": "PipeDream's planner",
+        "scotch": "Scotch",
+        "linearised": "DP on one order (DPL)",
+        "greedy_latency": "Greedy",
+        "max_load_latency": "Least max-load",
+    },
+)
+
+
+def usual_limit_s(longest_s: float | None) -> float:
+    """Return the time limit of a solve in seconds, unless the user gives another."""
+    return DEFAULT_TIME_LIMIT_S if longest_s is None else min(DEFAULT_TIME_LIMIT_S, longest_s)
+
+
+TIME_LIMIT = Parameter[float | None](
+    name="time_limit",
+    scope=Scope.SEARCH,
+    address="limit",
+    flag="--time-limit",
+    metavar="S",
+    codec=NUMBER,  # type: ignore[arg-type]  # None only within the library
+    unit=Unit.SECONDS,
+    label="Limit (s)",
+    noun="time limit",
+    help="Seconds after which the best plan so far and its bound are the answer.",
+    get=lambda asked: asked.time_limit_s,
+    put=lambda asked, value: replace(asked, time_limit_s=value),
+    usual=lambda asked: usual_limit_s(asked.longest_s),
+    limits=Range(0, LONGEST_LIMIT_S, (0,)),
+    allowed=lambda asked: Range(0, LONGEST_LIMIT_S if asked.longest_s is None else asked.longest_s, (0,)),
+    text=lambda value: "none" if value is None else f"{value:g} s",
+)
+GAP = Parameter[float](
+    name="gap",
+    scope=Scope.SEARCH,
+    address="gap",
+    flag="--gap",
+    metavar="G",
+    codec=PERCENT,
+    flag_codec=NUMBER,
+    unit=Unit.PERCENT,
+    label="Gap (%)",
+    noun="gap",
+    help="Share of the optimum within which a plan must be proven to be for the solve to stop; 0 proves it optimal.",
+    get=lambda asked: asked.gap,
+    put=lambda asked, value: replace(asked, gap=value),
+    usual=lambda _: 0.0,
+    limits=Range(0, 1, (1,)),
+    text=lambda value: f"{100 * value:.3g} %",
+)

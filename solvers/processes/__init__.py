@@ -1,0 +1,1 @@
+"""Work in other processes and on other machines; local ones end with their owner."""

@@ -1,0 +1,1 @@
+"""A split run over micro-batches: who computes, receives and sends what, and when."""

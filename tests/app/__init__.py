@@ -1,0 +1,1 @@
+"""The pages as Streamlit runs them, without a browser."""

@@ -1,0 +1,149 @@
+"""The tab Explain without a browser: sentences about the plan shown, and what would help, solved in the background."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.explore.explain import is_proven_for_pins
+from explorer.explore.what_helps import pins_on
+from explorer.jobs.batch import Ask, Batch
+from explorer.jobs.pool import JobState, Question
+from explorer.jobs.server_pool import solver_pool
+from explorer.plan.edited_plan import METHOD
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Edge
+from solvers.model.split import Family
+from solvers.problem.pins import Pins
+from solvers.samples import read_sample
+from solvers.solve import solve
+from tests.support.graphs import chain
+from tests.support.opened_app import html, is_over, opened
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("solver_processes")
+
+
+def answered(app: AppTest) -> AppTest:
+    """Run the page until everything that was asked under 'What would help' is there."""
+    eventually(lambda: without_exception(app).session_state["batch what would help"].batch.is_over)
+    return app.run()
+
+
+def without_exception(app: AppTest) -> AppTest:
+    """Run the page and return it, unless the run raised something."""
+    app.run()
+    assert not app.exception
+    return app
+
+
+def asks_for(app: AppTest, accelerators: int) -> bool:
+    """Whether what would help is asked about a plan on so many accelerators."""
+    asked = app.session_state["batch what would help"]
+    return bool(asked) and asked.question.deployment.num_accelerators == accelerators
+
+
+def test_the_plan_shown_is_explained() -> None:
+    text = html(opened("teaching_chain"))
+    assert "Accelerator 2 sets the pace with 8 ms per sample." in text
+    assert "Optimal: no chain split for these devices has a smaller time per sample." in text
+
+
+def test_nothing_is_solved_until_someone_asks_and_then_every_value_is_that_of_a_solve() -> None:
+    app = opened("teaching_chain")
+    assert "batch what would help" not in app.session_state
+    answered(app.button(key="ask what would help").click().run())
+    graph, deployment = read_sample("teaching_chain")
+    one_more = solve(graph, replace(deployment, num_accelerators=deployment.num_accelerators + 1)).value_ms
+    links = solve(graph.with_bandwidth_factor(2), deployment).value_ms
+    assert one_more is not None
+    assert links is not None
+    text = html(app)
+    for label, value in (("One accelerator more", one_more), ("Links twice as fast", links)):
+        row = text.split(f">{label}</th>")[1].split("</tr>")[0]
+        assert f"{value:.4g} ms" in row if value < 8 else "cannot help" in row
+    free = solve(graph, deployment, family=Family.FREE).value_ms
+    assert free is not None
+    assert ("Contiguity costs nothing" in text) == (free == 8)
+
+
+def test_questions_follow_the_inputs_once_asked() -> None:
+    app = opened("teaching_chain")
+    answered(app.button(key="ask what would help").click().run())
+    box = next(box for box in app.number_input if box.label == "Accelerators")
+    box.set_value(2).run()
+    eventually(lambda: asks_for(without_exception(app), accelerators=2))
+    answered(app)
+    graph, deployment = read_sample("teaching_chain")
+    value = solve(graph, replace(deployment, num_accelerators=3)).value_ms
+    assert f"{value:.4g} ms" in html(app).split(">One accelerator more</th>")[1].split("</tr>")[0]
+
+
+def ask(key: str, graph: DnnGraph, **options: Any) -> Ask:
+    _, deployment = read_sample("teaching_chain")
+    return Ask(key, Question(graph.digest, replace(deployment, memory_bytes=None), **options), graph)
+
+
+def test_a_batch_works_on_few_questions_at_a_time_and_keeps_what_is_done_when_cancelled() -> None:
+    graphs = [chain([1.0] * n) for n in (3, 4, 5)]
+    batch = Batch(solver_pool(), "a test", [ask(str(i), graph) for i, graph in enumerate(graphs)], at_once=1)
+    batch.advance()
+    assert list(batch.snapshots()) == ["0"]
+    batch.advance()
+    eventually(batch.answers)
+    batch.cancel()
+    batch.advance()
+    answers = batch.answers()
+    assert answers["0"].state is JobState.DONE
+    assert "2" not in batch.snapshots()
+    assert batch.is_over
+
+
+def test_a_batch_hands_on_what_is_known() -> None:
+    graph = chain([1.0] * 3)
+    seen: list[tuple[str, tuple[str, ...]]] = []
+
+    def start_of(ask: Ask, answers: Any) -> None:
+        seen.append((ask.key, tuple(answers)))
+
+    asks = [ask("first", graph), ask("second", DnnGraph(graph.nodes, (Edge(1, 3),)))]
+    batch = Batch(solver_pool(), "a test", asks, start_of=start_of, at_once=1)
+    eventually(lambda: is_over(batch))
+    assert seen == [("first", ()), ("second", ("first",))]
+
+
+def test_quick_questions_may_end_by_themselves_when_a_batch_is_left() -> None:
+    graphs = [chain([1.0] * n) for n in (6, 7)]
+    batch = Batch(solver_pool(), "a test", [ask(str(i), graph) for i, graph in enumerate(graphs)], at_once=1)
+    batch.advance()
+    batch.cancel(spare=lambda question: question.graph_digest == graphs[0].digest)
+    eventually(lambda: is_over(batch))
+    assert {key: snapshot.state for key, snapshot in batch.answers().items()} == {"0": JobState.DONE}
+
+
+def test_pins_keep_their_devices_when_there_is_one_accelerator_more() -> None:
+    pins = Pins(devices=((1, 0), (2, 2)), together=((3, 4),))
+    assert pins_on(pins, Deployment(2, 1), Deployment(3, 1)).devices == ((1, 0), (2, 3))
+    assert pins_on(pins, Deployment(2, 1), Deployment(2, 2)) == pins
+
+
+def test_a_proof_with_pins_is_none_for_other_plans() -> None:
+    graph, deployment = read_sample("teaching_chain")
+    result = solve(graph, deployment)
+    assert not is_proven_for_pins(result)
+    assert not is_proven_for_pins(replace(result, method=METHOD))
+    assert is_proven_for_pins(replace(result, method=f"{METHOD}, rest by dp"))
+
+
+def test_where_there_is_no_plan_it_says_what_would_make_one_possible() -> None:
+    app = opened("teaching_chain")
+    next(box for box in app.number_input if box.label == "Memory (GiB)").set_value(5.0).run()
+    eventually(lambda: without_exception(app).error)
+    assert "No plan exists" in app.error[0].value
+    app.button(key="ask what would make a plan possible").click().run()
+    batch = app.session_state["batch what would make a plan possible"].batch
+    eventually(lambda: is_over(batch))
+    text = html(app.run())
+    assert "a plan becomes possible" in text.split(">One CPU more</th>")[1].split("</tr>")[0]
+    assert "cannot help, proven" in text.split(">Links twice as fast</th>")[1].split("</tr>")[0]

@@ -1,0 +1,40 @@
+"""What is seen without scrolling, in a real browser."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.picture import BUSY_MS, Picture
+from tests.support.serving import free_port, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+LANES_END = "e => { const c = e.getBoundingClientRect(); return c.bottom - 40; }"
+"""Where the axis below the lanes begins (BOTTOM in gantt_marks.js)."""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    port = free_port()
+    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
+        yield address
+
+
+def test_headline_graph_and_all_lanes_are_on_the_first_screen_of_a_projector(
+    address: str, chromium_page: "Page"
+) -> None:
+    chromium_page.goto(address)
+    chromium_page.get_by_test_id("stMetric").first.wait_for(timeout=3 * BUSY_MS)
+    picture = Picture(chromium_page, None)
+    picture.wait_for("p.bars > 0")
+    graph, gantt = (picture.root.locator(name) for name in ("canvas.graph", "canvas.gantt"))
+    expect(chromium_page.get_by_test_id("stMetric").first).to_be_in_viewport(ratio=1)
+    assert graph.evaluate("e => e.clientHeight") == pytest.approx(0.38 * 800, abs=2)
+    assert gantt.evaluate(LANES_END) <= 800
+
+    chromium_page.set_viewport_size({"width": 1280, "height": 1400})
+    expect(graph).to_have_js_property("clientHeight", 420)

@@ -1,0 +1,110 @@
+"""Explain and Compare in a real browser: what would help, two plans side by side, all methods."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from solvers.analysis.comparison import compare
+from solvers.analysis.plan_diff import Placed, plan_diff
+from solvers.model.result import SolveResult
+from solvers.quantities import counted
+from solvers.samples import read_sample
+from solvers.solve import solve
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.browser
+
+SAMPLE = "teaching_chain"
+SOLVE_MS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def patient(chromium_page: Any) -> None:
+    """Wait as long for a page that opens beside busy solvers as for a solve."""
+    chromium_page.set_default_timeout(SOLVE_MS)
+
+
+def solved(num_accelerators: int) -> SolveResult:
+    graph, deployment = read_sample(SAMPLE)
+    return solve(graph, replace(deployment, num_accelerators=num_accelerators))
+
+
+def keep_with_accelerators(page: Any, number: int, kept: int) -> None:
+    """Ask for so many accelerators, wait for their plan, and keep it."""
+    box = page.get_by_label("Accelerators", exact=True)
+    box.fill(str(number))
+    box.press("Enter")
+    value = f"{solved(number).value_ms:.4g} ms"
+    metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text("Time per sample", exact=True)).first
+    metric.get_by_text(value, exact=True).wait_for(timeout=SOLVE_MS)
+    page.get_by_role("button", name="Keep for comparison").click()
+    page.get_by_role("button", name=f"Kept ({kept} of 4)").wait_for()
+
+
+def compare_two(page: Any, app: str) -> None:
+    page.goto(f"{app}/?sample={SAMPLE}")
+    keep_with_accelerators(page, 3, 1)
+    keep_with_accelerators(page, 2, 2)
+    page.get_by_role("link", name="Compare (2)").click()
+    page.get_by_role("heading", name="B against A").wait_for(timeout=SOLVE_MS)
+
+
+def test_what_would_help_is_what_a_solve_finds(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(f"{app}/?sample={SAMPLE}")
+    page.get_by_text("sets the pace with 8 ms per sample").wait_for(timeout=SOLVE_MS)
+    expect(page.get_by_role("table", name="What would help, by gain")).to_have_count(0)
+    page.get_by_role("button", name="What would help?").click()
+    row = page.get_by_role("row", name=re.compile("^One accelerator more"))
+    value = solved(4).value_ms
+    assert value is not None
+    row.get_by_text(f"{value:.4g} ms", exact=True).wait_for(timeout=SOLVE_MS)
+    page.get_by_text(re.compile("would help most:")).wait_for(timeout=SOLVE_MS)
+    shares = page.get_by_role("table", name="What would help, by gain").locator("td.strong").all_inner_texts()
+    gains = [float(text.removesuffix(" %")) for text in shares]
+    assert gains == sorted(gains, reverse=True)
+    assert len(gains) >= 2
+
+
+def test_two_plans_side_by_side_with_the_nodes_that_moved(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    compare_two(page, app)
+    graph, deployment = read_sample(SAMPLE)
+    sides = [replace(deployment, num_accelerators=k) for k in (3, 2)]
+    splits = [solved(k).split for k in (3, 2)]
+    assert splits[0] is not None
+    assert splits[1] is not None
+    diff = plan_diff(Placed(graph, sides[0], splits[0]), Placed(graph, sides[1], splits[1]))
+    page.get_by_text(re.compile(rf"{counted(len(diff.moved), 'node').capitalize()} on another device")).wait_for()
+    expect(page.locator(".placed-pipeline")).to_have_count(2)
+    page.get_by_role("button", name="Drop").first.click()
+    page.get_by_text("Keep one more plan to compare with.").wait_for()
+
+
+def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    compare_two(page, app)
+    page.get_by_role("button", name="Run all methods").click()
+    page.get_by_text("Select a row to keep its plan for comparison.").wait_for(timeout=SOLVE_MS)
+    graph, deployment = read_sample(SAMPLE)
+    labels = [question.label for question, _ in compare(graph, deployment, time_limit_s=10.0)]
+    table = page.get_by_test_id("stDataFrame").last
+    # The table is drawn some time after the words below it.
+    eventually(lambda: [text for text in table.locator("td").all_inner_texts() if text in labels] == labels)
+    table.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)  # the table is drawn on a canvas: wait until scrolling has come to rest
+    box = table.bounding_box()
+    header_px = row_px = 35
+
+    def select(label: str) -> None:
+        page.mouse.click(box["x"] + 16, box["y"] + header_px + row_px * (labels.index(label) + 0.5))
+
+    select("best chain")
+    page.get_by_text("best chain found the very split of A").wait_for()
+    select("best free")
+    page.get_by_role("button", name="Keep the plan of best free").click()
+    page.get_by_role("link", name="Compare (3)").wait_for()
+    expect(page.get_by_label("Plan C", exact=True)).to_have_value("best free")

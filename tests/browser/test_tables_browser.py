@@ -1,0 +1,162 @@
+"""The tables under the picture, in a real browser: what they say, their order, and how they are linked to the rest."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.picture import Picture, served_picture
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Serve `canvas_page.py`; the address."""
+    with served_picture() as address:
+        yield address
+
+
+def tables(page: Any) -> Any:
+    return page.locator(".tables").first
+
+
+def open_table(page: Any, title: str) -> Any:
+    """Open a table by the title on its tab; return its element."""
+    tables(page).get_by_role("tab", name=title).click()
+    return tables(page).locator(".table-scroll:not([hidden]) table")
+
+
+def cells(table: Any) -> list[list[str]]:
+    """Return the texts of the rows that exist now."""
+    rows: list[list[str]] = table.evaluate(
+        "t => [...t.tBodies[0].rows].filter(r => r.dataset.at !== undefined)"
+        ".map(r => [...r.cells].map(c => c.innerText.trim()))"
+    )
+    return rows
+
+
+def heads(table: Any) -> list[str]:
+    names: list[str] = table.evaluate("t => [...t.tHead.rows[0].cells].map(c => c.querySelector('span').textContent)")
+    return names
+
+
+def test_devices_are_shown_first_with_what_they_do_and_hold(chromium_page: Any, server: str) -> None:
+    Picture(chromium_page, f"{server}/?graph=chain&stages=3")
+    table = tables(chromium_page).locator(".table-scroll:not([hidden]) table")
+    rows = [dict(zip(heads(table), row, strict=True)) for row in cells(table)]
+    assert [row["Nodes"] for row in rows] == ["2", "2", "2", "0", "0"]
+    # The nodes of the page take 1, 2, 3 ms in turn, and a tensor 0.25 ms each way.
+    assert rows[0]["Compute (ms)"] == "5"
+    assert (rows[0]["Receive (ms)"], rows[0]["Send (ms)"], rows[0]["Load (ms)"]) == ("0", "0.5", "5.5")
+    assert rows[0]["Capacity (GiB)"] == "16"
+    assert max(row["Of max-load"] for row in rows if row["Of max-load"] == "100 %") == "100 %"
+    expect(table.locator("caption")).to_have_text("Compute, transfers, load and memory of every device")
+
+
+def test_the_table_of_tensors_has_a_time_for_each_end_where_they_differ(chromium_page: Any, server: str) -> None:
+    Picture(chromium_page, f"{server}/?graph=chain&stages=3")
+    table = open_table(chromium_page, "Cut tensors")
+    assert {row[heads(table).index("Time each way (ms)")] for row in cells(table)} == {"0.25"}
+    Picture(chromium_page, f"{server}/?graph=chain&stages=3&slow_links=1")
+    table = open_table(chromium_page, "Cut tensors")
+    rows = [dict(zip(heads(table), row, strict=True)) for row in cells(table)]
+    times = {row["Node"]: (row["Send (ms)"], row["Receive (ms)"]) for row in rows}
+    assert times == {"1": ("0.25", "1"), "2": ("0.25", "1"), "4": ("1", "1")}
+
+
+def test_rows_and_pictures_point_at_each_other(chromium_page: Any, server: str) -> None:
+    picture = Picture(chromium_page, f"{server}/?graph=chain&stages=3")
+    table = open_table(chromium_page, "Cut tensors")
+    table.get_by_role("row", name="<b>op 4</b>").hover()
+    picture.wait_for("p.focus.kind === 'tensor'")
+    assert picture.get("[...p.focus.nodes].flatMap((lit, i) => lit ? [i + 1] : [])") == [4, 5]
+    kinds = "[...p.focus.bars].flatMap((lit, i) => lit ? [`${p.barFacts(i).stage} ${p.barFacts(i).kind}`] : [])"
+    # Stage 1 sends it (kind 2) and stage 2 receives it (kind 0).
+    assert picture.get(f"[...new Set({kinds})].sort()") == ["1 2", "2 0"]
+    table = open_table(chromium_page, "Nodes")
+    chromium_page.locator("canvas.graph").first.scroll_into_view_if_needed()
+    chromium_page.mouse.move(*picture.point("p.screenPositionOf(2)"))
+    picture.wait_for("p.focus.kind === 'node'")
+    assert table.locator("tr.lit").all_inner_texts() == [table.locator("tr[data-at='1']").inner_text()]
+
+
+def test_click_on_a_row_selects_and_the_selected_row_comes_into_sight(chromium_page: Any, server: str) -> None:
+    picture = Picture(chromium_page, f"{server}/?graph=layers")
+    table = open_table(chromium_page, "Nodes")
+    table.get_by_role("row", name="<b>op 3</b>").click()
+    chromium_page.get_by_text("selected: {'node': 3}").wait_for()
+    expect(table.locator("tr[aria-selected='true']")).to_have_count(1)
+    search = chromium_page.locator(".search input").first
+    search.fill("op 177")
+    search.press("Enter")
+    picture.wait_for("p.selection.nodes[0] === 176")
+    row = table.locator("tr[aria-selected='true']")
+    expect(row).to_contain_text("op 177")
+    box, area = row.bounding_box(), tables(chromium_page).locator(".table-scroll:not([hidden])").bounding_box()
+    assert area["y"] <= box["y"] <= area["y"] + area["height"] - box["height"]
+
+
+def test_columns_sort_and_unknown_values_stand_last(chromium_page: Any, server: str) -> None:
+    Picture(chromium_page, f"{server}/?graph=chain&stages=3")
+    table = open_table(chromium_page, "Nodes")
+    for order in (["3", "3", "2", "2", "1", "1"], ["1", "1", "2", "2", "3", "3"]):
+        table.get_by_role("button", name="Time (ms)").click()
+        column = heads(table).index("Time (ms)")
+        assert [row[column] for row in cells(table)] == order
+    expect(table.locator("th[aria-sort='ascending']")).to_have_text(re.compile(r"^Time \(ms\)"))
+    table.get_by_role("button", name="Time (ms)").click()
+    assert [row[heads(table).index("Id")] for row in cells(table)] == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_only_the_rows_in_sight_exist_and_all_can_be_reached(chromium_page: Any, server: str) -> None:
+    picture = Picture(chromium_page, f"{server}/?graph=layers&nodes=2000")
+    table = open_table(chromium_page, "Nodes")
+    expect(table).to_have_attribute("aria-rowcount", "2001")
+    assert len(cells(table)) < 60
+    table.locator("tr[data-at='0']").focus()
+    chromium_page.keyboard.press("End")
+    chromium_page.keyboard.press("Enter")
+    picture.wait_for("p.selection?.nodes[0] === 1999")
+    expect(chromium_page.locator(".details").first).to_contain_text("op 2000")
+    assert len(cells(table)) < 60
+    chromium_page.keyboard.press("ArrowUp")
+    picture.wait_for("p.focus.nodes[1998] === 1")
+
+
+def test_rows_can_be_limited_to_what_is_selected(chromium_page: Any, server: str) -> None:
+    Picture(chromium_page, f"{server}/?graph=chain&stages=3")
+    table = open_table(chromium_page, "Slots")
+    number = int(table.get_attribute("aria-rowcount")) - 1
+    chromium_page.locator(".legend .device").nth(1).click()
+    tables(chromium_page).get_by_label("only the selected").check()
+    devices = {row[heads(table).index("Device")].split()[-1] for row in cells(table)}
+    assert devices == {"2"}
+    assert 0 < int(table.get_attribute("aria-rowcount")) - 1 < number
+
+
+def test_copied_table_is_csv_of_all_rows(chromium_page: Any, server: str) -> None:
+    chromium_page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    Picture(chromium_page, f"{server}/?graph=layers&nodes=300")
+    open_table(chromium_page, "Nodes")
+    tables(chromium_page).get_by_role("button", name="Copy as CSV").click()
+    tables(chromium_page).get_by_text("300 rows copied").wait_for()
+    rows = list(csv.DictReader(io.StringIO(chromium_page.evaluate("navigator.clipboard.readText()"))))
+    assert [row["Id"] for row in rows] == [str(v) for v in range(1, 301)]
+    assert rows[4]["Node"] == "<b>op 5</b>"
+    assert float(rows[4]["Transfer (ms)"]) == 0.25
+
+
+def test_folded_tables_stay_folded_on_the_next_visit(chromium_page: Any, server: str) -> None:
+    for _ in range(2):
+        Picture(chromium_page, f"{server}/?graph=chain")
+        toggle = tables(chromium_page).get_by_role("button", name="Hide tables")
+        if toggle.count():
+            toggle.click()
+        tables(chromium_page).get_by_role("button", name="Show tables").wait_for()
+        expect(tables(chromium_page).locator("table:visible")).to_have_count(0)
+    expect(toggle).to_have_count(0)

@@ -1,0 +1,84 @@
+"""Names from a file are text wherever the app shows them, whatever they look like."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.picture import Picture
+
+pytestmark = pytest.mark.browser
+
+NASTY = "<img src=x onerror=alert(1)>"
+SOLVE_MS = 120_000
+IMAGES = """() => {
+    const found = [];
+    const search = (root) => {
+        for (const element of root.querySelectorAll("*")) {
+            if (element.matches("img[src=x], [onerror], script[src=x]")) found.push(element.outerHTML);
+            if (element.shadowRoot) search(element.shadowRoot);
+        }
+    };
+    search(document);
+    return found;
+}"""
+
+
+def nasty_graph() -> bytes:
+    """Three nodes in a row on two accelerators, names and layers of which are markup."""
+    cost = {"supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 3, "isBackwardNode": 0, "size": 1000}
+    nodes = [{"id": v, "name": f"{NASTY} {v}", "layer": f"{NASTY} layer {v}", **cost} for v in (1, 2, 3)]
+    edges = [{"sourceId": v, "destId": v + 1, "cost": 0.5} for v in (1, 2)]
+    return json.dumps({"name": NASTY, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}).encode()
+
+
+def test_markup_in_names_is_shown_as_text_everywhere(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_default_timeout(60_000)
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page.goto(app)
+    page.get_by_test_id("stMetric").first.wait_for(timeout=SOLVE_MS)
+    page.get_by_text("Upload", exact=True).click()
+    files = {"name": f"{NASTY}.json".replace("/", ""), "mimeType": "application/json", "buffer": nasty_graph()}
+    page.locator("input[type=file]").set_input_files(files)
+    picture = Picture(page, None)
+    page.get_by_text("3 nodes").first.wait_for(timeout=SOLVE_MS)
+    picture.wait_for("p.nodes === 3 && p.bars > 0")
+    picture.root.locator(".levels").first.get_by_role("button", name="Nodes").click()
+    picture.wait_for("p.level === 'operators'")
+
+    page.mouse.move(*picture.point("p.screenPositionOf(2)"))
+    picture.root.locator(".tooltip").get_by_text(f"{NASTY} 2").first.wait_for()
+    page.mouse.click(*picture.point("p.screenPositionOf(2)"))
+    details = picture.root.locator(".details")
+    details.get_by_role("heading", name=f"{NASTY} 2").wait_for()
+    expect(details).to_contain_text(f"{NASTY} layer 2")
+    expect(details).to_contain_text(f"{NASTY} 1")
+    for title, expected in (
+        ("Devices", "Accelerator 1"),
+        ("Cut tensors", NASTY),
+        ("Nodes", NASTY),
+        ("Slots", "compute"),
+    ):
+        picture.root.get_by_role("tab", name=title).click()
+        expect(picture.root.locator(".table-scroll:not([hidden])")).to_contain_text(expected)
+    search = picture.root.locator(".search input")
+    search.fill('"<img src=x"')
+    search.press("Enter")
+    picture.root.locator(".count").get_by_text("1 of 3").wait_for()
+    search.fill("")
+
+    # Edits speak of nodes by their names, and so may every part of the page below.
+    page.mouse.click(*picture.point("p.screenPositionOf(2)"))
+    digest = picture.get("p.digest")
+    move = picture.root.locator(".edit-targets button:enabled").first
+    move.click()
+    picture.wait_for(f"p.digest !== '{digest}'")
+    for tab in page.locator("[data-testid='stTabs'] [role='tab']").all():
+        tab.click()
+        page.wait_for_timeout(400)
+    assert page.evaluate(IMAGES) == []
+    assert dialogs == []
+    assert page.title() == "DNN Placement Explorer"

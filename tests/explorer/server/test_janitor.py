@@ -1,0 +1,107 @@
+"""What nobody uses goes by itself, without anyone asking for it again."""
+
+import weakref
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from streamlit.runtime.memory_session_storage import MemorySessionStorage
+
+from explorer.plan.reload import keeper, shares
+from explorer.server import janitor
+from explorer.server.byte_cache import SECONDS_KEPT, ByteCache
+from explorer.server.janitor import Janitor, reap
+from tests.support.shared_graphs import ME, PROJECT
+
+
+class Session:
+    """What Streamlit's storage holds of a session that can be told by a weak reference."""
+
+    session = SimpleNamespace(id="a")
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_it_forgets_views_that_nobody_looks_at_and_shares_that_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    views = ByteCache(clock=clock)
+    monkeypatch.setattr(janitor, "VIEWS", views)
+    monkeypatch.setattr(shares(), "_clock", clock)
+    views.get("a", lambda: bytes(100), len)
+    share = shares().add(ME, PROJECT, SECONDS_KEPT)
+    tidy = Janitor().tidy
+    tidy()
+    assert len(views) == 1
+    assert [known.token for known in shares().of(ME)] == [share.token]
+    clock.now_s = SECONDS_KEPT
+    tidy()
+    assert (len(views), views.size_bytes) == (0, 0)
+    assert not shares()._shares
+
+
+def test_it_freezes_what_sessions_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(keeper(), "_clock", clock)
+    monkeypatch.setattr(keeper(), "_is_open", lambda session: session != "gone")
+    number = keeper().put(ME, None, "gone", {"text": "a" * 100_000})
+    before = keeper().size_bytes
+    tidy = Janitor().tidy
+    for now_s in (0.0, 30.0, 60.0):
+        clock.now_s = now_s
+        tidy()
+    assert before < keeper().size_bytes < before + 10_000
+    found = keeper().get(ME, number)
+    assert found is not None
+    assert found.values == {"text": "a" * 100_000}
+
+
+def test_a_session_whose_time_is_over_is_dropped_without_another_one_leaving() -> None:
+    storage = MemorySessionStorage(ttl_seconds=0)
+    session = cast("Any", Session())
+    held = weakref.ref(session)
+    storage.save(session)
+    del session
+    assert storage.get("a") is None
+    assert held() is not None, "Streamlit drops it by itself: `reap` is not needed any more"
+    reap(storage)
+    assert held() is None
+
+
+def test_when_nobody_is_there_for_a_minute_all_views_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    views = ByteCache()
+    views.get("a", lambda: bytes(100), len)
+    monkeypatch.setattr(janitor, "VIEWS", views)
+    tidy, rounds = Janitor().tidy, int(janitor.SECONDS_ALONE / janitor.EVERY_SECONDS)
+    there = [1, *[0] * rounds, 1, *[0] * (rounds + 1)]
+    monkeypatch.setattr(janitor, "_num_sessions", lambda: there.pop(0))
+    while len(there) > 1:
+        tidy()
+        assert len(views) == 1
+    tidy()
+    assert len(views) == 0
+
+
+def test_what_a_session_held_is_collected_whenever_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Page:
+        """What a page's run leaves behind: objects that refer to each other."""
+
+        def __init__(self) -> None:
+            self.itself = self
+
+    sizes = iter(range(0, 10**12, 10**9))
+    monkeypatch.setattr(janitor, "_resident_bytes", lambda: next(sizes))
+    ours = Janitor()
+    page = Page()
+    known = weakref.ref(page)
+    for _ in range(5):
+        ours.tidy()
+    del page
+    ours.tidy()
+    assert known() is None

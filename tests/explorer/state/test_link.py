@@ -1,0 +1,135 @@
+"""Tests of the page's state in its address: what is written is read again, and no text breaks it."""
+
+import json
+import math
+from dataclasses import fields
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explorer.state.query import MAX_EDITS_LENGTH, PARTS, Link, LinkError, from_query, pack_edits, to_query
+from solvers.hardware.device_list import Listed, devices_text
+from solvers.parameters.asked import BY_ADDRESS, TABLE
+from solvers.parameters.codecs import COUNT, DEVICES, NUMBER, PERCENT, SETUP, WORD, Codec
+from solvers.parameters.parameter import Parameter
+
+WORDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
+COUNTS = st.integers(0, 999_999_999)
+NUMBERS = st.floats(0, 1e12, allow_nan=False, allow_infinity=False, allow_subnormal=False).map(abs)
+DOCUMENTS = st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=8) | st.lists(COUNTS, max_size=4))
+DEVICE_LISTS = st.lists(
+    st.builds(
+        Listed,
+        st.integers(0, 1024),
+        st.from_regex(r"[A-Za-z][A-Za-z0-9._-]{0,20}", fullmatch=True),
+        st.sampled_from(((), (("link", "nvlink3"),), (("memory", "80GB"), ("peak", "3TFLOP/s")))),
+    ),
+    min_size=1,
+    max_size=4,
+).map(lambda kinds: devices_text(tuple(kinds)))
+NUMERIC: dict[Codec[Any], st.SearchStrategy[Any]] = {
+    COUNT: COUNTS,
+    NUMBER: NUMBERS,
+    PERCENT: st.integers(0, 1_000_000).map(lambda percent: percent / 100),
+    WORD: WORDS,
+    DEVICES: DEVICE_LISTS,
+    SETUP: st.from_regex(r"[A-Za-z0-9._-]{1,40}(@[a-z0-9]{1,8})?", fullmatch=True),
+}
+
+
+def values_of(parameter: Parameter[Any]) -> st.SearchStrategy[Any]:
+    codec = parameter.codec
+    if codec.is_optional:
+        return st.none() | (COUNTS if isinstance(codec.read("1"), int) else NUMBERS)
+    return st.sampled_from(codec.one_of) if codec.one_of else NUMERIC[codec]
+
+
+OTHERS: dict[str, st.SearchStrategy[Any]] = {
+    "lanes": st.booleans(),
+    "edits": DOCUMENTS,
+    "keep": COUNTS,
+    **dict.fromkeys(("sample", "graph", "level", "colour", "shared"), WORDS),
+}
+NAMES = PARTS.keys() | BY_ADDRESS.keys()
+VALUES = st.fixed_dictionaries({}, optional={parameter.name: values_of(parameter) for parameter in TABLE})
+
+
+def links() -> st.SearchStrategy[Link]:
+    return st.builds(Link, **{name: st.none() | values for name, values in OTHERS.items()}, values=VALUES)
+
+
+def said(link: Link) -> set[str]:
+    """Return the parts of an address that say something."""
+    parts = {name for name in OTHERS if getattr(link, name) is not None}
+    return parts | {parameter.address for parameter in TABLE if parameter.name in link.values}
+
+
+def test_every_field_has_a_codec_and_a_test() -> None:
+    assert {field.name for field in fields(Link)} - {"values"} == set(PARTS) == set(OTHERS)
+    assert len(BY_ADDRESS) == len(TABLE)
+    assert not BY_ADDRESS.keys() & PARTS.keys()
+
+
+@given(links())
+def test_what_is_written_is_read_again(link: Link) -> None:
+    query = to_query(link)
+    through_a_browser = dict(parse_qsl(urlencode(query), keep_blank_values=True))
+    assert from_query(through_a_browser) == (link, ())
+
+
+def test_defaults_are_left_out() -> None:
+    assert to_query(Link()) == {}
+    assert to_query(Link(values={"accelerators": 6, "memory": 16.0})) == {"accelerators": "6", "memory": "16"}
+    assert to_query(Link(values={"memory": None})) == {"memory": "none"}
+
+
+@given(st.dictionaries(st.sampled_from(sorted(NAMES)) | st.text(max_size=10), st.text(max_size=40)))
+def test_no_text_breaks_it_and_what_cannot_be_used_is_named(query: dict[str, str]) -> None:
+    link, problems = from_query(query)
+    used = said(link)
+    assert len(used) + len(problems) == len(query)
+    for name in query.keys() & NAMES - used:
+        assert any(problem.startswith(f"{name} (") for problem in problems)
+    assert all(problem.isprintable() for problem in problems)
+    # What could be used is still written the same way.
+    assert from_query(to_query(link)) == (link, ())
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "1e999", "1_000", " 5", "5 ", "", "0x10", "٣", "9" * 400])
+def test_numbers_are_plain_numbers(text: str) -> None:
+    link, problems = from_query({"memory": text, "accelerators": text})
+    assert link == Link()
+    assert len(problems) == 2
+
+
+def test_tiny_and_huge_numbers_keep_every_digit() -> None:
+    for number in (1e-6, 0.1 + 0.2, 5e-324, 1e15, 123456789.123, math.nextafter(1e22, math.inf)):
+        link, problems = from_query(to_query(Link(values={"bandwidth": number})))
+        assert (link.values["bandwidth"], problems) == (number, ())
+
+
+def test_edits_that_are_too_long_are_refused_with_a_way_out() -> None:
+    import random
+
+    noise = random.Random(1).sample(range(10**9), 4000)  # noqa: S311 -- no secret, only hard to compress
+    with pytest.raises(LinkError, match="project file"):
+        pack_edits({"noise": noise})
+
+
+@pytest.mark.parametrize("damage", ["A" * (MAX_EDITS_LENGTH + 1), "!!", "AAAA", ""])
+def test_damaged_edits_are_told(damage: str) -> None:
+    link, (problem,) = from_query({"edits": damage, "accelerators": "3"})
+    assert link == Link(values={"accelerators": 3})
+    assert "damaged" in problem
+
+
+def test_edits_that_unfold_beyond_measure_are_refused() -> None:
+    import base64
+    import zlib
+
+    bomb = base64.urlsafe_b64encode(zlib.compress(json.dumps({"a": "0" * 5_000_000}).encode(), 9)).decode().rstrip("=")
+    assert len(bomb) <= MAX_EDITS_LENGTH
+    assert from_query({"edits": bomb})[0].edits is None

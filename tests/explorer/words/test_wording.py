@@ -1,0 +1,65 @@
+"""Words of the page: what has changed between two questions is always named."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from explorer.jobs.pool import Question
+from explorer.words.wording import differences
+from solvers.model.costs import Objective
+from solvers.model.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
+from solvers.model.split import Family
+from solvers.problem.pins import pins_of
+from tests.support.graphs import chain
+
+GRAPH = chain((1.0, 2.0))
+DEPLOYMENT = Deployment(2, 1, 16 * 2.0**30)
+IN_FLIGHT = TrainingMemory(InFlight.GPIPE, 8)
+QUESTION = Question(GRAPH.digest, DEPLOYMENT, time_limit_s=60.0)
+
+
+def on(**changes: Any) -> Question:
+    return replace(QUESTION, deployment=replace(DEPLOYMENT, **changes))
+
+
+@pytest.mark.parametrize(
+    ("other", "phrase"),
+    [
+        (on(num_accelerators=3), "accelerators 2 → 3"),
+        (on(num_cpus=0), "CPUs 1 → 0"),
+        (on(memory_bytes=None), "memory 16 GiB → no limit"),
+        (on(memory_bytes=16 * 2.0**30 + 1), "memory"),
+        (on(communication=Communication.OVERLAPPED), "transfers sum → overlapped"),
+        (on(replication=Replication(2)), "replicas none → up to 2"),
+        (on(training_memory=replace(IN_FLIGHT, num_micro_batches=1)), "memory of one micro-batch → gpipe"),
+        (on(max_subgraphs=2), "subgraphs 1 → 2"),
+        (replace(QUESTION, objective=Objective.LATENCY), "objective throughput → latency"),
+        (replace(QUESTION, family=Family.FREE), "splits chain → free"),
+        (replace(QUESTION, method="ip"), "solver automatic → IP"),
+        (replace(QUESTION, time_limit_s=5.0), "time limit 60 s → 5 s"),
+        (replace(QUESTION, gap=0.01), "gap 0 % → 1 %"),
+        (replace(QUESTION, pins=pins_of({1: 0})), "pins 0 → 1"),
+    ],
+)
+def test_every_change_of_a_question_is_named_and_nothing_else(other: Question, phrase: str) -> None:
+    assert differences((QUESTION, GRAPH), (other, GRAPH)) == [phrase]
+
+
+def test_what_is_the_same_is_not_named_and_another_bandwidth_is() -> None:
+    assert differences((QUESTION, GRAPH), (QUESTION, GRAPH)) == []
+    faster_links, slower_nodes = GRAPH.with_bandwidth_factor(2), chain((1.0, 3.0))
+    assert differences((QUESTION, GRAPH), (QUESTION, faster_links)) == ["link bandwidth"]
+    assert differences((QUESTION, GRAPH), (QUESTION, slower_nodes)) == ["node times"]
+    assert differences((QUESTION, GRAPH), (QUESTION, slower_nodes.with_bandwidth_factor(2))) == [
+        "node times",
+        "link bandwidth",
+    ]
+
+
+def test_classes_of_accelerators_are_told_apart() -> None:
+    one = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1)), 1))
+    other = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1), DeviceClass("C", 1)), 1))
+    faster = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1, 2.0), DeviceClass("B", 1)), 1))
+    assert differences((one, GRAPH), (other, GRAPH)) == ["device classes 1 × A, 1 × B → 1 × A, 1 × C"]
+    assert differences((one, GRAPH), (faster, GRAPH)) == ["device classes"]

@@ -1,0 +1,193 @@
+"""Improving chains: valid, never worse, and optimal where every block is free."""
+
+import random
+import time
+
+import pytest
+
+from solvers.chain.improvement import ChainImprovement, chain_by_block
+from solvers.chain.label_kernel import FINISHED, PAUSED
+from solvers.chain.label_search import ThresholdSearch, flat_edges
+from solvers.chain.max_load import ChainSearch
+from solvers.chain.stage_search import VariantSearch
+from solvers.model.costs import Objective, split_costs
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Edge, Node
+from solvers.model.result import LOADING, SolveStatus
+from solvers.model.split import Family, Split, check_split
+from solvers.problem.contraction import Contraction, contract
+from solvers.solve import solve
+from tests.support.graphs import random_chain_split, random_dag, random_training_graph
+
+
+def start_of(graph: DnnGraph, contraction: Contraction, deployment: Deployment, seed: int) -> dict[int, int]:
+    """Return a random chain by block."""
+    device_of = random_chain_split(graph, deployment, seed).device_of()
+    return {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sweeps_give_better_and_better_chains(seed: int) -> None:
+    graph = random_training_graph(seed, 12) if seed % 2 else random_dag(seed, 20, 0.15)
+    deployment = Deployment(3, seed % 3)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    improvement = ChainImprovement(
+        ChainSearch(graph, contraction, deployment), start_of(graph, contraction, deployment, seed), seed
+    )
+    for _ in range(8):
+        before = improvement.value_ms
+        is_better = improvement.sweep()
+        assert (improvement.value_ms < before) is is_better
+        split = Split.from_device_of(contraction.device_of(improvement.device_of_block), deployment)
+        assert not check_split(graph, deployment, split, Family.CHAIN)
+        assert split_costs(graph, deployment, split).max_load_ms == pytest.approx(improvement.value_ms)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_every_block_free_the_optimum_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, deployment = random_dag(seed, 12, 0.3), Deployment(3, seed % 2)
+    monkeypatch.setattr("solvers.chain.improvement.FIRST_FREE", 12)
+    monkeypatch.setattr("solvers.chain.improvement.PATIENCE", 1)
+    monkeypatch.setattr(ChainImprovement, "_free_blocks", lambda self, count: set(range(count)))
+    contraction = contract(graph, Family.CHAIN, deployment)
+    improvement = ChainImprovement(
+        ChainSearch(graph, contraction, deployment), start_of(graph, contraction, deployment, seed), seed
+    )
+    improvement.run()
+    optimum = ChainSearch(graph, contraction, deployment).run().value_ms
+    assert improvement.value_ms == pytest.approx(optimum, rel=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_two_dynamic_programs_agree(seed: int) -> None:
+    """The one made for the plain model and the one for its variants share no code that looks for chains."""
+    rng = random.Random(seed)  # noqa: S311
+    size, density = rng.randrange(8, 20), rng.choice((0.1, 0.2, 0.4))
+    graph = random_training_graph(seed, size // 2, density, irregular=True)
+    if seed % 3:
+        graph = random_dag(seed, size, density)
+    total_bytes = sum(node.memory_bytes for node in graph.nodes)
+    memory = rng.choice((None, total_bytes * rng.uniform(0.2, 1.0)))
+    deployment = Deployment(rng.randrange(1, 6), rng.randrange(3), memory)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    plain = ChainSearch(graph, contraction, deployment).run()
+    general = VariantSearch(graph, contraction, deployment, Objective.THROUGHPUT)
+    general.run()
+    assert plain.value_ms == pytest.approx(general.value_ms, rel=1e-6)
+    assert plain.lower_bound_ms == pytest.approx(plain.value_ms, rel=1e-6)
+
+
+@pytest.mark.parametrize("near", [0.0, 0.3])
+@pytest.mark.parametrize("factors", [(0, 4_000_000), (0, 1), (30, 300)])
+@pytest.mark.parametrize("seed", range(12))
+def test_searches_from_above_and_from_below_find_the_same_optimum(
+    seed: int, factors: tuple[int, int], near: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where they are begun, found to come to too many ideals, and gone on with later."""
+    monkeypatch.setattr("solvers.chain.max_load.SLOW_FACTOR", factors[0])
+    monkeypatch.setattr("solvers.chain.max_load.FIRST_ABOVE", factors[1])
+    monkeypatch.setattr("solvers.chain.max_load.NEAR", near)
+    monkeypatch.setattr("solvers.chain.label_search.FIRST_ROWS", 8)
+    rng = random.Random(seed)  # noqa: S311
+    graph = random_dag(seed, rng.randrange(10, 18), 0.2)
+    total_bytes = sum(node.memory_bytes for node in graph.nodes)
+    deployment = Deployment(rng.randrange(1, 5), rng.randrange(2), rng.choice((None, total_bytes * 0.6)))
+    contraction = contract(graph, Family.CHAIN, deployment)
+    pinned = {0: 0, contraction.num_blocks - 1: 1} if seed % 3 == 0 and deployment.num_accelerators > 1 else {}
+    search = ChainSearch(graph, contraction, deployment, pinned=pinned)
+    answer = search.run()
+    monkeypatch.undo()
+    expected = VariantSearch(graph, contraction, deployment, Objective.THROUGHPUT, pinned=pinned)
+    expected.run()
+    assert answer.value_ms == pytest.approx(expected.value_ms, rel=1e-6)
+    assert answer.lower_bound_ms == pytest.approx(answer.value_ms, rel=1e-6)
+    assert (answer.device_of_block is None) == (expected.stages is None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_that_was_too_large_goes_on_where_it_was(seed: int) -> None:
+    graph, deployment = random_dag(seed, 16, 0.15), Deployment(3, 1)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    model = ChainSearch(graph, contraction, deployment)
+    problem = model.flattened(flat_edges(contraction))
+    threshold = 1.3 * model.run().value_ms
+    whole = model.threshold_search(problem, threshold, 0.0)
+    assert whole.run(2**26) == FINISHED
+    parts = model.threshold_search(problem, threshold, 0.0)
+    for allowed in (1, 5_000):
+        assert parts.run(2**26, allowed) == PAUSED
+        assert parts.num_ideals < whole.num_ideals
+    assert parts.run(2**26) == FINISHED
+    assert parts.num_ideals == whole.num_ideals
+    assert parts.stages() == whole.stages()
+
+
+def test_the_same_search_takes_the_same_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in it may depend on how fast the machine is: sweeps over hardware promise equal plans everywhere."""
+    monkeypatch.setattr("solvers.chain.max_load.SLOW_FACTOR", 0)
+    monkeypatch.setattr("solvers.chain.max_load.NEAR", 0.0)
+    graph, deployment = random_dag(5, 20, 0.2), Deployment(3)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    first, second = (ChainSearch(graph, contraction, deployment).run() for _ in range(2))
+    assert first == second
+
+
+def test_only_chains_of_whole_blocks_are_improved() -> None:
+    nodes = tuple(Node(v, 1.0, 1.0) for v in range(3))
+    graph = DnnGraph(nodes, (Edge(0, 1), Edge(1, 2)))
+    deployment = Deployment(2)
+    contraction = contract(graph, Family.CHAIN, deployment, join_idle=False)
+    assert chain_by_block(contraction, Split.from_device_of({0: 0, 1: 0, 2: 1}, deployment)) == {0: 0, 1: 0, 2: 1}
+    assert chain_by_block(contraction, Split.from_device_of({0: 0, 1: 1, 2: 0}, deployment)) is None
+    joined = contract(graph, Family.CHAIN, deployment, together=[(0, 1)], join_idle=False)
+    assert chain_by_block(joined, Split.from_device_of({0: 0, 1: 1, 2: 1}, deployment)) is None
+
+
+def test_too_many_ideals_still_give_a_plan_and_a_bound() -> None:
+    graph, deployment = random_dag(3, 80, 0.04), Deployment(4, 1)
+    result = solve(graph, deployment, time_limit_s=3)
+    assert result.status is SolveStatus.FEASIBLE
+    assert result.split is not None
+    assert not check_split(graph, deployment, result.split, Family.CHAIN)
+    assert result.lower_bound_ms is not None
+    assert result.value_ms is not None
+    assert 0 < result.lower_bound_ms < result.value_ms
+
+
+def test_loading_is_a_phase_of_its_own() -> None:
+    graph, deployment = random_dag(1, 8), Deployment(2)
+    search = ChainSearch(graph, contract(graph, Family.CHAIN, deployment), deployment)
+    assert search.phase == LOADING
+    phases: list[str] = []
+    solve(graph, deployment, method="dp", on_progress=lambda progress: phases.append(progress.phase))
+    assert phases[0] == LOADING
+    search.run()
+    assert search.phase.startswith("DP over ideals")
+
+
+def test_a_search_ends_when_ideals_become_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, deployment = random_dag(3, 18, 0.15), Deployment(3)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    full = ChainSearch(graph, contraction, deployment).run()
+    assert full.num_ideals > 100
+    monkeypatch.setattr("solvers.chain.label_search.FIRST_ROWS", 4)
+    monkeypatch.setattr("solvers.chain.label_search.MAX_IDEALS", 50)
+    answer = ChainSearch(graph, contraction, deployment).run()
+    assert answer.num_ideals <= 100
+    assert answer.lower_bound_ms < full.value_ms <= answer.value_ms
+
+
+def test_the_first_plan_outlasts_the_share_of_the_dp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is compiled first takes seconds; the plan must come all the same."""
+    run = ThresholdSearch.run
+
+    def slow_run(self: ThresholdSearch, max_bytes: int, max_steps: int | None = None) -> int:
+        if not is_delayed:
+            is_delayed.append(True)
+            time.sleep(1.5)
+        return run(self, max_bytes, max_steps)
+
+    is_delayed: list[bool] = []
+    monkeypatch.setattr(ThresholdSearch, "run", slow_run)
+    result = solve(random_dag(3, 80, 0.04), Deployment(4, 1), time_limit_s=2.5)
+    assert result.split is not None

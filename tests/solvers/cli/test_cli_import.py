@@ -1,0 +1,132 @@
+"""`placement import`: what it prints, writes and refuses."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from solvers.cli.importing import USUAL_ACCELERATOR
+from solvers.formats.graph_json import read_graph
+from solvers.importers.hugging_face.config import MODEL_TYPES
+from solvers.importers.hugging_face.presets import presets
+from tests.support.command_line import Run
+from tests.support.root import ROOT
+from tests.support.small_models import SMALL
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    path = folder / "config.json"
+    path.write_text(json.dumps(SMALL["llama"]), encoding="utf-8")
+    return path
+
+
+def test_a_config_becomes_a_graph_that_is_solved(placement: Run, config_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "graph.json"
+    answer = placement("import", config_file, "--output", output, "--mode", "training", "--batch", 4)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith(f"my-model, training\n{config_file}\n")
+    assert "Assumed:\n- " in answer.out
+    graph, deployment = read_graph(output)
+    assert (graph.name, graph.is_training, deployment.num_accelerators) == ("my-model, training", True, 8)
+    assert placement("solve", output).json["status"] == "OPTIMAL"
+
+
+def test_a_folder_and_its_config_are_the_same_source(placement: Run, config_file: Path) -> None:
+    whole, folder = placement("import", config_file, "--json"), placement("import", config_file.parent, "--json")
+    assert whole.json == folder.json
+    assert whole.json["totals"]["parameters"] > 0
+    assert whole.json["assumptions"]
+
+
+def test_a_preset_needs_no_file(placement: Run, tmp_path: Path) -> None:
+    output = tmp_path / "graph.json"
+    answer = placement(
+        *("import", "llama-3.1-70b", "--batch", 8, "--sequence", 4096, "--mode", "training", "--json"),
+        *("--output", output),
+    )
+    assert answer.code == 0
+    assert answer.json["totals"]["parameters"] == 70_553_706_496
+    assert answer.json["nodes"] == 2 * 82
+    assert "there are 8; give --accelerators." in answer.err
+    assert f"{answer.json['fewest_accelerators']} or more" in answer.err
+    graph, _ = read_graph(output)
+    assert graph.times is not None
+    assert graph.times.accelerator == USUAL_ACCELERATOR
+
+
+def test_operators_are_placed_on_the_devices_that_are_asked_for(placement: Run, tmp_path: Path) -> None:
+    output = tmp_path / "graph.json"
+    answer = placement(
+        *("import", "gpt2", "--level", "operators", "--device", "T4", "--link", "ethernet-10", "--precision", "fp16"),
+        *("--accelerators", 3, "--cpus", 1, "--host", "EPYC-9654", "--output", output),
+    )
+    assert answer.code == 0
+    graph, deployment = read_graph(output)
+    assert (deployment.num_accelerators, deployment.num_cpus, deployment.memory_bytes) == (3, 1, 16e9)
+    assert graph.bandwidth_bytes_per_ms == pytest.approx(1.187e6)
+    assert "roofline on T4 and, for CPUs, EPYC-9654" in answer.out
+
+
+def test_the_list_names_every_preset_with_its_source(placement: Run) -> None:
+    text = placement("import", "--list").out
+    assert all(preset.name in text and preset.config_source in text for preset in presets())
+    listed = placement("import", "--list", "--json").json
+    assert [entry["name"] for entry in listed] == [preset.name for preset in presets()]
+    assert all(entry["published_source"].startswith("https://") for entry in listed)
+
+
+def test_what_the_page_on_importing_shows_runs(
+    placement: Run,
+    config_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
+    commands, example = (re.findall(rf"```{what}\n(.*?)```", page, flags=re.DOTALL)[0] for what in ("sh", "python"))
+    for command in commands.replace("path/to/config.json", str(config_file)).splitlines():
+        answer = placement(*shlex.split(command)[1:])
+        assert (answer.code, answer.err) == (0, ""), command
+    exec(compile(example, "docs/importing.md", "exec"), {})  # noqa: S102 -- our own text
+    assert capsys.readouterr().out.startswith("8030261248\n")
+    known = page.partition("## What is known")[2].partition("Any other")[0]
+    assert set(MODEL_TYPES) <= set(re.findall(r"\w+", known))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "Give a config.json, its folder, or a name that `placement import --list` has."),
+        (("llama-3",), 'no file and no preset "llama-3"; the nearest names are llama-3.2-1b'),
+        (("nothing.json",), '"nothing.json" cannot be read: No such file or directory.'),
+        (("a\0b",), "no file and no preset"),
+        (("x" * 5000,), "no file and no preset"),
+        (("gpt2", "--list"), "--list lists all; leave the source out."),
+        (("gpt2", "--batch", "many"), "is no whole number"),
+        (("gpt2", "--batch", "0"), "--batch is 0; give a whole number from 1"),
+        (("gpt2", "--sequence", "4096"), "--sequence is 4,096, and the model has positions for 1,024"),
+        (("gpt2", "--mode", "guess"), "is none of prefill, decode, training"),
+        (("gpt2", "--device", "H1000"), "There is no accelerator"),
+        (("gpt2", "--device", "TPU-v4"), "TPU-v4 has no link in the catalogue; give --link, such as ethernet-100."),
+        (("gpt2", "--device", "TPU-v4", "--link", "ethernet-100", "--precision", "fp16"), "no published peak in fp16"),
+        (("gpt2", "--output", "/nowhere/graph.json"), '"/nowhere/graph.json" cannot be written'),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(placement: Run, arguments: tuple[str, ...], told: str) -> None:
+    answer = placement("import", *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_a_damaged_file_is_refused_in_a_sentence(placement: Run, config_file: Path) -> None:
+    config_file.write_text('{"model_type": "llama", ', encoding="utf-8")
+    answer = placement("import", config_file)
+    assert (answer.code, answer.out) == (2, "")
+    assert "The config is not valid JSON" in answer.err

@@ -1,0 +1,143 @@
+"""What one device can hold: the diagram knows every load, pricing finds the dearest set, certificates are true."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.free.column_generation import DeviceContents
+from solvers.free.patterns import contents_diagram
+from solvers.free.pricing import EXACT, LAGRANGIAN, dearest_contents
+from solvers.model.costs import Objective
+from solvers.model.deployment import Deployment, DeviceClass
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family
+from solvers.problem.contraction import Contraction, contract
+from tests.support.examples import examples
+from tests.support.graphs import class_deployments, dag, random_dag, small_graphs, with_class_times
+from tests.support.reference import best_value
+
+SOME_TIMES = st.integers(0, 40).map(lambda quarters: quarters / 4)
+
+
+def load_of(contraction: Contraction, contents: np.ndarray) -> float:
+    """Return the load of an accelerator in ms, from its definition."""
+    cut = (h.weight_ms for h in contraction.hyperedges if 0 < contents[list(h.blocks)].sum() < len(h.blocks))
+    return float(contraction.accelerator_ms[contents].sum()) + sum(cut)
+
+
+def all_contents(contraction: Contraction) -> list[np.ndarray]:
+    return [np.array(bits, bool) for bits in itertools.product((False, True), repeat=contraction.num_blocks)]
+
+
+def path_length(contraction: Contraction, contents: np.ndarray, max_width: int) -> float:
+    arcs = contents_diagram(contraction, max_width).arcs
+    node, length = 0, 0.0
+    for b in arcs.order:
+        x = int(contents[b])
+        length += arcs.length[node, x]
+        node = arcs.target[node, x]
+    return length
+
+
+@given(small_graphs(max_nodes=6))
+@examples(40)
+def test_the_path_of_a_set_is_as_long_as_its_load(instance: tuple[DnnGraph, Deployment]) -> None:
+    contraction = contract(instance[0], Family.FREE, instance[1])
+    for contents in all_contents(contraction):
+        assert path_length(contraction, contents, 4096) == load_of(contraction, contents)
+
+
+@given(small_graphs(max_nodes=6), st.integers(1, 3))
+@examples(20)
+def test_a_narrow_diagram_never_overstates_a_load(instance: tuple[DnnGraph, Deployment], width: int) -> None:
+    contraction = contract(instance[0], Family.FREE, instance[1])
+    assert contents_diagram(contraction, width).width <= width
+    for contents in all_contents(contraction):
+        assert path_length(contraction, contents, width) <= load_of(contraction, contents)
+
+
+def test_a_path_of_blocks_needs_two_nodes_per_layer() -> None:
+    edges = contract(random_dag(3, num_nodes=12), Family.FREE, Deployment(2)).hyperedges
+    assert edges
+    from tests.support.graphs import chain
+
+    assert contents_diagram(contract(chain([1.0] * 50), Family.FREE, Deployment(2))).width == 2
+
+
+@given(small_graphs(max_nodes=6), st.data())
+@examples(60)
+def test_the_dearest_contents_are_found_and_bounded(instance: tuple[DnnGraph, Deployment], data: st.DataObject) -> None:
+    contraction = contract(instance[0], Family.FREE, instance[1])
+    price = np.array([data.draw(st.integers(-8, 16)) / 4 for _ in range(contraction.num_blocks)])
+    threshold = data.draw(SOME_TIMES)
+    within = [s for s in all_contents(contraction) if load_of(contraction, s) <= threshold]
+    z = max(float(price[s].sum()) for s in within)
+    arcs = contents_diagram(contraction).arcs
+    for effort in (LAGRANGIAN, EXACT):
+        dearest = dearest_contents(arcs, price, threshold, effort)
+        assert dearest.bound >= z
+        for contents, load, total in zip(dearest.sets, dearest.loads, dearest.prices, strict=True):
+            assert load == pytest.approx(load_of(contraction, contents))
+            assert load <= threshold * (1 + 1e-9)
+            assert total == pytest.approx(float(price[contents].sum()))
+            assert total <= z + 1e-9
+    assert dearest.bound <= z + 2e-3 * abs(z) + 1e-6
+    assert dearest.prices[0] >= z - 2e-3 * abs(z)
+
+
+def assert_nothing_false_is_proven(graph: DnnGraph, deployment: Deployment, threshold: float, seed: int) -> None:
+    """Check what prices drawn with a seed prove of a threshold against brute force."""
+    best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
+    contraction = contract(graph, Family.FREE, deployment)
+    contents = DeviceContents(contraction, deployment)
+    price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
+    outcome, certificate = contents.prove(threshold, price, lambda _: True)
+    if best is not None and best <= threshold:
+        assert outcome is not True
+        assert certificate.ratio <= 1
+        assert contents.provable_threshold(price, -1.0, threshold, lambda: True) < best
+
+
+@given(small_graphs(max_nodes=5, max_cpus=2), SOME_TIMES, st.integers(0, 5))
+@examples(60)
+def test_nothing_is_proven_out_of_reach_that_is_within(
+    instance: tuple[DnnGraph, Deployment], threshold: float, seed: int
+) -> None:
+    graph, deployment = instance
+    if not deployment.num_accelerators:
+        return
+    assert_nothing_false_is_proven(graph, deployment, threshold, seed)
+
+
+@given(small_graphs(max_nodes=4), class_deployments(), SOME_TIMES, st.integers(0, 1000))
+@examples(30)
+def test_nothing_is_proven_of_classes_that_is_not_so(
+    drawn: tuple[DnnGraph, Deployment], deployment: Deployment, threshold: float, seed: int
+) -> None:
+    graph = with_class_times(drawn[0], seed) if seed % 2 else drawn[0]
+    assert_nothing_false_is_proven(graph, deployment, threshold, seed)
+
+
+def test_devices_of_each_class_are_counted() -> None:
+    """Ten equal blocks on one fast device and six slow ones: within 4 ms they hold 4 + 6, within less 3 + 6."""
+    graph = dag([4.0] * 10, [], transfer_ms=0.0)
+    deployment = Deployment.of_classes((DeviceClass("fast", 1, 4.0), DeviceClass("slow", 4), DeviceClass("twin", 2)))
+    contents = DeviceContents(contract(graph, Family.FREE, deployment), deployment)
+    outcome, certificate = contents.prove(3.99, np.ones(10), lambda _: True)
+    assert outcome is True
+    assert certificate.ratio == pytest.approx(10 / 3)  # slow ones hold nothing
+    assert contents.prove(4.0, np.ones(10), lambda _: True)[0] is False
+
+
+def test_prices_prove_what_total_work_cannot() -> None:
+    """Five equal blocks on four devices: some device has two, though their work over four is less."""
+    graph = dag([4.0] * 5, [], transfer_ms=0.0)
+    contraction = contract(graph, Family.FREE, Deployment(4))
+    contents = DeviceContents(contraction, Deployment(4))
+    outcome, certificate = contents.prove(7.9, np.ones(5), lambda _: True)
+    assert outcome is True
+    assert certificate.ratio == pytest.approx(1.25)
+    assert contents.prove(8.0, np.ones(5), lambda _: True)[0] is False

@@ -1,0 +1,203 @@
+"""Free and convex solves at any time: bounds hold, plans are valid and no worse, and Cancel ends all of it."""
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.chain.label_kernel import FULL
+from solvers.chain.label_search import ThresholdSearch
+from solvers.formats.graph_json import read_graph
+from solvers.free import column_generation
+from solvers.free.bounds import FreeBounds
+from solvers.model.costs import Objective
+from solvers.model.deployment import Communication, Deployment, DeviceClass
+from solvers.model.graph import DnnGraph, Edge, Node
+from solvers.model.result import Progress, SolveCancelled, SolveStatus
+from solvers.model.split import Family, check_split
+from solvers.problem.bounds import work_bound
+from solvers.problem.contraction import contract
+from solvers.solve import solve
+from tests.support.examples import examples
+from tests.support.graphs import class_deployments, convex_witness, dag, random_dag, small_graphs, with_class_times
+from tests.support.reference import best_value
+
+
+def raised(graph: DnnGraph, deployment: Deployment, value_ms: float) -> float:
+    """Return the bound after all means of raising it; where prices do not come to an end they get 100 rounds."""
+    contraction = contract(graph, Family.FREE, deployment)
+    bounds = FreeBounds(contraction, deployment, work_bound(contraction, deployment))
+    bounds.raise_by_cuts(value_ms, lambda: True)
+    bounds.raise_by_work(value_ms, lambda: True)
+    with patch.object(column_generation, "ASCENT_ROUNDS", 100):
+        bounds.raise_by_prices(lambda: value_ms, 0.0, lambda: True, lambda: 0.2)
+    return bounds.lower_bound_ms
+
+
+@given(small_graphs(max_nodes=5, max_cpus=2))
+@examples(20, deadline=None)
+def test_bounds_are_below_the_optimum(instance: tuple[DnnGraph, Deployment]) -> None:
+    for communication in Communication:
+        graph, deployment = instance
+        deployment = Deployment(
+            deployment.num_accelerators, deployment.num_cpus, deployment.memory_bytes, communication
+        )
+        best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
+        if best is not None:
+            assert raised(graph, deployment, best) <= best
+            assert raised(graph, deployment, 1.3 * best) <= best
+
+
+@given(small_graphs(max_nodes=4), class_deployments(), st.sampled_from(Communication), st.sampled_from((1.0, 1.3)))
+@examples(15, deadline=None)
+def test_bounds_with_classes_are_below_the_optimum(
+    drawn: tuple[DnnGraph, Deployment], deployment: Deployment, communication: Communication, factor: float
+) -> None:
+    graph, deployment = with_class_times(drawn[0], 1), replace(deployment, communication=communication)
+    best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
+    if best is not None:
+        assert raised(graph, deployment, factor * best) <= best
+
+
+def test_the_bound_knows_how_many_devices_are_slow() -> None:
+    """Taken for fast ones all six would need 12 / 6 = 2 ms; one holds 8 of the 12 blocks within 4 ms."""
+    graph = dag([4.0] * 12, [], transfer_ms=0.0)
+    deployment = Deployment.of_classes((DeviceClass("fast", 1, 8.0), DeviceClass("slow", 4)))
+    result = solve(graph, deployment, family=Family.FREE, time_limit_s=20.0)
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.value_ms == pytest.approx(4.0)
+    assert raised(graph, deployment, 4.0) == pytest.approx(4.0, rel=1e-4)
+
+
+@given(small_graphs(max_nodes=4, backward=True))
+@examples(20, deadline=None)
+def test_bounds_are_below_the_best_gpipe_time_of_chains(instance: tuple[DnnGraph, Deployment]) -> None:
+    for communication in Communication:
+        graph, deployment = instance[0], replace(instance[1], communication=communication)
+        best = best_value(graph, deployment, Family.CHAIN, Objective.GPIPE)
+        if best is not None:
+            assert raised(graph, deployment, best) <= best
+
+
+def test_nothing_to_prove_is_seen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that takes no time leaves a bound of zero; halving thresholds towards it would go on to the last digit."""
+    nodes = tuple(Node(v, 0.0, 9.0, memory_bytes=1.0, transfer_ms=1.5) for v in range(6))
+    graph = DnnGraph(nodes, ((Edge(0, 1)), Edge(2, 3), Edge(4, 5)))
+    deployment = Deployment(2, 0, 3.0, Communication.OVERLAPPED)
+    bounds = FreeBounds(contract(graph, Family.FREE, deployment), deployment, 0.0)
+    thresholds: list[float] = []
+
+    def prove(threshold_ms: float, *_: object) -> bool:
+        thresholds.append(threshold_ms)
+        return False
+
+    monkeypatch.setattr(bounds, "_prove", prove)
+    bounds.raise_by_prices(lambda: 1.5, 0.0, lambda: True, lambda: 1.0)
+    assert 0 < len(thresholds) < 20
+    assert bounds.lower_bound_ms == 0
+
+
+class OnLinesOnly(ThresholdSearch):
+    """Finds chains on one line of blocks; elsewhere it soon has too many ideals."""
+
+    def run(self, max_bytes: int, max_steps: int | None = None) -> int:
+        is_line = self._problem.predecessor_idx.size == self._problem.work.size - 1
+        return super().run(max_bytes, max_steps) if is_line else FULL
+
+
+def test_a_chain_problem_of_too_many_ideals_gets_the_bound_of_free_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, deployment = random_dag(3, 14, 0.1), Deployment(3, 1)
+    optimum = solve(graph, deployment).value_ms
+    monkeypatch.setattr("solvers.chain.max_load.ThresholdSearch", OnLinesOnly)
+    monkeypatch.setattr("solvers.methods.throughput._is_buildable", lambda *_: False)
+    phases: list[Progress] = []
+    result = solve(graph, deployment, time_limit_s=4.0, on_progress=phases.append)
+    assert result.method == "dp, then ip"
+    assert "too many for the DP" in result.message
+    assert any(progress.phase == "bound on free splits" for progress in phases)
+    assert result.lower_bound_ms is not None
+    assert optimum is not None
+    assert result.value_ms is not None
+    assert result.lower_bound_ms <= optimum <= result.value_ms * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("time_limit_s", "takes_all"), [(30.0, False), (0.01, True)])
+def test_a_program_that_cannot_be_built_leaves_its_time(
+    time_limit_s: float, takes_all: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: list[float] = []
+    monkeypatch.setattr("solvers.free.anytime.improve_and_bound", lambda *arguments: shares.append(arguments[-1]))
+    graph = random_dag(7, num_nodes=60, edge_probability=0.1)
+    result = solve(graph, Deployment(4), family=Family.FREE, time_limit_s=time_limit_s, gap=0.3)
+    assert result.split is not None
+    assert [share == 1 for share in shares] == [takes_all]
+
+
+@pytest.mark.parametrize("family", [Family.FREE, Family.CONVEX])
+@pytest.mark.parametrize("communication", list(Communication))
+def test_solves_to_the_optimum(family: Family, communication: Communication) -> None:
+    for seed in range(4):
+        graph = random_dag(seed, num_nodes=7)
+        deployment = Deployment(2, seed % 2, None, communication)
+        result = solve(graph, deployment, family=family)
+        assert result.status is SolveStatus.OPTIMAL
+        assert result.value_ms == pytest.approx(best_value(graph, deployment, family, Objective.THROUGHPUT))
+
+
+def test_convex_splits_beat_chains_where_they_can() -> None:
+    assert solve(convex_witness(), Deployment(2), family=Family.CONVEX).value_ms == 4.0
+
+
+@pytest.mark.slow
+def test_a_larger_convex_plan_is_valid_and_no_worse_than_a_chain() -> None:
+    graph = random_dag(11, num_nodes=60, edge_probability=0.08)
+    deployment = Deployment(4)
+    chain = solve(graph, deployment, time_limit_s=5)
+    result = solve(graph, deployment, family=Family.CONVEX, time_limit_s=3)
+    assert result.split is not None
+    assert result.value_ms is not None
+    assert result.lower_bound_ms is not None
+    assert chain.value_ms is not None
+    assert not check_split(graph, deployment, result.split, Family.CONVEX)
+    assert result.lower_bound_ms <= result.value_ms <= chain.value_ms
+
+
+def test_cancel_leaves_no_thread() -> None:
+    graph = random_dag(7, num_nodes=80, edge_probability=0.1)
+    seen: list[Progress] = []
+
+    def cancel(progress: Progress) -> None:
+        seen.append(progress)
+        if progress.phase == "better plans and bounds" and len(seen) > 3:
+            raise SolveCancelled
+
+    before = threading.active_count()
+    result = solve(graph, Deployment(3, 1), family=Family.FREE, on_progress=cancel)
+    assert result.message.startswith("Cancelled")
+    assert result.split is not None
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("bert24_layer_inference", marks=pytest.mark.slow),
+        pytest.param("bert24_layer_training", marks=pytest.mark.slow),
+        "bert_l-3_operator_inference",
+        "bert_l-3_operator_training",
+    ],
+)
+def test_the_paper_s_free_splits_are_proven(paper_workloads: Path, name: str) -> None:
+    known = json.loads((paper_workloads / "known_results.json").read_text())["throughput"][name]
+    graph, deployment = read_graph(paper_workloads / "throughput" / f"{name}.json")
+    result = solve(graph, deployment, family=Family.FREE, gap=0.005)
+    assert result.value_ms is not None
+    assert result.lower_bound_ms is not None
+    assert result.value_ms <= known["free_best_known_ms"] * (1 + 1e-3)
+    assert result.lower_bound_ms >= result.value_ms * (1 - 0.00501)
+    assert result.lower_bound_ms <= known["free_best_known_ms"] * (1 + 1e-6)

@@ -1,0 +1,63 @@
+"""Parameters and flops of models as `transformers` and torch's flop counter have them; run by a Python that has both.
+
+Reads a JSON list of questions on stdin, {"config", "flops"?: {"batch", "sequence", "training"?}},
+and prints one of answers, {"parameters", "forward"?, "backward"?}. Models are made without weights, on the meta device;
+to count their flops, with random ones, since masks and the choice of experts look at numbers.
+"""
+
+import json
+import sys
+from typing import Any
+
+
+def answer(question: dict[str, Any]) -> dict[str, float]:
+    import torch
+    import transformers
+    from torch.utils.flop_counter import FlopCounterMode
+
+    fields = dict(question["config"])
+    kind = fields.pop("model_type")
+    architecture = fields["architectures"][0]
+    labels = {"num_labels": fields.pop("num_labels")} if "num_labels" in fields else {}
+    config = transformers.AutoConfig.for_model(kind, **fields, **labels)
+    model_class = getattr(transformers, architecture)
+    experts = any("experts" in name for name in fields)
+    wanted = question.get("flops")
+    device = "cpu" if wanted else "meta"
+    config._attn_implementation = "eager"
+    if experts:
+        config._experts_implementation = "eager"
+    with torch.device(device):
+        model = model_class(config)
+    model.eval()
+    found: dict[str, float] = {"parameters": sum(p.numel() for p in model.parameters())}
+    if not wanted:
+        return found
+    batch, sequence = wanted["batch"], wanted["sequence"]
+    tokens = torch.zeros((batch, sequence or 1), dtype=torch.long, device=device)
+    if kind == "vit":
+        inputs = {"pixel_values": torch.zeros((batch, 3, config.image_size, config.image_size), device=device)}
+    elif kind == "whisper":
+        spectrum = (batch, config.num_mel_bins, 2 * config.max_source_positions)
+        inputs = {"input_features": torch.zeros(spectrum, device=device), "decoder_input_ids": tokens}
+    elif kind == "t5":
+        inputs = {"input_ids": tokens, "decoder_input_ids": tokens}
+    else:
+        inputs = {"input_ids": tokens}
+        if experts:
+            torch.manual_seed(0)
+            inputs = {"input_ids": torch.randint(config.vocab_size, (batch, sequence))}
+    with FlopCounterMode(display=False) as counter:
+        output = model(**inputs, use_cache=False) if kind not in ("vit", "bert", "roberta") else model(**inputs)
+    found["forward"] = counter.get_total_flops()
+    if wanted.get("training"):
+        results = [value for value in output.values() if torch.is_tensor(value) and value.requires_grad]
+        total = sum(value.sum() for value in results)
+        with FlopCounterMode(display=False) as counter:
+            total.backward()
+        found["backward"] = counter.get_total_flops()
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps([answer(question) for question in json.load(sys.stdin)]))
