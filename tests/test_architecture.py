@@ -82,8 +82,8 @@ IMPORTS = {
         "explorer.state explorer.elements explorer.form"
     ),
     "explorer.sweep": (
-        "solvers.model solvers.hardware solvers.formats solvers.parameters solvers.samples solvers.solve "
-        "solvers.sweep explorer.server explorer.jobs explorer.words explorer.picture explorer.state "
+        "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.parameters solvers.samples "
+        "solvers.solve solvers.sweep explorer.server explorer.jobs explorer.words explorer.picture explorer.state "
         "explorer.elements explorer.form"
     ),
     "explorer.explore": (

@@ -21,10 +21,11 @@ from solvers.hardware.device_list import parse_devices
 from solvers.model.costs import Objective
 from solvers.model.errors import PlacementError
 from solvers.model.result import SolveResult, SolveStatus
+from solvers.quantities import counted
 from solvers.sweep.axes import Quantity
 from solvers.sweep.front import MARK, NO_PRICES, hardware_text
 from solvers.sweep.measures import Measure
-from solvers.sweep.run import BY_NEIGHBOUR
+from solvers.sweep.run import BY_NEIGHBOUR, STOPPED
 from solvers.sweep.spec import Index, SweepSpec
 from solvers.sweep.table import csv_of, knee_of, latency_note, parquet_of, sweep_rows
 
@@ -131,6 +132,8 @@ def _show(sweep: Sweep) -> None:
     st.caption(plain(held_text(spec)))
     if len(state.answers) == spec.num_points and (why := why_nothing(spec, state.answers)):
         st.warning(plain(why))
+    elif stopped := why_stopped(state.answers):
+        st.warning(plain(stopped))
     if measure is Measure.PER_COST and (lacking := lacking_text(picture.prices, spec)):
         st.info(plain(lacking))
     else:
@@ -254,6 +257,15 @@ def why_nothing(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> str:
     is_proven = all(result.status is SolveStatus.INFEASIBLE for result in answers.values())
     lead = "No point of this sweep has a plan" + (", which is proven." if is_proven else "; allow more time.")
     return f"{lead} With {hardware_text(spec, told[0])}: {message}" if message else lead
+
+
+def why_stopped(answers: Mapping[Index, SolveResult]) -> str:
+    """Say how many points were ended at a limit, and why in the words of the first; else empty."""
+    stopped = [answers[index] for index in sorted(answers) if answers[index].method.endswith(STOPPED)]
+    if not stopped:
+        return ""
+    held = "its best plan and bound are" if len(stopped) == 1 else "their best plans and bounds are"
+    return f"{counted(len(stopped), 'point')} ended early, {held} kept. {stopped[0].message}"
 
 
 def legend(picture: "Picture") -> str:
