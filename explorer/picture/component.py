@@ -31,8 +31,8 @@ from explorer.picture.palette import THEMES, DeviceColour, Fill, device_colours,
 from solvers.model.deployment import Deployment
 
 MODULES = (
-    "kit/format", "kit/theme", "data/payload", "kit/touch", "kit/surface", "data/links", "data/store", "kit/dom",
-    "graph/level_buttons", "data/search", "graph/arrangement", "graph/colour_modes", "graph/graph_view",
+    "kit/format", "kit/quantities", "kit/theme", "data/payload", "kit/touch", "kit/surface", "data/links", "data/store",
+    "kit/dom", "graph/level_buttons", "data/search", "graph/arrangement", "graph/colour_modes", "graph/graph_view",
     "graph/graph_edges", "graph/graph_boxes", "graph/graph_controls", "graph/minimap", "graph/graph_canvas",
     "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars", "timeline/gantt_marks", "timeline/gantt_canvas",
     "timeline/memory_curves", "timeline/memory_strip", "panels/panel", "panels/gantt_range", "replay/replay_state",

@@ -3,7 +3,7 @@
    The scale is anchored to the boxes that are visible, so that differences show wherever one looks. What is zero, and
    what the file does not say, have looks of their own. */
 
-import { formatBytes, formatMs } from "../kit/format.js";
+import { formatBytes, formatMs } from "../kit/quantities.js";
 
 const MOST_DECADES = 4;
 const MOST_TICKS = 5;

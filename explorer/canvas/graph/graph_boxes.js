@@ -2,7 +2,8 @@
    folded box stands for. */
 
 import { COLOUR_MODES, ColourScale } from "./colour_modes.js";
-import { blend, fitText, formatBytes, formatMs } from "../kit/format.js";
+import { blend, fitText } from "../kit/format.js";
+import { formatBytes, formatCount, formatMs } from "../kit/quantities.js";
 import { EdgePainter, FADE } from "./graph_edges.js";
 
 const DEVICE_MODE = COLOUR_MODES[0];
@@ -308,7 +309,7 @@ export class BoxPainter extends EdgePainter {
   facts(i) {
     const { boxes, name } = this.level;
     const count = boxes.nodes[i].length;
-    const size = count === 1 ? "1 node" : `${count} nodes`;
+    const size = count === 1 ? "1 node" : `${formatCount(count)} nodes`;
     if (name === "devices") {
       const device = this.store.data.devices[boxes.shares[i][0][0]];
       const limit = device.capacityBytes === null ? "" : ` of ${formatBytes(device.capacityBytes)}`;

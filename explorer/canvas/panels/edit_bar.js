@@ -2,7 +2,7 @@
    and answers with a new message to the picture, whose `edits` say what is pinned and what came of the last edit. */
 
 import { make } from "../kit/dom.js";
-import { formatBytes, formatMs } from "../kit/format.js";
+import { formatBytes, formatCount, formatMs } from "../kit/quantities.js";
 import { deviceChip } from "./panel.js";
 
 const EDIT_WORDS = { move: "Moving", pin: "Pinning", unpin: "Unpinning", together: "Tying", undo: "Undoing", redo: "Redoing",
@@ -106,7 +106,7 @@ export class EditBar {
     const homes = new Set(nodes.map((i) => links.deviceOf[i]));
     const pinned = new Set(edits.pinned);
     const tied = new Set(edits.together.flat());
-    const name = nodes.length === 1 ? data.graph.nodes.name[nodes[0]] || `node ${data.graph.nodes.id[nodes[0]]}` : `${nodes.length} nodes`;
+    const name = nodes.length === 1 ? data.graph.nodes.name[nodes[0]] || `node ${data.graph.nodes.id[nodes[0]]}` : `${formatCount(nodes.length)} nodes`;
     const what = make("span", { className: "edit-what", text: name, title: `${name}: drag onto a device of the legend to move`, draggable: "true",
       ondragstart: (event) => { event.dataTransfer.setData(DRAG_TYPE, "selection"); event.dataTransfer.effectAllowed = "move"; } });
     const targets = data.devices.map((device) => this.target(device, homes.size === 1 && homes.has(device.device)));

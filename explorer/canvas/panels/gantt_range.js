@@ -1,6 +1,6 @@
 /* What the devices do within a range of time. */
 
-import { formatMs, formatPercent } from "../kit/format.js";
+import { formatMs, formatPercent } from "../kit/quantities.js";
 import { SLOT_COMPUTE, SLOT_RECEIVE } from "../data/links.js";
 import { make } from "../kit/dom.js";
 import { deviceChip } from "./panel.js";

@@ -3,7 +3,7 @@
    Passes differ by more than colour: F is plain, B and I are hatched, W is lower and ruled, and each has its letter where
    it fits. The pieces or chunks of a device carry a, b, c, and as many notches at the upper edge as come before them. */
 
-import { formatBytes, formatPercent } from "../kit/format.js";
+import { formatBytes, formatPercent } from "../kit/quantities.js";
 import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../data/links.js";
 import { rgbOf } from "./pixel_rows.js";
 

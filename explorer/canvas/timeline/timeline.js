@@ -1,5 +1,6 @@
 /* The timeline part of the picture: its head with the replay, the bars, memory below them, and the notes under both. */
 
+import { formatCount } from "../kit/quantities.js";
 import { GanttPicture, ganttHeight } from "./gantt_canvas.js";
 import { SLOT_COMPUTE } from "../data/links.js";
 import { MemoryPicture, STRIP_HEIGHT } from "./memory_strip.js";
@@ -77,7 +78,7 @@ export class TimelinePart {
     this.replay.load(gantt.makespanMs > 0 ? new ReplayState(bars, index, gantt.stages, gantt.numMicroBatches) : null);
     this.bar.show();
     const count = gantt.numMicroBatches;
-    this.title.textContent = `${gantt.title}, ${count} micro-batch${count === 1 ? "" : "es"}`;
+    this.title.textContent = `${gantt.title}, ${formatCount(count)} micro-batch${count === 1 ? "" : "es"}`;
     this.keys.replaceChildren(...this.legend(gantt, bars));
     this.memoryNote.hidden = gantt.tellsMemory;
     this.modeGroup.hidden = !gantt.tellsMemory;
