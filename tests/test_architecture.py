@@ -139,11 +139,11 @@ CIRCLES: list[frozenset[str]] = []
 
 CANVAS = {
     "kit": "",
-    "data": "",
+    "data": "kit",
     "graph": "kit data",
     "replay": "kit data",
     "timeline": "kit data replay",
-    "panels": "kit data graph timeline",
+    "panels": "kit graph timeline",
     "app": "kit data graph timeline panels",
 }
 """The same for the folders of scripts in explorer/canvas."""

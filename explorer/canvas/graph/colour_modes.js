@@ -21,7 +21,7 @@ export const COLOUR_MODES = [
 export class ColourScale {
   constructor(mode, values, ramp) {
     this.mode = mode;
-    this.ramp = ramp;
+    this.ramp = ramp.map((fill) => ({ ...fill, isUnknown: false }));
     let [low, high] = [Infinity, 0];
     for (const value of values) {
       if (!(value > 0)) continue;

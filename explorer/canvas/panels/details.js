@@ -4,14 +4,13 @@
 
 import { formatBytes, formatCount, formatFlops, formatMove, formatMs, formatPercent } from "../kit/quantities.js";
 import { rangeTable } from "./gantt_range.js";
-import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../data/links.js";
+import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND, SLOT_WORDS } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
 import { deviceChip } from "./panel.js";
 import { nodeName, stageName } from "./tables.js";
 
 const MANY_LINKS = 12;
 const EACH_WAY = " each way";
-const SLOT_TITLES = ["receive", "compute", "send"];
 
 export class Details {
   constructor(actions) {
@@ -276,7 +275,7 @@ const DESCRIPTIONS = {
     for (let i = 0; i < bars.lane.length; i += 1) {
       if (bars.stage[i] !== s || bars.microBatch[i] !== m) continue;
       [start, end] = [Math.min(start, bars.start[i]), Math.max(end, bars.end[i])];
-      parts.push([SLOT_TITLES[bars.kind[i]], `${formatMs(bars.end[i] - bars.start[i])}, from ${formatMs(bars.start[i])}`]);
+      parts.push([SLOT_WORDS[bars.kind[i]], `${formatMs(bars.end[i] - bars.start[i])}, from ${formatMs(bars.start[i])}`]);
     }
     const pass = links.stages.some((stage) => stage.backward) ? `${links.stages[s].pass}, ` : "";
     return {

@@ -1,11 +1,11 @@
 /* Everything around the canvases: toolbar, legend, tooltip. Names are set as text, never as HTML. */
 
+import { LEVEL_BLOCKS, LEVEL_LAYERS, PASS_NAMES, SLOT_WORDS } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
 import { formatBytes, formatCount, formatMove, formatMs, formatPercent } from "../kit/quantities.js";
-import { PASS_NAMES, pieceLetter } from "../timeline/gantt_bars.js";
+import { pieceLetter } from "../timeline/gantt_bars.js";
 import { levelButtons } from "../graph/level_buttons.js";
 
-const SLOT_NAMES = ["receive", "compute", "send"];
 const SEARCH_HINT = "Words or regular expressions in names and layers, and conditions such as\n"
   + "time>1ms   memory>100MB   output>1MiB   transfer>0.1\ndevice:2   layer:attention   id:17   cut   backward   -cut\n"
   + "All must hold. In quotes a text stands for itself. Enter goes to the next match.";
@@ -64,7 +64,7 @@ export class Toolbar {
   }
 
   showLevels(levels, current) {
-    if (current === "layers" || current === "blocks") this.folds = current === "blocks";
+    if (current === LEVEL_LAYERS || current === LEVEL_BLOCKS) this.folds = current === LEVEL_BLOCKS;
     this.levels.replaceChildren(...levelButtons(levels, current, this.folds, (name) => this.actions.setLevel(name)));
     this.levels.hidden = levels.length < 2;
   }
@@ -211,6 +211,6 @@ function describeBar(data, bars, i) {
   const stage = data.gantt.stages[bars.stage[i]];
   const piece = stage.numPieces > 1 ? `, ${data.gantt.pieceName} ${pieceLetter(stage.piece)} of its device` : "";
   return [`${data.gantt.lanes[bars.lane[i]].name}, stage ${stage.number}${piece}`,
-    `${SLOT_NAMES[bars.kind[i]]}, ${PASS_NAMES[stage.passIndex]}, micro-batch ${bars.microBatch[i]}`,
+    `${SLOT_WORDS[bars.kind[i]]}, ${PASS_NAMES[stage.passIndex]}, micro-batch ${bars.microBatch[i]}`,
     `${formatMs(bars.start[i])} to ${formatMs(bars.end[i])}, takes ${formatMs(bars.end[i] - bars.start[i])}`];
 }

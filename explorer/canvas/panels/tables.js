@@ -2,6 +2,7 @@
 
    They say in numbers what the canvases draw, for whoever reads better than sees, sorts or copies. */
 
+import { SLOT_WORDS } from "../kit/contract.js";
 import { formatCount, formatPercent } from "../kit/quantities.js";
 import { make } from "../kit/dom.js";
 import { deviceChip } from "./panel.js";
@@ -9,7 +10,6 @@ import { VirtualTable } from "./virtual_table.js";
 
 const TABLES_KEY = "placement-tables";
 const [GIB, MIB] = [2 ** 30, 2 ** 20];
-const SLOT_WORDS = ["receive", "compute", "send"];
 
 export class Tables {
   constructor(store, actions) {

@@ -2,7 +2,7 @@
 
 import { niceStep } from "../kit/format.js";
 import { AS_GIVEN, formatMs, formatNumber } from "../kit/quantities.js";
-import { SLOT_COMPUTE } from "../data/links.js";
+import { SLOT_COMPUTE } from "../kit/contract.js";
 
 /** Pixels above the first lane: the phases, then the period's bracket and the heads of the columns. */
 export const TOP = 32;

@@ -2,7 +2,7 @@
 
 import { formatCount } from "../kit/quantities.js";
 import { GanttPicture, ganttHeight } from "./gantt_canvas.js";
-import { SLOT_COMPUTE } from "../data/links.js";
+import { PASS_LETTERS, PASS_NAMES, SLOT_COMPUTE } from "../kit/contract.js";
 import { MemoryPicture, STRIP_HEIGHT } from "./memory_strip.js";
 import { make } from "../kit/dom.js";
 import { Replay, ReplayBar, prefersCalm } from "../replay/replay.js";
@@ -98,7 +98,7 @@ export class TimelinePart {
   /** What the shapes of bars mean, of those that are there. */
   legend(gantt, bars) {
     const passes = new Set(gantt.stages.map((stage) => stage.passIndex));
-    const names = gantt.hasBackward ? ["F forward", "B backward", "I input gradient", "W weight gradient"] : ["compute"];
+    const names = gantt.hasBackward ? PASS_NAMES.map((name, i) => `${PASS_LETTERS[i]} ${name}`) : ["compute"];
     const entry = (shape, text, title = "") => make("span", { className: "key", title },
       [make("i", { className: `swatch ${shape}` }), make("span", { text })]);
     const keys = [...passes].sort().map((pass) => entry(`pass${pass}`, names[pass]));
