@@ -30,7 +30,6 @@ BINARY_UNITS = (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10))
 FLOP_UNITS = tuple(zip(("PFLOP", "TFLOP", "GFLOP", "MFLOP", "kFLOP"), (1e15, 1e12, 1e9, 1e6, 1e3), strict=True))
 BYTES_PER_GB = 1e9
 BYTES_PER_MS_OF_GB_S = 1e6
-FLOPS_PER_MS_OF_TFLOP_S = 1e9
 
 
 def number(value: float | None, digits: int = DIGITS) -> str:
@@ -223,15 +222,6 @@ def flops(count: float | None) -> str:
         return UNKNOWN
     name, factor = next(((name, factor) for name, factor in FLOP_UNITS if abs(count) >= factor), ("FLOP", 1.0))
     return f"{number(count / factor)} {name}"
-
-
-def flop_rate(flops_per_ms: float | None) -> str:
-    """Write the arithmetic of a device.
-
-    >>> flop_rate(989.4e9)
-    '989.4 TFLOP/s'
-    """
-    return UNKNOWN if flops_per_ms is None else f"{number(flops_per_ms / FLOPS_PER_MS_OF_TFLOP_S)} TFLOP/s"
 
 
 def per_second(rate: float | None) -> str:

@@ -65,19 +65,13 @@ export function formatPercent(share) {
   return `${nearZero(share, 5e-4, "0.05") ?? formatNumber(100 * share, 3)} %`;
 }
 
-/** Write a size in the unit that keeps it readable, or in a given one. */
-export function formatBytes(bytes, unit = null) {
+/** Write a size in the unit that keeps it readable. */
+export function formatBytes(bytes) {
   if (isUnknown(bytes)) return UNKNOWN;
   for (const [name, factor] of BINARY_UNITS) {
-    if (name === unit || (unit === null && Math.abs(bytes) >= factor)) return `${formatNumber(bytes / factor)} ${name}`;
+    if (Math.abs(bytes) >= factor) return `${formatNumber(bytes / factor)} ${name}`;
   }
   return `${nearZero(bytes, 1, "1") ?? formatNumber(bytes)} B`;
-}
-
-/** The unit of sizes that are compared with each other: that of the largest. */
-export function unitOfBytes(sizes) {
-  const largest = sizes.reduce((most, bytes) => Math.max(most, Math.abs(bytes ?? 0)), 0);
-  return (BINARY_UNITS.find(([, factor]) => largest >= factor) ?? ["B"])[0];
 }
 
 /** Write a number of floating-point operations. */
