@@ -12,8 +12,7 @@ from typing import Any
 
 from explorer.figures.subject import Subject, graph_facts, result_facts
 from explorer.picture.palette import THEMES, DeviceColour, device_colours, sequential_ramp, text_on
-from explorer.words.wording import milliseconds, moving_time
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, milliseconds, moving_time
 
 GRAPH_ID = "placed"
 

@@ -31,14 +31,14 @@ from explorer.picture.palette import THEMES, DeviceColour, Fill, device_colours,
 from solvers.model.deployment import Deployment
 
 MODULES = (
-    "kit/format", "kit/theme", "data/payload", "kit/touch", "kit/surface", "data/links", "data/store", "kit/dom",
-    "graph/level_buttons", "data/search", "graph/arrangement", "graph/colour_modes", "graph/graph_view",
-    "graph/graph_edges", "graph/graph_boxes", "graph/graph_controls", "graph/minimap", "graph/graph_canvas",
-    "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars", "timeline/gantt_marks", "timeline/gantt_canvas",
-    "timeline/memory_curves", "timeline/memory_strip", "panels/panel", "panels/gantt_range", "replay/replay_state",
-    "replay/replay", "replay/replay_graph", "timeline/timeline", "panels/virtual_table", "panels/tables",
-    "panels/details", "app/keys", "data/stepping", "app/sync", "panels/edit_bar", "data/selection", "app/probe",
-    "app/main", "app/standalone",
+    "kit/contract", "kit/format", "kit/quantities", "kit/theme", "data/payload", "kit/touch", "kit/surface",
+    "data/links", "data/store", "kit/dom", "graph/level_buttons", "data/search", "graph/arrangement",
+    "graph/colour_modes", "graph/graph_view", "graph/graph_edges", "graph/graph_boxes", "graph/graph_controls",
+    "graph/minimap", "graph/graph_canvas", "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars",
+    "timeline/gantt_marks", "timeline/gantt_canvas", "timeline/memory_curves", "timeline/memory_strip", "panels/panel",
+    "panels/gantt_range", "replay/replay_state", "replay/replay", "replay/replay_graph", "timeline/timeline",
+    "panels/virtual_table", "panels/tables", "panels/details", "app/keys", "data/stepping", "app/sync",
+    "panels/edit_bar", "data/selection", "app/probe", "app/main", "app/standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""
 
@@ -301,7 +301,6 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
             arrays.add(name, ends, "i4")
     return {
         "digest": view.digest,
-        "name": view.name,
         "summary": view.summary,
         "placed": view.is_placed,
         "training": any(node.is_backward for node in nodes),

@@ -15,6 +15,7 @@ from solvers.model.costs import CutTensor, SplitCosts, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Node
 from solvers.model.split import Split
+from solvers.quantities import count, milliseconds
 
 OPENING_PANEL = 900.0, 420.0
 """Width and height of the panel for which the opening level is chosen."""
@@ -93,8 +94,8 @@ class DagInfo:
         if self.levels[0].name == OPERATORS:
             return ""
         return (
-            f"This graph has {len(self.nodes):,} nodes; up to {MOST_BOXES:,} are drawn one by one, so the picture "
-            "shows them in groups. Names and costs are in the tables, and a node is found by its name."
+            f"This graph has {count(len(self.nodes))} nodes; up to {count(MOST_BOXES)} are drawn one by one, so the "
+            "picture shows them in groups. Names and costs are in the tables, and a node is found by its name."
         )
 
     @property
@@ -110,17 +111,18 @@ class DagInfo:
     @property
     def summary(self) -> str:
         """One sentence that says what the picture shows, for a reader who does not see it."""
-        head = f"Graph of {len(self.nodes)} nodes and {self.num_edges} edges"
+        head = f"Graph of {count(len(self.nodes))} nodes and {count(self.num_edges)} edges"
         if self.max_load_ms is None:
             return f"{head}, not placed yet."
         used = [d for d in self.devices if d.num_nodes]
         slowest = next(d for d in self.devices if d.is_bottleneck)
-        loads = ", ".join(f"{d.name} {d.load_ms:.4g} ms" for d in used[:16])
+        loads = ", ".join(f"{d.name} {milliseconds(d.load_ms)}" for d in used[:16])
+        send_ms, receive_ms = (sum(d.send_ms or 0.0 for d in used), sum(d.receive_ms or 0.0 for d in used))
         return (
             f"{head}, placed on {len(used)} of {len(self.devices)} devices. Loads: {loads}"
             f"{', and so on' if len(used) > 16 else ''}. The slowest is {slowest.name}. "
-            f"{self.num_cut_tensors} tensors are cut: {sum(d.send_ms or 0.0 for d in used):.4g} ms to send, "
-            f"{sum(d.receive_ms or 0.0 for d in used):.4g} ms to receive."
+            f"{count(self.num_cut_tensors)} tensors are cut: {milliseconds(send_ms)} to send, "
+            f"{milliseconds(receive_ms)} to receive."
         )
 
 

@@ -21,7 +21,7 @@ from solvers.hardware.device_list import parse_devices
 from solvers.model.costs import Objective
 from solvers.model.errors import PlacementError
 from solvers.model.result import SolveResult, SolveStatus
-from solvers.quantities import counted
+from solvers.quantities import count, counted, seconds
 from solvers.sweep.axes import Quantity
 from solvers.sweep.front import MARK, NO_PRICES, hardware_text
 from solvers.sweep.measures import Measure
@@ -211,12 +211,12 @@ def _progress(sweep: Sweep, state: SweepState) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if state.is_running:
             waits = f" · {state.message}" if state.message else ""
-            st.progress(done / total, f"{done} of {total} points · {state.seconds:.0f} s{waits}")
+            st.progress(done / total, f"{count(done)} of {count(total)} points · {seconds(state.seconds)}{waits}")
             with st.container(key="sweep_button", width=SWEEP_BUTTON_PX):
                 st.button("Cancel", key="cancel_sweep", on_click=sweep.run.cancel, width="stretch")
         elif done < total or state.num_failed:
             missing = state.num_failed if done == total else total - done
-            st.progress(done / total, f"{done} of {total} points · {missing} to go")
+            st.progress(done / total, f"{count(done)} of {count(total)} points · {count(missing)} to go")
             with st.container(key="sweep_button", width=SWEEP_BUTTON_PX):
                 st.button("Resume", key="resume_sweep", on_click=sweep.run.start, type="primary", width="stretch")
     if state.error:
@@ -232,7 +232,7 @@ def _summary(sweep: Sweep, state: SweepState) -> str:
     axes = " × ".join(f"{axis.varied} ({len(axis.values)})" for axis in spec.axes)
     parts = [f"**{plain(sweep.subject.loaded.origin)}**", plain(axes)]
     if not state.is_running and len(state.answers) == spec.num_points:
-        parts.append(f"{spec.num_points} point{'s' * (spec.num_points != 1)} in {state.seconds:.1f} s")
+        parts.append(f"{counted(spec.num_points, 'point')} in {seconds(state.seconds)}")
     statuses = [result.status for result in state.answers.values()]
     is_complete = len(statuses) == spec.num_points
     if is_complete and all(status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE) for status in statuses):

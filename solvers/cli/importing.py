@@ -12,7 +12,7 @@ from solvers.cli.output import print_json, print_text, write_text
 from solvers.formats.graph_json import graph_text
 from solvers.formats.text_table import text_table
 from solvers.hardware.catalogue import catalogue, read_catalogue
-from solvers.hardware.devices import GB, CatalogueError
+from solvers.hardware.devices import CatalogueError
 from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
 from solvers.importers.imported import Imported
@@ -20,6 +20,7 @@ from solvers.importers.sources import import_source
 from solvers.importers.workload import Devices, Level, Mode, NumberFormat, Tied, Workload
 from solvers.model.errors import SourceError
 from solvers.parameters.hardware import ACCELERATORS, CPUS
+from solvers.quantities import count, decimal_size, flops, number
 
 USUAL_ACCELERATOR, USUAL_HOST = "H100-SXM", "Xeon-8480"
 
@@ -136,7 +137,7 @@ def _print_list(as_json: bool) -> None:
         )
         return
     rows = [
-        (p.name, p.title, p.config["model_type"], _counted(p.published_parameters), p.config_source) for p in presets()
+        (p.name, p.title, p.config["model_type"], number(p.published_parameters), p.config_source) for p in presets()
     ]
     left = max(len(row[4]) for row in rows)
     padded = [(*row[:4], row[4].ljust(left)) for row in rows]
@@ -158,37 +159,21 @@ def _document(found: Imported) -> dict[str, Any]:
 def _text(found: Imported) -> str:
     """Write totals and assumptions for people."""
     totals, graph = found.totals, found.graph
-    rows = [("parameters", f"{totals.parameters:,}")]
+    rows = [("parameters", count(totals.parameters))]
     if totals.active_parameters != totals.parameters:
-        rows.append(("parameters that a token meets", f"{totals.active_parameters:,}"))
-    rows.append(("flops forwards", _counted(totals.forward_flops)))
+        rows.append(("parameters that a token meets", count(totals.active_parameters)))
+    rows.append(("flops forwards", flops(totals.forward_flops)))
     if totals.backward_flops:
-        rows.append(("flops backwards", _counted(totals.backward_flops)))
+        rows.append(("flops backwards", flops(totals.backward_flops)))
     kept = "activations kept" if totals.backward_flops else "cache"
     rows += [
-        ("memory traffic", _bytes(totals.traffic_bytes)),
-        ("weights", _bytes(totals.weight_bytes)),
-        (kept, _bytes(totals.kept_bytes)),
-        ("memory in all", _bytes(totals.memory_bytes)),
-        ("largest operator's tensors", _bytes(totals.working_bytes)),
-        ("nodes", f"{len(graph.nodes):,}"),
-        ("edges", f"{len(graph.edges):,}"),
+        ("memory traffic", decimal_size(totals.traffic_bytes)),
+        ("weights", decimal_size(totals.weight_bytes)),
+        (kept, decimal_size(totals.kept_bytes)),
+        ("memory in all", decimal_size(totals.memory_bytes)),
+        ("largest operator's tensors", decimal_size(totals.working_bytes)),
+        ("nodes", count(len(graph.nodes))),
+        ("edges", count(len(graph.edges))),
     ]
     assumptions = "\n".join(f"- {sentence}" for sentence in found.assumptions)
     return f"{graph.name}\n{found.source}\n\n{text_table(('per micro-batch', ''), rows)}\n\nAssumed:\n{assumptions}\n"
-
-
-def _counted(value: float) -> str:
-    """Write a large number in four digits, by thousands.
-
-    >>> _counted(8.03e9), _counted(124439808), _counted(0.0)
-    ('8.03 G', '124.4 M', '0')
-    """
-    for factor, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if value >= factor:
-            return f"{value / factor:,.4g} {letter}"
-    return f"{value:,.4g}"
-
-
-def _bytes(value: float) -> str:
-    return f"{value / GB:,.4g} GB"

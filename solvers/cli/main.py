@@ -20,7 +20,7 @@ from solvers.cli.options import Parser, add_device_options, add_model_options, a
 from solvers.cli.output import BAD_INPUT, EXIT_CODES, first_interrupt, print_json, print_text, write_text
 from solvers.cli.simulate import add_simulate
 from solvers.cli.sweep import add_sweep
-from solvers.cli.tables import add_compare, add_reproduce
+from solvers.cli.tables import add_compare, add_reproduce, progress_text
 from solvers.formats.graph_json import read_split, split_document
 from solvers.model.costs import Objective, single_sample_latency, split_costs
 from solvers.model.deployment import Deployment
@@ -110,9 +110,7 @@ def _solve(options: argparse.Namespace) -> int:
                 is_told = True
                 print("placement: compiling the solver, once after installation ...", file=sys.stderr)
             if options.progress:
-                value = "-" if progress.incumbent_ms is None else f"{progress.incumbent_ms:.6g} ms"
-                bound = "-" if progress.lower_bound_ms is None else f"{progress.lower_bound_ms:.6g} ms"
-                print(f"{progress.seconds:7.2f} s  value {value}  bound {bound}  {progress.phase}", file=sys.stderr)
+                print(progress_text(progress), file=sys.stderr)
             if is_interrupted():
                 raise SolveCancelled
 

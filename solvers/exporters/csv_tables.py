@@ -14,6 +14,7 @@ from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult
 from solvers.model.split import Split
+from solvers.quantities import as_given
 from solvers.schedule.records import Schedule
 
 Cell = str | int | float | bool | None
@@ -99,7 +100,12 @@ def _summary(
         ["time of the solver (s)", result.runtime_s],
     ]
     for c in deployment.classes:
-        rows.append([f"class {c.name}", f"{c.count} accelerators, speed {c.speed:g}, link speed {c.link_speed:g}"])
+        rows.append(
+            [
+                f"class {c.name}",
+                f"{c.count} accelerators, speed {as_given(c.speed)}, link speed {as_given(c.link_speed)}",
+            ]
+        )
         rows.append([f"memory of class {c.name} (bytes)", c.memory_bytes])
     if schedule is not None:
         rows += [

@@ -30,6 +30,7 @@ from solvers.model.deployment import MAX_DEVICES, Deployment, DeviceClass
 from solvers.model.errors import DeploymentError, GraphError, PlacementError, SplitError
 from solvers.model.graph import MAX_BYTES, MAX_FLOPS, MAX_ID, MAX_TIME_MS, DnnGraph, Edge, Node, TimesKind, TimesOrigin
 from solvers.model.split import Split
+from solvers.quantities import as_given, count
 
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 64 * 2**20
@@ -170,7 +171,9 @@ def _class_times(raw: dict[str, Any], place: str) -> tuple[tuple[str, float], ..
     if not isinstance(times, dict):
         raise GraphError(f"{place}: 'classLatency' is {_short(times)}; give an object of class names and times in ms.")
     if len(times) > MAX_CLASS_TIMES:
-        raise GraphError(f"{place}: 'classLatency' has times on {len(times):,} classes; give up to {MAX_CLASS_TIMES}.")
+        raise GraphError(
+            f"{place}: 'classLatency' has times on {count(len(times))} classes; give up to {MAX_CLASS_TIMES}."
+        )
     return tuple(
         (_short_enough(name, "classLatency", place), _number(times, name, f"{place}, classLatency", MAX_TIME_MS))
         for name in times
@@ -458,7 +461,7 @@ def _number(raw: dict[str, Any], field: str, place: str, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise GraphError(f"{place}: '{field}' is {_short(value)}; give a number.")
     if not 0 <= value <= most:
-        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a finite number from 0 to {most:g}.")
+        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a finite number from 0 to {as_given(most)}.")
     return float(value)
 
 
@@ -478,7 +481,9 @@ def _text(raw: dict[str, Any], field: str, place: str) -> str | None:
 
 def _short_enough(text: str, field: str, place: str) -> str:
     if len(text) > MAX_NAME:
-        raise GraphError(f"{place}: '{field}' has a name of {len(text):,} characters; give up to {MAX_NAME:,}.")
+        raise GraphError(
+            f"{place}: '{field}' has a name of {count(len(text))} characters; give up to {count(MAX_NAME)}."
+        )
     return text
 
 

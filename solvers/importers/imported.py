@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-from solvers.hardware.devices import GB_PER_S
 from solvers.hardware.roofline import USUAL
 from solvers.importers.folding import folded_by_layers
 from solvers.importers.inference import Held, inference_graph
@@ -12,7 +11,7 @@ from solvers.importers.training import training_graph, with_forks
 from solvers.importers.workload import STATE_BYTES, Devices, Level, Mode, NumberFormat, Tied, Workload
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Node
-from solvers.quantities import percent
+from solvers.quantities import as_given, bandwidth, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +111,11 @@ def _said(network: Network, workload: Workload, devices: Devices, stored: Number
     said = [
         "Flops are those of matrix products, attention and convolutions, a multiply-add being two; other operators "
         "cost the bytes they read and write.",
-        f"Weights take {stored.weight_bytes:g} bytes each ({stored}{scales}), elements of other tensors "
-        f"{stored.element_bytes:g}; products are computed in {arithmetic}.",
+        f"Weights take {as_given(stored.weight_bytes)} bytes each ({stored}{scales}), elements of other tensors "
+        f"{as_given(stored.element_bytes)}; products are computed in {arithmetic}.",
         f"Times are those of the roofline on {accelerator.name} and, for CPUs, {host.name}, at "
         f"{percent(USUAL.compute)} of the peak and {percent(USUAL.memory)} of the bandwidth; transfers pass "
-        f"{link.name} at {link.bandwidth_bytes_per_ms / GB_PER_S:.4g} GB/s.",
+        f"{link.name} at {bandwidth(link.bandwidth_bytes_per_ms)}.",
     ]
     if any(op.recomputed_flops for op in network.ops):
         said.append(
@@ -124,9 +123,9 @@ def _said(network: Network, workload: Workload, devices: Devices, stored: Number
         )
     if workload.mode is Mode.TRAINING:
         said.append(
-            f"Training takes {STATE_BYTES:g} bytes per parameter (weight, gradient, Adam's moments and, in 16 bits, an "
-            "fp32 copy of the weight), keeps what the backward pass reads and recomputes nothing but attention scores; "
-            "the optimizer's step, dropout and the exchange of gradients among replicas are left out."
+            f"Training takes {as_given(STATE_BYTES)} bytes per parameter (weight, gradient, Adam's moments and, in "
+            "16 bits, an fp32 copy of the weight), keeps what the backward pass reads and recomputes nothing but "
+            "attention scores; the optimizer's step, dropout and the exchange of gradients among replicas are left out."
         )
     else:
         said.append(

@@ -8,6 +8,7 @@ from solvers.hardware.roofline import Setup
 from solvers.importers.cost_model import CostModel
 from solvers.importers.limits import MAX_BATCH, MAX_TOKENS, MAX_TOKENS_IN_ALL
 from solvers.model.errors import SourceError
+from solvers.quantities import count
 
 USUAL_TOKENS = 2048
 """Tokens of a sequence, or of its cache, where nobody says and the model has as many positions."""
@@ -83,7 +84,7 @@ class Workload:
             if value is not None:
                 _check(option, value, MAX_TOKENS)
         if self.batch * max(self.sequence or 1, self.context or 1) > MAX_TOKENS_IN_ALL:
-            raise SourceError(f"A batch of more than {MAX_TOKENS_IN_ALL:,} tokens is not imported; give fewer.")
+            raise SourceError(f"A batch of more than {count(MAX_TOKENS_IN_ALL)} tokens is not imported; give fewer.")
         if self.context is not None and self.mode is not Mode.DECODE:
             raise SourceError("--context is the cache that --mode decode finds; give that mode, or leave it out.")
         if self.mode is Mode.TRAINING and self.number_format in (NumberFormat.FP8, NumberFormat.INT4):
@@ -95,7 +96,7 @@ class Workload:
 
 def _check(option: str, value: int, most: int) -> None:
     if not 1 <= value <= most:
-        raise SourceError(f"{option} is {value}; give a whole number from 1 to {most:,}.")
+        raise SourceError(f"{option} is {value}; give a whole number from 1 to {count(most)}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from solvers.model.errors import GraphError
+from solvers.quantities import as_given
 
 BYTES_TOLERANCE = 1e-3
 """Relative spread up to which bytes / cost on different tensors count as one bandwidth."""
@@ -117,7 +118,7 @@ def _checked(value: float, most: float, owner: Node | Edge, what: str) -> float:
     Below the smallest normal float digits are lost, and a share of such a number may be the number itself; it is zero.
     """
     if not 0 <= value <= most:
-        raise GraphError(f"{owner.label}: {what} is {value}; it must be a number from 0 to {most:g}.")
+        raise GraphError(f"{owner.label}: {what} is {value}; it must be a number from 0 to {as_given(most)}.")
     return float(value) if value >= sys.float_info.min else 0.0
 
 

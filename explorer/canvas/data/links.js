@@ -3,8 +3,7 @@
    Nodes, tensors, stages and bars are known by their index in the message. A mask is a Uint8Array with an entry per
    node, edge, box or bar: 1 for those meant, and 2 for the neighbours of the boxes meant. */
 
-/** Kinds of bars. */
-export const [SLOT_RECEIVE, SLOT_COMPUTE, SLOT_SEND] = [0, 1, 2];
+import { SLOT_RECEIVE, SLOT_SEND } from "../kit/contract.js";
 
 export class Links {
   constructor(data) {

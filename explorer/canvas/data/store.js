@@ -8,7 +8,8 @@
    with numbers as in the message (see links.js). Whatever is hovered stands out, and when nothing is, the selection.
    Views draw what `focus()` says and are told of changes through `subscribe`. */
 
-import { Links, SLOT_RECEIVE, SLOT_SEND } from "./links.js";
+import { SLOT_RECEIVE, SLOT_SEND } from "../kit/contract.js";
+import { Links } from "./links.js";
 
 /** What is in focus while nothing is: everything plain. */
 const NOTHING = Object.freeze({ kind: null, device: null, devices: null, stages: null, nodes: null, boxes: null,

@@ -2,16 +2,15 @@
 
    A fact is [name, value, ...]; values are texts or elements. Names from files are set as text, never as HTML. */
 
-import { formatBytes, formatFlops, formatMove, formatMs, formatPercent } from "../kit/format.js";
+import { formatBytes, formatCount, formatFlops, formatMove, formatMs, formatPercent } from "../kit/quantities.js";
 import { rangeTable } from "./gantt_range.js";
-import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../data/links.js";
+import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND, SLOT_WORDS } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
 import { deviceChip } from "./panel.js";
 import { nodeName, stageName } from "./tables.js";
 
 const MANY_LINKS = 12;
 const EACH_WAY = " each way";
-const SLOT_TITLES = ["receive", "compute", "send"];
 
 export class Details {
   constructor(actions) {
@@ -123,7 +122,7 @@ class Writer {
       return this.link({ kind: "node", nodes: [i] }, [...(device ? [deviceChip(device)] : []), make("span", { className: "what" }, parts)],
         isCut(i) ? "link cut" : "link");
     });
-    return this.section(`${title} (${list.length})`, items, list.length - MANY_LINKS);
+    return this.section(`${title} (${formatCount(list.length)})`, items, list.length - MANY_LINKS);
   }
 
   tensorList(title, list) {
@@ -134,11 +133,11 @@ class Writer {
         make("small", { text: `${formatMove(tensor.sendMs, tensor.receiveMs)} · ${formatBytes(tensor.bytes)} · to ${tensor.to.map((d) => this.data.devices[d].label).join(", ")}` }),
       ])], "link");
     });
-    return this.section(`${title} (${list.length})`, items, list.length - MANY_LINKS);
+    return this.section(`${title} (${formatCount(list.length)})`, items, list.length - MANY_LINKS);
   }
 
   section(title, items, numMore) {
-    if (numMore > 0) items.push(make("span", { className: "more", text: `and ${numMore} more` }));
+    if (numMore > 0) items.push(make("span", { className: "more", text: `and ${formatCount(numMore)} more` }));
     if (!items.length) items.push(make("span", { className: "more", text: "none" }));
     return make("section", {}, [make("h5", { text: title }), ...items]);
   }
@@ -185,7 +184,7 @@ const DESCRIPTIONS = {
     const { nodes } = writer;
     const devices = [...new Set(members.map((i) => nodes.device[i]))].filter((d) => d >= 0).sort((a, b) => a - b);
     return {
-      title: `${members.length} nodes`, subtitle: "Shift and click adds one or takes it out",
+      title: `${formatCount(members.length)} nodes`, subtitle: "Shift and click adds one or takes it out",
       rows: [...writer.devices("on", devices), ["time", formatMs(members.reduce((sum, i) => sum + writer.timeOf(i), 0))],
         ["memory", formatBytes(writer.total(members, nodes.memoryBytes))], ...writer.flops(members), ...writer.traffic(members)],
       lists: [writer.nodeList("nodes", members)],
@@ -203,7 +202,7 @@ const DESCRIPTIONS = {
       ...(boxes.shares[box].length > 1 ? [`${formatPercent(share)} of the time`] : [])]);
     const stages = [...links.stagesOf(links.nodeMask(members))].sort((a, b) => a - b);
     return {
-      title: boxes.title[box], subtitle: `${members.length} nodes, ${boxes.backward[box] ? "backward" : "forward"}`,
+      title: boxes.title[box], subtitle: `${formatCount(members.length)} nodes, ${boxes.backward[box] ? "backward" : "forward"}`,
       rows: [...shares, ...writer.stages(stages.length > 1 ? "stages" : "stage", stages), ["time", formatMs(boxes.timeMs[box])],
         ["memory", formatBytes(writer.total(members, nodes.memoryBytes))], ...writer.flops(members), ...writer.traffic(members)],
       lists: [writer.nodeList("nodes", members)],
@@ -245,7 +244,7 @@ const DESCRIPTIONS = {
     }
     const readers = links.stages.flatMap((other, k) => (other.receivesFrom.includes(s) ? [k] : []));
     return {
-      title: `Stage ${stageName(writer.store, s)}`, subtitle: `${links.nodesOfStage[s].length} nodes, ${stage.pass}`,
+      title: `Stage ${stageName(writer.store, s)}`, subtitle: `${formatCount(links.nodesOfStage[s].length)} nodes, ${stage.pass}`,
       rows: [["device", writer.device(stage.device)], ["receive", `${formatMs(times[SLOT_RECEIVE])} per micro-batch`],
         ["compute", `${formatMs(times[SLOT_COMPUTE])} per micro-batch`], ["send", `${formatMs(times[SLOT_SEND])} per micro-batch`],
         ...writer.stages("waits for", stage.receivesFrom), ...writer.stages("feeds", readers)],
@@ -276,7 +275,7 @@ const DESCRIPTIONS = {
     for (let i = 0; i < bars.lane.length; i += 1) {
       if (bars.stage[i] !== s || bars.microBatch[i] !== m) continue;
       [start, end] = [Math.min(start, bars.start[i]), Math.max(end, bars.end[i])];
-      parts.push([SLOT_TITLES[bars.kind[i]], `${formatMs(bars.end[i] - bars.start[i])}, from ${formatMs(bars.start[i])}`]);
+      parts.push([SLOT_WORDS[bars.kind[i]], `${formatMs(bars.end[i] - bars.start[i])}, from ${formatMs(bars.start[i])}`]);
     }
     const pass = links.stages.some((stage) => stage.backward) ? `${links.stages[s].pass}, ` : "";
     return {

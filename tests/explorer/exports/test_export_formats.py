@@ -93,7 +93,7 @@ def test_the_graph_of_devices_says_what_passes_between_them() -> None:
     assert len(own_nodes(graph)) == 2
     (edge,) = graph.get_edges()
     assert "0.25 ms" in edge.get("label")
-    assert "0.954 MiB" in edge.get("label")
+    assert "976.6 KiB" in edge.get("label")
 
 
 def test_every_export_tells_what_each_end_of_a_tensor_pays() -> None:

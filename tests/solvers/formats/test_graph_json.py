@@ -378,7 +378,7 @@ MALFORMED_GRAPHS: dict[str, tuple[str | bytes, str]] = {
     "time is null": (changed(GRAPH, "nodes.1.fpgaLatency", None), "nodes[1] (id 2): 'fpgaLatency' is null; give a num"),
     "time is negative": (
         changed(GRAPH, "nodes.1.fpgaLatency", -0.5),
-        "nodes[1] (id 2): 'fpgaLatency' is -0.5; give a finite number from 0 to 1e+15.",
+        "nodes[1] (id 2): 'fpgaLatency' is -0.5; give a finite number from 0 to 1e15.",
     ),
     "time is NaN": (changed(GRAPH, "nodes.1.fpgaLatency", math.nan), "'fpgaLatency' is NaN; give a finite number"),
     "time is infinite": (changed(GRAPH, "nodes.1.cpuLatency", math.inf), "'cpuLatency' is Infinity; give a finite"),
