@@ -10,6 +10,7 @@ from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Split
+from solvers.quantities import binary_size
 
 
 def device_dot(costs: SplitCosts, deployment: Deployment, split: Split, theme: ThemeName = "light") -> graphviz.Digraph:
@@ -59,6 +60,10 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
     for edge in graph.edges:
         is_cut = device_of[edge.source] != device_of[edge.target]
         attributes = {"color": THEMES["light"].transfer, "penwidth": "2"} if is_cut else {"color": "#808080"}
+        if edge.tensor:
+            size = [] if edge.size_bytes is None else [binary_size(edge.size_bytes)]
+            time_ms = graph.tensor_of[edge.source, edge.tensor].transfer_ms
+            attributes["label"] = _label(edge.tensor, *size, milliseconds(time_ms))
         dot.edge(f"node {edge.source}", f"node {edge.target}", **attributes)
     return str(dot.source)
 

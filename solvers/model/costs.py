@@ -112,7 +112,7 @@ class CutTensor:
     """A tensor of node `source`, read on devices other than its own, and what its transfer adds to each load.
 
     `send_ms` is what its own device pays, `receive_ms` what each of `to_devices` does, on its own link; CPUs pay 0.
-    `name` tells the tensors of a node apart; it is empty for the one without a name.
+    `tensor` is its name among the tensors of the node, empty for the one without.
     """
 
     source: int
@@ -121,7 +121,12 @@ class CutTensor:
     send_ms: float
     receive_ms: tuple[float, ...]
     size_bytes: float | None
-    name: str = ""
+    tensor: str = ""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Its node and its name, as in `DnnGraph.tensor_of`."""
+        return self.source, self.tensor
 
     @property
     def most_ms(self) -> float:
@@ -226,7 +231,7 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
         )
         for d in range(len(padded.devices))
     )
-    return SplitCosts(devices, tuple(sorted(cut_tensors, key=lambda t: (-t.most_ms, t.source, t.name))))
+    return SplitCosts(devices, tuple(sorted(cut_tensors, key=lambda t: (-t.most_ms, t.source, t.tensor))))
 
 
 Task = tuple[str, int, int]

@@ -328,6 +328,11 @@ class DnnGraph:
         return {c: tuple(ids) for c, ids in members.items()}
 
     @cached_property
+    def tensor_of(self) -> dict[tuple[int, str], Tensor]:
+        """The tensors that are read, by their node and name."""
+        return {(tensor.source, tensor.name): tensor for tensor in self.tensors}
+
+    @cached_property
     def output_bytes(self) -> dict[int, float | None]:
         """Bytes of all tensors of each node, each once; None where no edge says, or those of a tensor disagree."""
         if self.has_names:
@@ -382,7 +387,7 @@ class DnnGraph:
                 "This graph has no consistent bytes on its edges, so a bandwidth in GB/s means nothing here; "
                 "give a multiple of the file's own bandwidth, such as 2x."
             )
-        sizes = {(tensor.source, tensor.name): tensor.size_bytes or 0.0 for tensor in self.tensors}
+        sizes = {key: tensor.size_bytes or 0.0 for key, tensor in self.tensor_of.items()}
         return self._with_transfers(lambda u, name, _: sizes.get((u, name), 0.0) / bytes_per_ms)
 
     def with_bandwidth_factor(self, factor: float) -> "DnnGraph":

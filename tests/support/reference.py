@@ -92,10 +92,14 @@ def max_load_by_definition(graph: DnnGraph, deployment: Deployment, device_of: d
                 load += node.accelerator_ms
             else:
                 load += times.get(numbered[d].name, node.accelerator_ms / numbered[d].speed)
-        for u in graph.node_by_id:
-            ends = {u, *graph.readers[u]}
-            if ends & here and ends - here:
-                load += graph.node_by_id[u].transfer_ms / (numbered[d].link_speed if numbered else 1.0)
+        ends: dict[tuple[int, str], set[int]] = {}
+        for edge in graph.edges:
+            ends.setdefault((edge.source, edge.tensor), {edge.source}).add(edge.target)
+        for (u, tensor), members in ends.items():
+            if members & here and members - here:
+                node = graph.node_by_id[u]
+                transfer_ms = {**dict(node.tensor_ms), "": node.transfer_ms}[tensor]
+                load += transfer_ms / (numbered[d].link_speed if numbered else 1.0)
         loads.append(load)
     return max(loads)
 

@@ -410,7 +410,7 @@ MALFORMED_GRAPHS: dict[str, tuple[str | bytes, str]] = {
     "two costs": (
         changed(GRAPH, "edges.1.cost", 0.75),
         "edges[1] out of node 1 costs 0.75 ms, but edges[0] out of the same node costs 0.5 ms; "
-        "a node's output is sent once, so give both the same cost.",
+        "a tensor is sent once, so give both the same cost, or name different tensors in 'tensor'.",
     ),
     "edge twice": (changed(GRAPH, "edges.1.destId", 2), "edge 1 -> 2 is listed twice; keep one."),
     "cycle": (
