@@ -96,12 +96,12 @@ class LatencyProgram:
                     "readers": [number[v] for v in tensor.readers],
                     "transfer": [self._units(tensor.transfer_ms / kind.link_speed) for kind in kinds],
                 }
-                for v in number
-                for tensor in graph.tensors_of[v]
+                for u in dict.fromkeys(edge.source for edge in graph.edges)
+                for tensor in graph.tensors_of[u]
             ],
             "size": sizes,
             "capacity": capacity,
-            "edges": [[number[u], number[v]] for u, readers in graph.readers.items() for v in readers],
+            "edges": [[number[u], number[v]] for u, v in dict.fromkeys((e.source, e.target) for e in graph.edges)],
             "classes": [[number[v] for v in ids] for ids in graph.colocation_members.values()],
             "least": max(0, min(UNITS, math.floor(self.lower_bound_ms * self.units_per_ms * (1 - SLACK)) - 1)),
             "most": UNITS,

@@ -50,6 +50,21 @@ def training_chain(
     return DnnGraph(nodes, graph.edges)
 
 
+def scaled(graph: DnnGraph, factor: float) -> DnnGraph:
+    """Return the graph with all times multiplied."""
+    nodes = tuple(
+        replace(
+            node,
+            accelerator_ms=factor * node.accelerator_ms,
+            cpu_ms=factor * node.cpu_ms,
+            transfer_ms=factor * node.transfer_ms,
+            tensor_ms=tuple((name, factor * ms) for name, ms in node.tensor_ms),
+        )
+        for node in graph.nodes
+    )
+    return graph.with_nodes(nodes)
+
+
 def one_node_per_device(graph: DnnGraph) -> Split:
     """Return the split that puts forward node v of a chain, and its backward twin, on accelerator v - 1."""
     n = sum(not node.is_backward for node in graph.nodes)

@@ -195,8 +195,8 @@ def graphs_with_every_field(draw: st.DrawFn) -> tuple[DnnGraph, Deployment]:
             flops=draw(number),
             parameter_bytes=draw(number),
             activation_bytes=draw(number),
-            # Transfer times live on edges in a file; a node nobody reads has none to keep.
-            transfer_ms=node.transfer_ms if graph.readers[node.id] else 0.0,
+            # Transfer times live on edges in a file; a tensor nobody reads has none to keep.
+            transfer_ms=node.transfer_ms if (node.id, "") in graph.tensor_of else 0.0,
         )
         for node in graph.nodes
     )
