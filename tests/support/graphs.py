@@ -82,6 +82,16 @@ def two_branches(length: int, transfer_ms: float = 1.0) -> DnnGraph:
     return dag((1.0,) * (2 * length), edges, transfer_ms)
 
 
+def divided() -> DnnGraph:
+    """Return a node that divides what it gets into two tensors of 1 and 3 ms, each with a reader of its own."""
+    nodes = (
+        Node(1, 4.0, 16.0, 1.0, tensor_ms=(("left", 1.0), ("right", 3.0))),
+        Node(2, 2.0, 8.0, 1.0),
+        Node(3, 2.0, 8.0, 1.0),
+    )
+    return DnnGraph(nodes, (Edge(1, 2, 100.0, "left"), Edge(1, 3, 300.0, "right")))
+
+
 def convex_witness() -> DnnGraph:
     """Return the graph whose best convex split on two accelerators ({1, 4}, {2, 3}: 4 ms) beats any chain (5 ms)."""
     return dag((2, 3, 1, 2), ((1, 2), (3, 4)), transfer_ms=0.0)

@@ -20,6 +20,7 @@ from tests.support.agreement import Instance, assert_least_latency, assert_optim
 from tests.support.examples import examples
 from tests.support.graphs import (
     chain,
+    divided,
     random_chain_split,
     random_classes,
     random_dag,
@@ -34,15 +35,7 @@ from tests.support.graphs import (
 )
 from tests.support.reference import best_latency, best_value, max_load_by_definition
 
-SPLIT = DnnGraph(
-    (
-        Node(1, 4.0, 16.0, tensor_ms=(("left", 1.0), ("right", 3.0))),
-        Node(2, 2.0, 8.0),
-        Node(3, 2.0, 8.0),
-    ),
-    (Edge(1, 2, 100.0, "left"), Edge(1, 3, 300.0, "right")),
-)
-"""A node that divides its input in two parts of different sizes, and who reads each."""
+SPLIT = divided()
 
 
 def carried(split: Split, graph: DnnGraph) -> Split:
