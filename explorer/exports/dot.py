@@ -59,6 +59,10 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
     for edge in graph.edges:
         is_cut = device_of[edge.source] != device_of[edge.target]
         attributes = {"color": THEMES["light"].transfer, "penwidth": "2"} if is_cut else {"color": "#808080"}
+        if edge.tensor:
+            size = [] if edge.size_bytes is None else [binary_size(edge.size_bytes)]
+            time_ms = graph.tensor_of[edge.source, edge.tensor].transfer_ms
+            attributes["label"] = _label(edge.tensor, *size, milliseconds(time_ms))
         dot.edge(f"node {edge.source}", f"node {edge.target}", **attributes)
     return str(dot.source)
 

@@ -184,6 +184,7 @@ def _cut_tensors(subject: Subject) -> str:
         [
             escaped(graph.node_by_id[tensor.source].name or f"node {tensor.source}"),
             str(tensor.source),
+            *([escaped(tensor.tensor)] if graph.has_names else []),
             _chip(subject, tensor.from_device),
             " ".join(_chip(subject, d) for d in tensor.to_devices),
             moving_time(tensor.send_ms, tensor.receive_ms),
@@ -191,7 +192,15 @@ def _cut_tensors(subject: Subject) -> str:
         ]
         for tensor in tensors[:MAX_ROWS]
     ]
-    header = ["#Output of", ">Node", "From", "To", ">Time of one way", ">Size"]
+    header = [
+        "#Output of",
+        ">Node",
+        *(["#Tensor"] if graph.has_names else []),
+        "From",
+        "To",
+        ">Time of one way",
+        ">Size",
+    ]
     caption = _count(len(tensors), "tensor") + ", the dearest first"
     return f"<h2>Tensors moved between devices</h2>{_table(caption, header, rows)}"
 

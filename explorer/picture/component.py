@@ -299,6 +299,9 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
     for name, ends in zip(("edge.source", "edge.target"), view.ends, strict=True):
         if ends:
             arrays.add(name, ends, "i4")
+    if view.outputs:
+        arrays.add("edge.output", view.output_of_edge, "i4")
+    number = {(output.source, output.name): i for i, output in enumerate(view.outputs)}
     return {
         "digest": view.digest,
         "summary": view.summary,
@@ -309,6 +312,8 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
         "tensors": [
             {
                 "source": index[tensor.source],
+                "output": number.get((index[tensor.source], tensor.tensor)),
+                "name": tensor.tensor,
                 "from": tensor.from_device,
                 "to": tensor.to_devices,
                 "sendMs": float(tensor.send_ms),
@@ -317,6 +322,14 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
             }
             for tensor in view.tensors
         ],
+        "outputs": {
+            "source": [output.source for output in view.outputs],
+            "name": [output.name for output in view.outputs],
+            "transferMs": [output.transfer_ms for output in view.outputs],
+            "bytes": [output.size_bytes for output in view.outputs],
+        }
+        if view.outputs
+        else None,
         "nodes": {
             "id": [node.id for node in nodes],
             "name": [node.name for node in nodes],

@@ -128,7 +128,7 @@ def _differences_of_graphs(old: DnnGraph, new: DnnGraph) -> list[str]:
         return []
     parts = (
         ("node times", lambda node: (node.accelerator_ms, node.cpu_ms, node.class_ms)),
-        ("link bandwidth", lambda node: node.transfer_ms),
+        ("link bandwidth", lambda node: (node.transfer_ms, node.tensor_ms)),
     )
     return [what for what, part in parts if list(map(part, old.nodes)) != list(map(part, new.nodes))]
 

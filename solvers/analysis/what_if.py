@@ -168,7 +168,7 @@ def _faster(node: Node, name: str) -> Node:
 
 
 def _transfers_are_free(graph: DnnGraph) -> bool:
-    return all(node.transfer_ms == 0 or not graph.readers[node.id] for node in graph.nodes)
+    return all(tensor.transfer_ms == 0 for tensor in graph.tensors)
 
 
 def _why_memory_is_enough(graph: DnnGraph, deployment: Deployment, limit_bytes: float) -> str:

@@ -188,6 +188,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             "cut_tensors": [
                 {
                     "source": tensor.source,
+                    "tensor": tensor.tensor,
                     "from_device": tensor.from_device,
                     "to_devices": list(tensor.to_devices),
                     "out_ms": tensor.send_ms,

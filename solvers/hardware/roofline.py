@@ -161,9 +161,12 @@ def moved_bytes(graph: DnnGraph) -> dict[int, float | None]:
             partners = [graph.node_by_id[v].parameter_bytes for v in graph.colocation_members[node.colocation_class]]
             own = None if None in partners else 2 * sum(bytes_ or 0.0 for bytes_ in partners)
         weights[node.id] = own
+    read: dict[int, list[float | None]] = {node.id: [] for node in graph.nodes}
+    for edge in graph.edges:
+        read[edge.target].append(graph.tensor_of[edge.source, edge.tensor].size_bytes)
     moved: dict[int, float | None] = {}
     for node in graph.nodes:
-        outputs = [graph.output_bytes[u] for u in graph.inputs[node.id]]
+        outputs = read[node.id]
         outputs.append(graph.output_bytes[node.id] if graph.readers[node.id] else 0.0)
         parts = [weights[node.id], *outputs]
         total = None if None in parts else sum(part or 0.0 for part in parts)

@@ -186,8 +186,10 @@ function describeBox(data, links, level, box) {
   const i = boxes.nodes[box][0];
   const lines = [boxes.title[box], `id ${nodes.id[i]}${nodes.backward[i] ? ", backward" : ""} · ${where}`,
     `${formatMs(boxes.timeMs[box])} · ${formatBytes(nodes.memoryBytes[i])}`];
-  const tensor = links.tensors[links.tensorOfNode.get(i)];
-  if (tensor) lines.push(`output is cut: ${formatMove(tensor.sendMs, tensor.receiveMs, " to move")}`);
+  for (const output of links.outputsOf(i)) {
+    const tensor = links.tensors[links.tensorOfOutput.get(output)];
+    if (tensor) lines.push(`${tensor.name || "output"} is cut: ${formatMove(tensor.sendMs, tensor.receiveMs, " to move")}`);
+  }
   return lines;
 }
 

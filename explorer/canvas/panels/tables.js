@@ -197,6 +197,7 @@ const SHEETS = [
       return [
         { name: "Output of", value: (row) => nodeName(nodes, tensors[row].source) },
         idColumn("Node", (row) => nodes.id[tensors[row].source], "Id of the node"),
+        ...(store.data.graph.outputs ? [{ name: "Tensor", value: (row) => tensors[row].name }] : []),
         deviceColumn("From", store, (row) => [tensors[row].from]),
         deviceColumn("To", store, (row) => tensors[row].to, "Devices that read it; each receives it once"),
         ...movingColumns(tensors),
@@ -265,6 +266,11 @@ function movingColumns(tensors) {
 
 export function nodeName(nodes, i) {
   return nodes.name[i] || `node ${nodes.id[i]}`;
+}
+
+/** A cut tensor by the node that makes it, and its own name where it has one. */
+export function tensorName(nodes, { source, name }) {
+  return name ? `${nodeName(nodes, source)}: ${name}` : nodeName(nodes, source);
 }
 
 /** Stage number and pass as the field writes them: 2F, 2B; the number alone where there is one pass. */

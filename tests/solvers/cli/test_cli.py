@@ -20,7 +20,7 @@ from solvers.model.result import Progress, SolveCancelled, SolveResult, SolveSta
 from solvers.model.split import Family, Split, check_split
 from solvers.samples import read_sample, sample_names, sample_text
 from tests.support.command_line import Answer, Run
-from tests.support.graphs import chain, dag, diamond, training_chain
+from tests.support.graphs import chain, dag, diamond, divided, training_chain
 
 GIB = 2.0**30
 
@@ -252,6 +252,17 @@ def test_evaluate_tells_what_each_end_of_a_cut_tensor_pays(placement: Run, tmp_p
     (tensor,) = evaluated["cut_tensors"]
     assert (tensor["out_ms"], tensor["in_ms"]) == (1.0, [4.0])
     assert [device["load_ms"] for device in evaluated["devices"]] == [4.0 + 1.0, 4.0 + 4.0]
+
+
+def test_evaluate_and_explain_name_the_tensors_of_a_node(placement: Run, tmp_path: Path) -> None:
+    path, output = tmp_path / "graph.json", tmp_path / "split.json"
+    write_graph(path, divided(), Deployment(2))
+    output.write_text(json.dumps(split_document(Split((frozenset({1, 2}), frozenset({3}))))))
+    (tensor,) = placement("evaluate", path, output).json["cut_tensors"]
+    assert (tensor["source"], tensor["tensor"], tensor["out_ms"]) == (1, "right", 3.0)
+    assert "tensor 'right' of node 1 to" in placement("explain", path, output).out
+    solved = placement("solve", path, "--accelerators", "2", "--family", "free").json
+    assert solved["value_ms"] == 7.0
 
 
 def test_output_that_cannot_be_written_does_not_lose_the_answer(
