@@ -43,9 +43,9 @@ IMPORTS = {
     ),
     "solvers.reproduction": "solvers.model solvers.formats solvers.problem solvers.analysis",
     "solvers.cli": (
-        "solvers.model solvers.hardware solvers.formats solvers.problem solvers.processes solvers.schedule "
-        "solvers.importers solvers.exporters solvers.baselines solvers.parameters solvers.samples solvers.solve "
-        "solvers.analysis solvers.sweep solvers.reproduction"
+        "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.problem solvers.processes "
+        "solvers.schedule solvers.importers solvers.exporters solvers.baselines solvers.parameters solvers.samples "
+        "solvers.solve solvers.analysis solvers.sweep solvers.reproduction"
     ),
     "explorer.server": "solvers.model solvers.schedule",
     "explorer.layout": "solvers.model solvers.schedule explorer.server",

@@ -17,3 +17,10 @@ MAX_TOKENS = 2**24
 MAX_TOKENS_IN_ALL = 2**30
 """Of all sequences of a batch."""
 MAX_LABELS = 2**20
+
+MAX_DIMENSIONS = 1024
+"""Sizes given for dimensions that a file leaves open."""
+MAX_PROFILE_BYTES = 8 * 2**20
+"""Of a profile; real ones have up to a MiB."""
+MAX_PROFILE_NODES = 20_000
+MAX_PROFILE_EDGES = 100_000
