@@ -24,3 +24,23 @@ MAX_PROFILE_BYTES = 8 * 2**20
 """Of a profile; real ones have up to a MiB."""
 MAX_PROFILE_NODES = 20_000
 MAX_PROFILE_EDGES = 100_000
+
+MAX_ONNX_BYTES = 2**31
+"""Of an ONNX file: protobuf messages are smaller. Weights are skipped, so they take no memory."""
+MAX_ONNX_STRUCTURE_BYTES = 48 * 2**20
+"""Of an ONNX file without its large weights; real ones have up to about 20 MiB."""
+MAX_ONNX_OPERATORS = 30_000
+"""Of all graphs of a file, with functions written out."""
+MAX_ONNX_TENSORS = 100_000
+"""Weights of a file."""
+MAX_KEPT_TENSOR_BYTES = 2**16
+"""Of a tensor in an ONNX file whose values are read: those of shapes, axes and the like."""
+MAX_FOLDED_ELEMENTS = 2**16
+"""Of a tensor that is computed while a file is read."""
+MAX_RANK = 64
+MAX_ELEMENTS = 2**50
+"""Of a tensor."""
+MAX_TRIPS = 2**20
+"""Of a loop."""
+TIED_ELEMENTS = 2**16
+"""Weights of fewer elements that several operators use are copied to each, and tie no devices together."""

@@ -12,6 +12,7 @@ from solvers.importers.hugging_face.fields import parse_config
 from solvers.importers.hugging_face.presets import preset
 from solvers.importers.imported import Imported
 from solvers.importers.limits import MAX_FILE_BYTES, MAX_PROFILE_BYTES
+from solvers.importers.onnx.wire import is_onnx
 from solvers.importers.profiles.pipedream import SIGN, import_pipedream
 from solvers.importers.profiles.piper import import_piper, is_piper
 from solvers.importers.workload import Devices, Workload
@@ -43,12 +44,24 @@ def import_source(source: str, workload: Workload, devices: Devices) -> Imported
 def import_file(file: BinaryIO, workload: Workload, devices: Devices, source: str, title: str = "") -> Imported:
     """Return the graph of an open file of any kind; `source` and `title` are names for people."""
     head = _read(file, HEAD_BYTES)
+    if is_onnx(head):
+        return _import_onnx(file, workload, devices, source, title)
     if SIGN in head:
         return import_pipedream(_read(file, MAX_PROFILE_BYTES), workload, devices, source, title)
     document = parse_config(_read(file, MAX_FILE_BYTES))
     if is_piper(document):
         return import_piper(document, workload, devices, source, title)
     return import_config(document, workload, devices, source, title)
+
+
+def _import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: str, title: str) -> Imported:
+    try:
+        from solvers.importers.onnx.importer import import_onnx
+    except ModuleNotFoundError as error:
+        if error.name not in ("onnx", "numpy"):
+            raise
+        raise SourceError("An ONNX file takes the package onnx; install it: pip install -e '.[onnx]'.") from None
+    return import_onnx(file, workload, devices, source, title)
 
 
 def _title(path: Path) -> str:
