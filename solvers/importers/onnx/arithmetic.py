@@ -42,34 +42,35 @@ def recomputed_flops_of(domain: str, op_type: str, flops: float) -> float:
     return flops / 2 if is_fused else 0.0
 
 
-def _elements(shape: Shape | None) -> int:
+def _elements(shape: Shape | None, start: int = 0, stop: int | None = None) -> int:
+    """Return the product of the sizes from one axis to another."""
     if shape is None:
         raise ValueError
-    return math.prod(shape)
+    return math.prod(shape[start:stop])
 
 
 def _matmul(first: int, second: int) -> Counter:
     def flops(inputs: Shapes, outputs: Shapes, _: Attributes) -> float:
         a, b = inputs[first], inputs[second]
-        return 2.0 * _elements(outputs[0]) * a[-1] if b else 0.0  # type: ignore[index]
+        return 2.0 * _elements(outputs[0]) * a[-1] if a and b else 0.0
 
     return flops
 
 
 def _gemm(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> float:
-    a = inputs[0]
-    return 2.0 * _elements(outputs[0]) * a[0 if integer(attributes, "transA", 0) else 1]  # type: ignore[index]
+    rows, columns = inputs[0]  # type: ignore[misc]
+    return 2.0 * _elements(outputs[0]) * (rows if integer(attributes, "transA", 0) else columns)
 
 
 def _conv(weight: int) -> Counter:
     def flops(inputs: Shapes, outputs: Shapes, _: Attributes) -> float:
-        return 2.0 * _elements(outputs[0]) * _elements(inputs[weight][1:])  # type: ignore[index]
+        return 2.0 * _elements(outputs[0]) * _elements(inputs[weight], 1)
 
     return flops
 
 
 def _conv_transpose(inputs: Shapes, _outputs: Shapes, _: Attributes) -> float:
-    return 2.0 * _elements(inputs[0]) * _elements(inputs[1][1:])  # type: ignore[index]
+    return 2.0 * _elements(inputs[0]) * _elements(inputs[1], 1)
 
 
 def _fused_matmul(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> float:
@@ -84,7 +85,7 @@ def _recurrent(gates: int) -> Counter:
     def flops(inputs: Shapes, _: Shapes, attributes: Attributes) -> float:
         x, hidden = inputs[0], integer(attributes, "hidden_size", 0)
         directions = 2 if attributes.get("direction") == b"bidirectional" else 1
-        rows = _elements(x[:2])  # type: ignore[index]
+        rows = _elements(x, 0, 2)
         return 2.0 * rows * directions * gates * hidden * (x[2] + hidden)  # type: ignore[index]
 
     return flops

@@ -21,7 +21,7 @@ from solvers.importers.workload import Devices, Mode, NumberFormat, Workload
 from solvers.model.errors import SourceError
 from solvers.quantities import counted, listed
 
-STORED = {
+STORED: dict[int, NumberFormat] = {
     T.FLOAT: NumberFormat.FP32,
     T.DOUBLE: NumberFormat.FP32,
     T.FLOAT16: NumberFormat.FP16,
@@ -114,9 +114,11 @@ def _assumed(interpreter: Interpreter, dimensions: Dimensions, network: Network)
         )
     if interpreter.num_graphs:
         said.append(
-            f"{counted(interpreter.num_graphs, 'If, Loop or Scan operator')} are one operator each, with all their "
-            "weights: of two branches the costlier one runs."
+            f"The graphs inside {counted(interpreter.num_graphs, 'If, Loop or Scan operator')} are one operator "
+            "each, with all their weights: of two branches the costlier one runs, unless sizes decide."
         )
+    if interpreter.num_impossible:
+        said.append(f"Branches that cannot run with these sizes are left out, {interpreter.num_impossible:,} in all.")
     said.append(
         f"Computed once and so at no cost are {counted(interpreter.num_folded, 'operator')} on constants and sizes; "
         f"{counted(interpreter.num_views, 'operator')} that only rename or reshape a tensor are left out."

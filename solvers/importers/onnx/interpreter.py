@@ -18,7 +18,7 @@ from solvers.importers.hugging_face.fields import short
 from solvers.importers.limits import MAX_KEPT_TENSOR_BYTES, MAX_ONNX_OPERATORS, MAX_TRIPS
 from solvers.importers.onnx.arithmetic import GATES, MICROSOFT, flops_of, has_flops, recomputed_flops_of
 from solvers.importers.onnx.layers import layer_name, printable
-from solvers.importers.onnx.shapes import ShapeReader, folded, tensor_values
+from solvers.importers.onnx.shapes import ShapeError, ShapeReader, folded, tensor_values
 from solvers.importers.onnx.tensors import FLOATS, QUANTIZED, T, Value, Weight, bytes_each, checked_shape, names
 from solvers.model.errors import SourceError
 
@@ -64,6 +64,7 @@ class Interpreter:
     num_views: int = 0
     num_external: int = 0
     num_graphs: int = 0
+    num_impossible: int = 0
     open_loops: Counter[str] = field(default_factory=Counter)
     is_quantized: bool = False
 
@@ -268,10 +269,14 @@ class Interpreter:
             trips, slices = _scanned(scanned, axes, node)
             given, num_first, num_carried = [*states, *slices], 0, len(states)
         prefix = f"{self._new_id()}:"
-        inner: Scope = ChainMap({}, scope)  # type: ignore[arg-type]
+        inner: Scope = ChainMap({}, scope)
         self.initializers(graph, inner, prefix)
-        for info, value in zip(graph.input, given, strict=False):
-            inner[info.name] = Value(T.FLOAT, ()) if value is None else replace(value, weights=None, data=None)
+        fixed = _unchanged(graph, num_first, num_carried, len(given))
+        for i, (info, value) in enumerate(zip(graph.input, given, strict=False)):
+            if value is None:
+                inner[info.name] = Value(T.FLOAT, ())
+            else:
+                inner[info.name] = value if i in fixed else replace(value, weights=None, data=None)
         operators = self.run(graph.node, inner, prefix)
         types: list[tuple[int, tuple[int, ...] | None]] = []
         for i, _ in enumerate(node.output):
@@ -291,12 +296,22 @@ class Interpreter:
         if condition is not None and condition.size == 1 and len(branches) == 2:
             branches = [branches[0 if bool(condition.reshape(())) else 1]]
         runs: list[tuple[list[Operator], list[Value | None]]] = []
+        refusals: list[SourceError] = []
         for branch in branches:
             prefix = f"{self._new_id()}:"
-            inner: Scope = ChainMap({}, scope)  # type: ignore[arg-type]
-            self.initializers(branch, inner, prefix)
-            operators = self.run(branch.node, inner, prefix)
+            inner: Scope = ChainMap({}, scope)
+            before = dict(self.shapes.unknown), dict(self.shapes.assumed)
+            try:
+                self.initializers(branch, inner, prefix)
+                operators = self.run(branch.node, inner, prefix)
+            except ShapeError as error:  # with these sizes it is another branch that runs
+                refusals.append(error)
+                self.shapes.unknown, self.shapes.assumed = before
+                continue
             runs.append((operators, [inner.get(output.name) for output in branch.output]))
+        if not runs:
+            raise refusals[0]
+        self.num_impossible += len(refusals)
         if len(runs) == 1 and condition is not None:
             operators, results = runs[0]
             for name, value in zip(node.output, results, strict=False):
@@ -335,7 +350,7 @@ class Interpreter:
             recomputed_flops=0.0,
             output_elements=sum(self.elements(value) for value in outputs),
             input_reads=trips * sum(op.input_reads for op in run if not inside & set(op.inputs)),
-            weights=frozenset().union(*(op.weights for op in held)),
+            weights=frozenset().union(*(op.weights for op in held), *(_parameters(value) for value in inputs)),
             weight_reads=trips * sum(op.weight_reads for op in run),
             internal_elements=trips * sum(op.output_elements for op in run),
             has_flops=any(op.has_flops for op in run),
@@ -355,6 +370,28 @@ class Interpreter:
             return min(given[name], MAX_TRIPS)
         self.open_loops[name] += 1
         return 1
+
+
+def _parameters(value: Value | None) -> frozenset[Weight]:
+    return frozenset(w for w in (value.weights or ()) if w.is_parameter) if value is not None else frozenset()
+
+
+def _unchanged(graph: onnx.GraphProto, num_first: int, num_carried: int, num_given: int) -> set[int]:
+    """Return the places of those values that a Loop or Scan is given and hands on as they are in every trip."""
+    same = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity" and len(node.input) == 1}
+    first_given = num_given - num_carried if num_first else 0
+    found: set[int] = set()
+    for i in range(num_carried):
+        if i + num_first >= len(graph.output) or i + first_given >= len(graph.input):
+            break
+        name, wanted = graph.output[i + num_first].name, graph.input[i + first_given].name
+        for _ in range(len(same)):
+            if name == wanted or name not in same:
+                break
+            name = same[name]
+        if name == wanted:
+            found.add(i + first_given)
+    return found
 
 
 def _scanned(scanned: Sequence[Value | None], axes: Sequence[int], node: onnx.NodeProto) -> tuple[int, list[Value]]:

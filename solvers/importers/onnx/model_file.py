@@ -23,8 +23,9 @@ ALL = "*"
 
 def read_model(file: BinaryIO) -> onnx.ModelProto:
     """Return the model of a file without its large weights, its own functions written out; SourceError for none."""
+    model = onnx.ModelProto()
     try:
-        model = onnx.ModelProto.FromString(without_weights(file))
+        model.ParseFromString(without_weights(file))
     except DecodeError:  # damaged, or nested deeper than protobuf allows
         raise SourceError(NOT_COMPLETE) from None
     if not model.graph.node:
@@ -60,7 +61,7 @@ def _with_functions_written_out(model: onnx.ModelProto) -> onnx.ModelProto:
         raise SourceError(f"With its functions written out the file has more than {MAX_ONNX_OPERATORS:,} operators.")
     try:
         inlined: onnx.ModelProto = onnx.inliner.inline_local_functions(model)
-    except Exception as error:
+    except Exception as error:  # RuntimeError, ValueError and exceptions of onnx's own
         raise SourceError(f"The functions of the file cannot be written out: {reason(error)}.") from None
     return inlined
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from solvers.importers.limits import MAX_FOLDED_ELEMENTS
 from solvers.importers.onnx.contrib import OUTPUT_TYPES, RULES, contrib_shapes
-from solvers.importers.onnx.model_file import Dimensions, reason
+from solvers.importers.onnx.model_file import Dimensions, reason, shown
 from solvers.importers.onnx.tensors import Shape, T, Value, checked_shape, names
 from solvers.model.errors import SourceError
 
@@ -28,7 +28,13 @@ FOLDED = names(
     "Split Sqrt Squeeze Sub Tile Transpose Trilu Unsqueeze Where Xor"
 )
 """Operators that are computed where all they read is known and little."""
+NO_NAMES = ("", "?", "None", "-1")
+"""What exporters call a dimension that has no name."""
 TENSOR_TYPES = frozenset(T.DataType.values()) - {T.UNDEFINED}
+
+
+class ShapeError(SourceError):
+    """Shapes that do not fit an operator."""
 
 
 @dataclass
@@ -82,13 +88,13 @@ class ShapeReader:
                 declared_type, shape = self._read(self.declared.get(name), name)
                 elem_type = elem_type or declared_type
             self.dimensions.refuse_missing(
-                f"The size of {name[:80]!r}, which {node.op_type[:40]} computes, is not to be told from the file"
+                f"The size of {shown(name)}, which {shown(node.op_type)} computes, is not to be told from the file"
             )
             if shape is None:
+                if why and all(value is None or value.elem_type != T.UNDEFINED for value in inputs):
+                    raise ShapeError(f"The operator {shown(node.name)} ({node.op_type}) cannot be: {why}.")
                 shape = first.shape if first is not None else ()
                 self.assumed[node.op_type] = self.assumed.get(node.op_type, 0) + 1
-                if schema is not None and why and node.op_type in ("MatMul", "Gemm", "Conv", "Reshape", "Add"):
-                    raise SourceError(f"The operator {node.name[:80]!r} ({node.op_type}) cannot be: {why}.")
             found.append((elem_type or usual_type, checked_shape(shape or (), name)))
         return found
 
@@ -124,7 +130,7 @@ class ShapeReader:
             found: dict[str, onnx.TypeProto] = onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=self._imports
             )
-        except Exception as error:
+        except Exception as error:  # of many kinds, for models that cannot be
             return {}, reason(error)
         return found, ""
 
@@ -148,7 +154,7 @@ class ShapeReader:
                     size = other.dim_value
                 else:
                     param = dim.dim_param or (other.dim_param if other is not None else "")
-                    size = self.dimensions.size(param or place, place)
+                    size = self.dimensions.size(place if param in NO_NAMES else param, place)
             sizes.append(size or 0)
         return elem_type, checked_shape(tuple(sizes), name)
 
@@ -176,11 +182,15 @@ def folded(
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            model = onnx.helper.make_function(
-                "folded", "folded", list(feeds), list(node.output), [node], [onnx.helper.make_opsetid("", version)]
+            graph = onnx.helper.make_graph(
+                [node],
+                "folded",
+                [onnx.ValueInfoProto(name=name) for name in feeds],
+                [onnx.ValueInfoProto(name=name) for name in node.output],
             )
+            model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", version)])
             results = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
-    except Exception:
+    except Exception:  # the evaluator raises whatever numpy does on values that do not fit
         return unknown
     return [
         np.asarray(value) if getattr(value, "size", MAX_FOLDED_ELEMENTS + 1) <= MAX_FOLDED_ELEMENTS else None
@@ -196,7 +206,7 @@ def tensor_values(tensor: onnx.TensorProto) -> NDArray[Any] | None:
         return None
     try:
         values: NDArray[Any] = onnx.numpy_helper.to_array(tensor)
-    except Exception:
+    except Exception:  # onnx raises whatever numpy does on values that do not fit
         return None
     return values
 

@@ -16,7 +16,7 @@ T = onnx.TensorProto
 
 FLOATS = frozenset({T.FLOAT, T.FLOAT16, T.BFLOAT16, T.DOUBLE})
 """Types that take as many bytes as --precision says."""
-BYTES = {
+BYTES: dict[int, float] = {
     **dict.fromkeys((T.DOUBLE, T.INT64, T.UINT64, T.COMPLEX64), 8.0),
     **dict.fromkeys((T.FLOAT, T.INT32, T.UINT32), 4.0),
     **dict.fromkeys((T.FLOAT16, T.BFLOAT16, T.INT16, T.UINT16), 2.0),
