@@ -37,7 +37,9 @@ MAX_KEPT_TENSOR_BYTES = 2**16
 """Of a tensor in an ONNX file whose values are read: those of shapes, axes and the like."""
 MAX_FOLDED_ELEMENTS = 2**16
 """Of a tensor that is computed while a file is read."""
+MAX_OPSET = 2**20
 MAX_RANK = 64
+"""Dimensions of a tensor."""
 MAX_ELEMENTS = 2**50
 """Of a tensor."""
 MAX_TRIPS = 2**20

@@ -11,12 +11,13 @@ from typing import BinaryIO
 import onnx
 
 from solvers.importers.imported import Imported, imported
+from solvers.importers.limits import MAX_OPSET
 from solvers.importers.network import Network
 from solvers.importers.onnx.interpreter import Interpreter, Scope
 from solvers.importers.onnx.model_file import ALL, Dimensions, read_model, shown
 from solvers.importers.onnx.networks import network_of
 from solvers.importers.onnx.shapes import ShapeReader
-from solvers.importers.onnx.tensors import T, Value
+from solvers.importers.onnx.tensors import T, Value, checked_text
 from solvers.importers.workload import Devices, Mode, NumberFormat, Workload
 from solvers.model.errors import SourceError
 from solvers.quantities import counted, listed
@@ -52,7 +53,7 @@ def import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: st
     interpreter.initializers(model.graph, scope, "")
     for info in model.graph.input:
         if info.name not in scope:
-            scope[info.name] = Value(*shapes.shape_of(info))
+            scope[checked_text(info.name)] = Value(*shapes.shape_of(info))
     dimensions.refuse_missing("The file leaves sizes of its inputs open")
     operators = interpreter.run(model.graph.node, scope, "")
     dimensions.refuse_unused()
@@ -79,7 +80,11 @@ def _stored(graph: onnx.GraphProto) -> NumberFormat:
 
 
 def _shape_reader(model: onnx.ModelProto, dimensions: Dimensions) -> ShapeReader:
-    opsets = {"" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import}
+    opsets: dict[str, int] = {}
+    for opset in model.opset_import:
+        if not 0 < opset.version <= MAX_OPSET:
+            raise SourceError(f"The ONNX file has opset version {opset.version}; give one from 1 to {MAX_OPSET:,}.")
+        opsets["" if opset.domain == "ai.onnx" else checked_text(opset.domain)] = opset.version
     declared = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output, *model.graph.input)}
     return ShapeReader(opsets, dimensions, declared)
 

@@ -19,7 +19,18 @@ from solvers.importers.limits import MAX_KEPT_TENSOR_BYTES, MAX_ONNX_OPERATORS, 
 from solvers.importers.onnx.arithmetic import GATES, MICROSOFT, flops_of, has_flops, recomputed_flops_of
 from solvers.importers.onnx.layers import layer_name, printable
 from solvers.importers.onnx.shapes import ShapeError, ShapeReader, folded, tensor_values
-from solvers.importers.onnx.tensors import FLOATS, QUANTIZED, T, Value, Weight, bytes_each, checked_shape, names
+from solvers.importers.onnx.subgraphs import slices_of, unchanged
+from solvers.importers.onnx.tensors import (
+    FLOATS,
+    QUANTIZED,
+    T,
+    Value,
+    Weight,
+    bytes_each,
+    checked_shape,
+    checked_text,
+    names,
+)
 from solvers.model.errors import SourceError
 
 Scope = MutableMapping[str, Value]
@@ -28,6 +39,7 @@ VIEWS = names("Identity Reshape Flatten Squeeze Unsqueeze Dropout")
 RANDOM = names("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli")
 LOOKUPS = names("Gather GatherElements GatherND Slice Split Compress EmbedLayerNormalization Expand")
 """Operators that read no more elements of a tensor than they write."""
+WITH_INTEGER_BIAS = names("QLinearConv QGemm QAttention")
 PACKED = {"MatMulNBits": 4, "MatMulBnb4": 4, "MatMulFpQ4": 4}
 """Operators whose second input has several weights in a byte, and the usual bits of one."""
 
@@ -71,10 +83,10 @@ class Interpreter:
     def initializers(self, graph: onnx.GraphProto, scope: Scope, prefix: str) -> None:
         """Add the initialisers of a graph to a scope."""
         for tensor in graph.initializer:
-            scope[tensor.name] = self._constant(tensor, tensor.name, prefix, is_initializer=True)
+            scope[tensor.name] = self._constant(tensor, checked_text(tensor.name), prefix, is_initializer=True)
         for sparse in graph.sparse_initializer:
             dims = checked_shape(tuple(sparse.dims), sparse.values.name)
-            value = self._constant(sparse.values, sparse.values.name, prefix, is_initializer=True)
+            value = self._constant(sparse.values, checked_text(sparse.values.name), prefix, is_initializer=True)
             scope[sparse.values.name] = replace(value, shape=dims, data=None)
 
     def _constant(self, tensor: onnx.TensorProto, name: str, prefix: str, *, is_initializer: bool) -> Value:
@@ -93,6 +105,10 @@ class Interpreter:
             self.num_operators += 1
             if self.num_operators > MAX_ONNX_OPERATORS:
                 raise SourceError(f"The file has more than {MAX_ONNX_OPERATORS:,} operators; give a part of it.")
+            for name in (node.op_type, node.domain, node.name, *node.input, *node.output):
+                checked_text(name)
+            if not node.output:  # it computes nothing
+                continue
             inputs = [self._input(name, node, scope) for name in node.input]
             operators += self._operator(node, inputs, scope, prefix)
         return operators
@@ -195,8 +211,10 @@ class Interpreter:
             if value.producer is not None:
                 producers[value.producer] = None
             own = value.weights or frozenset()
-            if node.op_type in PACKED and name == node.input[1]:
+            if node.op_type in PACKED and name in node.input[1:2]:
                 own = _unpacked(own, attributes.get("bits", PACKED[node.op_type]))
+            if node.op_type in WITH_INTEGER_BIAS and value.elem_type == T.INT32:
+                own = frozenset(replace(weight, is_parameter=True) for weight in own)
             weights |= {weight for weight in own if weight.is_parameter}
             stored = sum(weight.elements for weight in own if weight.is_parameter)
             if is_lookup:
@@ -266,12 +284,12 @@ class Interpreter:
                 )
             states, scanned = inputs[:-num_scanned], inputs[-num_scanned:]
             axes = attributes.get("scan_input_axes") or [0] * num_scanned
-            trips, slices = _scanned(scanned, axes, node)
+            trips, slices = slices_of(scanned, axes, node)
             given, num_first, num_carried = [*states, *slices], 0, len(states)
         prefix = f"{self._new_id()}:"
         inner: Scope = ChainMap({}, scope)
         self.initializers(graph, inner, prefix)
-        fixed = _unchanged(graph, num_first, num_carried, len(given))
+        fixed = unchanged(graph, num_first, num_carried, len(given))
         for i, (info, value) in enumerate(zip(graph.input, given, strict=False)):
             if value is None:
                 inner[info.name] = Value(T.FLOAT, ())
@@ -374,36 +392,6 @@ class Interpreter:
 
 def _parameters(value: Value | None) -> frozenset[Weight]:
     return frozenset(w for w in (value.weights or ()) if w.is_parameter) if value is not None else frozenset()
-
-
-def _unchanged(graph: onnx.GraphProto, num_first: int, num_carried: int, num_given: int) -> set[int]:
-    """Return the places of those values that a Loop or Scan is given and hands on as they are in every trip."""
-    same = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity" and len(node.input) == 1}
-    first_given = num_given - num_carried if num_first else 0
-    found: set[int] = set()
-    for i in range(num_carried):
-        if i + num_first >= len(graph.output) or i + first_given >= len(graph.input):
-            break
-        name, wanted = graph.output[i + num_first].name, graph.input[i + first_given].name
-        for _ in range(len(same)):
-            if name == wanted or name not in same:
-                break
-            name = same[name]
-        if name == wanted:
-            found.add(i + first_given)
-    return found
-
-
-def _scanned(scanned: Sequence[Value | None], axes: Sequence[int], node: onnx.NodeProto) -> tuple[int, list[Value]]:
-    """Return how often a Scan runs, and what it is given of each input then."""
-    trips, slices = 0, []
-    for value, axis in zip(scanned, axes, strict=False):
-        if value is None or not value.shape or not -len(value.shape) <= axis < len(value.shape):
-            raise SourceError(f"The Scan {short(node.name)} goes over an input that has no such axis; mend the model.")
-        trips = value.shape[axis]
-        axis %= len(value.shape)
-        slices.append(replace(value, shape=(*value.shape[:axis], *value.shape[axis + 1 :]), data=None))
-    return trips, slices
 
 
 def _moved(operators: Sequence[Operator]) -> int:

@@ -43,7 +43,7 @@ def printable(name: str) -> str:
 def _scopes(node: onnx.NodeProto) -> list[str]:
     """Return the modules that torch's exporter notes beside a name: "['', 'model', 'model.layers.4', 'add']"."""
     for entry in node.metadata_props:
-        if entry.key == SCOPES and len(entry.value) < 10_000:
+        if entry.key == SCOPES and isinstance(entry.value, str) and len(entry.value) < 10_000:
             names = re.findall(r"'([^'\\]*)'", entry.value)
             modules = [name for name in names[:-1] if name]
             inner = next((name for name in modules if NUMBERED.search(name)), modules[-1] if modules else "")

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from solvers.importers.hugging_face.fields import short
 from solvers.importers.limits import MAX_ONNX_OPERATORS
+from solvers.importers.onnx.tensors import checked_text
 from solvers.importers.onnx.wire import NOT_COMPLETE, without_weights
 from solvers.importers.workload import Workload
 from solvers.model.errors import SourceError
@@ -37,7 +38,7 @@ def read_model(file: BinaryIO) -> onnx.ModelProto:
 
 def _with_functions_written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with calls of its functions replaced by what they do, unless that is too much."""
-    functions = {(f.domain, f.name): f for f in model.functions}
+    functions = {(checked_text(f.domain), checked_text(f.name)): f for f in model.functions}
     sizes: dict[tuple[str, str], int] = {}
     open_calls: set[tuple[str, str]] = set()
 

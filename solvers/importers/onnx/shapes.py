@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from solvers.importers.limits import MAX_FOLDED_ELEMENTS
 from solvers.importers.onnx.contrib import OUTPUT_TYPES, RULES, contrib_shapes
 from solvers.importers.onnx.model_file import Dimensions, reason, shown
-from solvers.importers.onnx.tensors import Shape, T, Value, checked_shape, names
+from solvers.importers.onnx.tensors import Shape, T, Value, checked_shape, checked_text, names
 from solvers.model.errors import SourceError
 
 FOLDED = names(
@@ -153,7 +153,7 @@ class ShapeReader:
                 if other is not None and other.HasField("dim_value") and other.dim_value >= 0:
                     size = other.dim_value
                 else:
-                    param = dim.dim_param or (other.dim_param if other is not None else "")
+                    param = checked_text(dim.dim_param or (other.dim_param if other is not None else ""))
                     size = self.dimensions.size(place if param in NO_NAMES else param, place)
             sizes.append(size or 0)
         return elem_type, checked_shape(tuple(sizes), name)

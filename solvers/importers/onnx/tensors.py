@@ -26,10 +26,10 @@ BYTES: dict[int, float] = {
 }
 """Bytes of an element by type; 1 for any other."""
 QUANTIZED = frozenset(
-    {T.INT8, T.UINT8, T.INT4, T.UINT4, T.INT2, T.UINT2, T.INT32}
+    {T.INT8, T.UINT8, T.INT4, T.UINT4, T.INT2, T.UINT2}
     | {T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ, T.FLOAT8E8M0, T.FLOAT4E2M1}
 )
-"""Types of quantised weights, biases in 32 bits too."""
+"""Types of quantised weights; their biases are in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,13 @@ def names(text: str) -> frozenset[str]:
 def bytes_each(elem_type: int) -> float | None:
     """Return the bytes of an element of a type; None where --precision says."""
     return None if elem_type in FLOATS else BYTES.get(elem_type, 1.0)
+
+
+def checked_text(name: str | bytes) -> str:
+    """Return a name of the file; SourceError where it is no text, which protobuf hands over as bytes."""
+    if isinstance(name, bytes):
+        raise SourceError("The ONNX file has a name that is not UTF-8; give one that onnx.checker accepts.")
+    return name
 
 
 def checked_shape(shape: Shape, name: str) -> Shape:
