@@ -327,8 +327,10 @@ class Interpreter:
                 self.shapes.unknown, self.shapes.assumed = before
                 continue
             runs.append((operators, [inner.get(output.name) for output in branch.output]))
-        if not runs:
+        if refusals and not runs:
             raise refusals[0]
+        if not runs:
+            raise SourceError(f"The If {short(node.name)} has no branches; give a complete model.")
         self.num_impossible += len(refusals)
         if len(runs) == 1 and condition is not None:
             operators, results = runs[0]
