@@ -60,7 +60,9 @@ def _import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: s
     except ModuleNotFoundError as error:
         if error.name not in ("onnx", "numpy"):
             raise
-        raise SourceError("An ONNX file takes the package onnx; install it: pip install -e '.[onnx]'.") from None
+        raise SourceError(
+            "An ONNX file takes the package onnx; install the extra: pip install 'dnn-placement-explorer[onnx]'."
+        ) from None
     return import_onnx(file, workload, devices, source, title)
 
 
