@@ -161,7 +161,7 @@ def _written(value: int) -> bytes:
     r"""Write a number as protobuf does.
 
     >>> _written(300)
-    b'\xac\\x02'
+    b'\xac\x02'
     """
     parts = bytearray()
     while value >= 128:

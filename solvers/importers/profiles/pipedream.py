@@ -57,9 +57,7 @@ def import_pipedream(content: bytes, workload: Workload, devices: Devices, sourc
             continue
         if len(parts) < 3 or parts[0] in layers:
             what = "is listed twice" if parts[0] in layers else "is no layer"
-            raise SourceError(
-                f"Line {number:,} is {short(line)}, which {what}; give name, description and sizes, once."
-            )
+            raise SourceError(f"Line {number:,} ({short(line)}) {what}; give name, description and sizes, once.")
         if len(parts) > 3 and not STAGE.fullmatch(parts[3]):
             raise SourceError(f"Line {number:,} ends in {short(parts[3])}; give a stage_id or leave it out.")
         num_stages += len(parts) > 3

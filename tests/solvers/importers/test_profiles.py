@@ -17,6 +17,7 @@ from solvers.importers.profiles.measured import MeasuredLayer, Profile, training
 from solvers.importers.sources import import_file
 from solvers.importers.workload import Devices, Mode, TimeUnit, Workload
 from solvers.model.costs import split_costs
+from solvers.model.deployment import Deployment
 from solvers.model.errors import PlacementError, SourceError
 from solvers.model.graph import TimesKind
 from solvers.model.result import SolveStatus
@@ -108,8 +109,6 @@ def test_a_device_sends_and_receives_each_tensor_that_is_cut_once_each_way(count
     devices = tuple(
         frozenset(node.id for node in graph.nodes if side[node.colocation_class or 0] == d) for d in range(2)
     )
-    from solvers.model.deployment import Deployment
-
     costs = split_costs(graph, Deployment(2), Split(devices))
     forward = {(u, size) for (u, v), size in sent.items() if side[u] != side[v]}
     backward = [(u, v) for (u, v) in sent if side[u] != side[v]]
@@ -131,9 +130,9 @@ def line(**changed: str) -> str:
         (line(parameter_size="-1"), "Line 1 has "),
         (line(activation_size="[1; x]"), "Line 1 has "),
         (line(activation_size="1e400"), "must be a number from 0 to"),
-        (line() + "\n" + line(), "Line 2, .*, is listed twice"),
+        (line() + "\n" + line(), r"Line 2 \(.*\) is listed twice"),
         (line() + "\n\ta -- c", "Line 2 is .* give an edge between two layers"),
-        (line() + "\nforward", "Line 2, .*, is no layer"),
+        (line() + "\nforward", r"Line 2 \(.*\) is no layer"),
         (line() + " -- stage_id=x", "Line 1 ends in "),
         (line().replace("a -- b", "a -- Input"), "no layer besides inputs"),
         (line() + "\n\ta -- a", "reads its own output"),
@@ -188,7 +187,8 @@ def test_any_damage_is_imported_or_refused_in_a_sentence(seed: int, damage: byte
     try:
         found = imported(content[:at] + damage + content[at + len(damage) :])
     except PlacementError as error:
-        assert str(error).endswith(".")
-        assert "\n" not in str(error)
+        sentence = str(error)
+        assert sentence.endswith(".")
+        assert "\n" not in sentence
     else:
         assert found.graph.nodes
