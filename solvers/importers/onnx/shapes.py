@@ -15,7 +15,7 @@ import onnx.reference
 import onnx.shape_inference
 from numpy.typing import NDArray
 
-from solvers.importers.limits import MAX_FOLDED_ELEMENTS
+from solvers.importers.limits import MAX_FOLDED_ELEMENTS, MAX_RANK
 from solvers.importers.onnx.contrib import OUTPUT_TYPES, RULES, contrib_shapes
 from solvers.importers.onnx.model_file import Dimensions, reason, shown
 from solvers.importers.onnx.tensors import Shape, T, Value, checked_shape, checked_text, names
@@ -142,6 +142,8 @@ class ShapeReader:
         elem_type = tensor.elem_type if tensor.elem_type in TENSOR_TYPES else T.UNDEFINED
         if not tensor.HasField("shape"):
             return elem_type, None
+        if len(tensor.shape.dim) > MAX_RANK:
+            raise SourceError(f"The tensor {shown(name)} has more than {MAX_RANK} dimensions; no tensor has.")
         sizes = []
         declared = self.declared.get(name)
         others = declared.tensor_type.shape.dim if declared is not None else []

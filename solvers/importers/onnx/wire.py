@@ -4,7 +4,8 @@ A file is a protobuf message: fields of a tag (number and wire type) and a value
 to the initialisers of the main graph are looked into; the rest is taken as it is, for a real parser.
 (https://protobuf.dev/programming-guides/encoding; https://github.com/onnx/onnx/blob/main/onnx/onnx.proto)
 
-Memory: at most `MAX_ONNX_STRUCTURE_BYTES` of the file are held, whatever its size.
+Memory: at most `MAX_ONNX_STRUCTURE_BYTES` of the file are held, whatever its size, and at most `MAX_ONNX_FIELDS` of
+them become objects.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import BinaryIO
 from solvers.importers.limits import (
     MAX_KEPT_TENSOR_BYTES,
     MAX_ONNX_BYTES,
+    MAX_ONNX_FIELDS,
     MAX_ONNX_OPERATORS,
     MAX_ONNX_STRUCTURE_BYTES,
     MAX_ONNX_TENSORS,
@@ -25,6 +27,24 @@ GRAPH_NODE, GRAPH_INITIALIZER, GRAPH_DOC, GRAPH_SPARSE = 1, 5, 10, 15
 SPARSE_VALUES, SPARSE_DIMS = 1, 3
 TENSOR_KEPT = {1, 2, 8, 14}
 """Of a large tensor: dims, data_type, name, data_location."""
+INSIDE: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 8: "leaf", 14: "leaf", 25: "function"},
+    "function": {7: "node", 9: "leaf", 11: "attribute", 12: "info", 14: "leaf"},
+    "graph": {1: "node", 5: "leaf", 11: "info", 12: "info", 13: "info", 14: "leaf", 15: "sparse", 16: "leaf"},
+    "node": {5: "attribute", 9: "leaf"},
+    "attribute": {5: "leaf", 6: "graph", 10: "leaf", 11: "graph", 14: "type", 15: "type", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "leaf", 2: "leaf"},
+    "info": {2: "type", 4: "leaf"},
+    "type": {1: "tensor", 4: "element", 5: "element", 8: "tensor", 9: "element"},
+    "element": {1: "type", 2: "type"},
+    "tensor": {2: "shape"},
+    "shape": {1: "leaf"},
+}
+"""Fields of each message that are messages themselves, by number."""
+PACKED_NUMBERS = {"attribute": (7, 8)}
+TOO_MANY_FIELDS = (
+    f"The file has more than {MAX_ONNX_FIELDS:,} fields besides the values of its weights; give a part of it."
+)
 NOT_COMPLETE = "The file is not a complete ONNX model; give one that onnx.checker accepts."
 
 
@@ -42,13 +62,55 @@ def without_weights(file: BinaryIO) -> bytes:
             "data, which is not read."
         )
     file.seek(0)
-    return _Walk(file).model(end)
+    content = _Walk(file).model(end)
+    _check_fields(content)
+    return content
+
+
+def _check_fields(content: bytes) -> None:
+    """Raise SourceError where a model has more fields than a real one, in messages of any depth."""
+    num_fields = 0
+    waiting = [(0, len(content), "model")]
+    while waiting:
+        at, end, kind = waiting.pop()
+        inside, packed = INSIDE.get(kind, {}), PACKED_NUMBERS.get(kind, ())
+        while at < end:
+            num_fields += 1
+            tag, at = _number(content, at)
+            wire = tag & 7
+            if wire == VARINT:
+                _, at = _number(content, at)
+            elif wire == BYTES:
+                length, at = _number(content, at)
+                if tag >> 3 in inside:
+                    waiting.append((at, min(at + length, end), inside[tag >> 3]))
+                elif tag >> 3 in packed:
+                    num_fields += length
+                at += length
+            else:
+                at += 8 if wire == FIXED64 else 4
+            if num_fields > MAX_ONNX_FIELDS:
+                raise SourceError(TOO_MANY_FIELDS)
+
+
+def _number(content: bytes, at: int) -> tuple[int, int]:
+    """Return the number that starts at a place, and the place after it."""
+    value = shift = 0
+    while at < len(content) and shift < 70:
+        byte = content[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise SourceError(NOT_COMPLETE)
 
 
 @dataclass
 class _Walk:
     file: BinaryIO
     kept: int = 0
+    num_fields: int = 0
     num_operators: int = 0
     num_tensors: int = 0
 
@@ -112,6 +174,9 @@ class _Walk:
 
     def _head(self, end: int) -> tuple[int, int, int]:
         """Read a tag; return its number and wire type, and how many bytes of value follow from here."""
+        self.num_fields += 1
+        if self.num_fields > MAX_ONNX_FIELDS:
+            raise SourceError(TOO_MANY_FIELDS)
         tag = self._varint()
         number, wire = tag >> 3, tag & 7
         if wire == VARINT:

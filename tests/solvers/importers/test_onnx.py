@@ -428,6 +428,20 @@ def test_large_weights_are_skipped_and_not_read(tmp_path: Path) -> None:
     assert done.stdout.strip() == str(10_000 * 10_000), done.stderr[-1000:]
 
 
+@pytest.mark.parametrize("places", [(7, 1, 5), (7, 13), (7, 1, 1), (7, 11, 2, 1, 2, 1), (7, 1, 5, 6)])
+def test_a_file_of_millions_of_empty_messages_is_refused_before_they_are_made(places: tuple[int, ...]) -> None:
+    """Field numbers on the way to the empty ones: attributes, values, inputs of an operator, dimensions, graphs."""
+    content = bytes([places[-1] << 3 | 2, 0]) * 2_000_001
+    for number in reversed(places[:-1]):
+        length, value = bytearray(), len(content)
+        while value >= 128:
+            length.append(value & 127 | 128)
+            value >>= 7
+        content = bytes([number << 3 | 2, *length, value]) + content
+    with pytest.raises(SourceError, match="more than 2,000,000 fields"):
+        import_file(BytesIO(b"\x08\x08" + content), Workload(), usual_devices(), "a test")
+
+
 def test_names_are_text_of_one_line() -> None:
     made = model([op("Relu", "x", "y", name="a\u202e\n.1/" + "b" * 10_000)], [tensor("x", [2])])
     (node,) = imported(made).graph.nodes
