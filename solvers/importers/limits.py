@@ -31,7 +31,7 @@ MAX_ONNX_STRUCTURE_BYTES = 48 * 2**20
 """Of an ONNX file without its large weights; real ones have up to about 20 MiB."""
 MAX_ONNX_FIELDS = 2_000_000
 """Of all messages in it: a message takes some 200 bytes of memory, however short it is in the file."""
-MAX_ONNX_OPERATORS = 30_000
+MAX_ONNX_OPERATORS = 20_000
 """Of all graphs of a file, with functions written out."""
 MAX_ONNX_TENSORS = 100_000
 """Weights of a file."""
