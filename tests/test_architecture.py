@@ -112,10 +112,12 @@ LIBRARIES = {
         "explorer.layout explorer.edits"
     ),
     "numba": "solvers.chain solvers.free solvers.latency solvers.baselines",
+    "google": "solvers.importers",
     "numpy": (
-        "solvers.problem solvers.chain solvers.milp solvers.schedule solvers.free solvers.latency "
+        "solvers.importers solvers.problem solvers.chain solvers.milp solvers.schedule solvers.free solvers.latency "
         "solvers.baselines explorer.layout explorer.picture"
     ),
+    "onnx": "solvers.importers",
     "ortools": "solvers.latency",
     "pandas": "explorer.compare",
     "plotly": "explorer.elements explorer.sweep",

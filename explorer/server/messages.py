@@ -47,5 +47,5 @@ def keep_answers() -> None:
             rest = [message for message in queue._queue if message.WhichOneof("type") not in ANSWERS]
             queue._queue = [*owed, *rest]
 
-    clear_the_rest.keeps_answers = True  # type: ignore[attr-defined]
-    ForwardMsgQueue.clear = clear_the_rest  # type: ignore[method-assign]
+    setattr(clear_the_rest, "keeps_answers", True)  # noqa: B010
+    setattr(ForwardMsgQueue, "clear", clear_the_rest)  # noqa: B010 -- a method of another library

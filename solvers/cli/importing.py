@@ -2,10 +2,11 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from solvers.cli.options import member_of, reader
 from solvers.cli.output import print_json, print_text, write_text
@@ -17,11 +18,12 @@ from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
 from solvers.importers.imported import Imported
 from solvers.importers.sources import import_source
-from solvers.importers.workload import Devices, Level, Mode, NumberFormat, Tied, Workload
+from solvers.importers.workload import Devices, Level, Mode, NumberFormat, Tied, TimeUnit, Workload
 from solvers.model.errors import SourceError
 from solvers.parameters.hardware import ACCELERATORS, CPUS
-from solvers.quantities import count, decimal_size, flops, number
+from solvers.quantities import count, decimal_size, flops, milliseconds, number
 
+T = TypeVar("T")
 USUAL_ACCELERATOR, USUAL_HOST = "H100-SXM", "Xeon-8480"
 
 
@@ -29,10 +31,13 @@ def add_import(commands: Any) -> None:
     """Add the command `import` to the commands of the parser."""
     parser = commands.add_parser(
         "import",
-        help="make a graph of a Hugging Face config.json, or of a published model by name",
-        description=f"Known model types: {', '.join(MODEL_TYPES)}.",
+        help="make a graph of a model file, or of a published model by name",
+        description="Reads a Hugging Face config.json, an ONNX file, a profile of PipeDream (graph.txt) or of Piper "
+        f"(JSON); which it is, its content tells. Known types of config.json: {', '.join(MODEL_TYPES)}.",
     )
-    parser.add_argument("source", nargs="?", metavar="SOURCE", help="a config.json, its folder, or a name of --list")
+    parser.add_argument(
+        "source", nargs="?", metavar="SOURCE", help="a file, a config.json's folder, or a name of --list"
+    )
     parser.add_argument("--list", action="store_true", help="list the published models that need no file")
     parser.add_argument("--output", type=Path, metavar="GRAPH.json", help="write the graph to a file")
     parser.add_argument("--json", action="store_true", help="print totals and assumptions as JSON")
@@ -49,6 +54,17 @@ def add_import(commands: Any) -> None:
     parser.add_argument("--sequence", type=_whole, metavar="T", help="tokens of a sequence (default: up to 2048)")
     parser.add_argument(
         "--context", type=_whole, metavar="N", help="with decode: tokens in the cache (default: up to 2048)"
+    )
+    parser.add_argument(
+        "--dim",
+        type=_dimension,
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="size of a dimension that an ONNX file leaves open, such as batch=8; again for each",
+    )
+    parser.add_argument(
+        "--time-unit", type=member_of(TimeUnit), metavar="{" + ",".join(TimeUnit) + "}", help="of a profile's times"
     )
     choice("--precision", NumberFormat, None, "how weights are stored (default: bf16 where the device computes in it)")
     choice("--tied", Tied, Tied.SHARE, "layers with one matrix share a device, or have a copy each")
@@ -77,6 +93,13 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number") from None
 
 
+def _dimension(text: str) -> tuple[str, int]:
+    name, _, size = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} names no size; give one, such as batch=8")
+    return name, _whole(size)
+
+
 def _import(options: argparse.Namespace) -> int:
     if options.list:
         if options.source is not None:
@@ -84,7 +107,7 @@ def _import(options: argparse.Namespace) -> int:
         _print_list(options.json)
         return 0
     if options.source is None:
-        raise SourceError("Give a config.json, its folder, or a name that `placement import --list` has.")
+        raise SourceError("Give a file, the folder of a config.json, or a name that `placement import --list` has.")
     workload = Workload(
         options.mode,
         options.level,
@@ -93,6 +116,8 @@ def _import(options: argparse.Namespace) -> int:
         options.context,
         options.precision,
         options.tied,
+        tuple(options.dim),
+        options.time_unit,
     )
     found = import_source(options.source, workload, _devices(options))
     if options.output is not None:
@@ -116,7 +141,14 @@ def _devices(options: argparse.Namespace) -> Devices:
     link = options.link or next(iter(accelerator.links), None)
     if link is None:
         raise CatalogueError(f"{accelerator.name} has no link in the catalogue; give --link, such as ethernet-100.")
-    return Devices(accelerator, known.link(link), known.host(options.host), options.accelerators, options.cpus)
+    return Devices(
+        accelerator,
+        known.link(link),
+        known.host(options.host),
+        options.accelerators,
+        options.cpus,
+        is_usual_link=options.link is None,
+    )
 
 
 def _print_list(as_json: bool) -> None:
@@ -159,21 +191,25 @@ def _document(found: Imported) -> dict[str, Any]:
 def _text(found: Imported) -> str:
     """Write totals and assumptions for people."""
     totals, graph = found.totals, found.graph
-    rows = [("parameters", count(totals.parameters))]
+    rows: list[tuple[str, str]] = []
+
+    def row(what: str, value: T | None, written: Callable[[T], str]) -> None:
+        if value is not None:
+            rows.append((what, written(value)))
+
+    row("parameters", totals.parameters, count)
     if totals.active_parameters != totals.parameters:
-        rows.append(("parameters that a token meets", count(totals.active_parameters)))
-    rows.append(("flops forwards", flops(totals.forward_flops)))
-    if totals.backward_flops:
-        rows.append(("flops backwards", flops(totals.backward_flops)))
-    kept = "activations kept" if totals.backward_flops else "cache"
-    rows += [
-        ("memory traffic", decimal_size(totals.traffic_bytes)),
-        ("weights", decimal_size(totals.weight_bytes)),
-        (kept, decimal_size(totals.kept_bytes)),
-        ("memory in all", decimal_size(totals.memory_bytes)),
-        ("largest operator's tensors", decimal_size(totals.working_bytes)),
-        ("nodes", count(len(graph.nodes))),
-        ("edges", count(len(graph.edges))),
-    ]
+        row("parameters that a token meets", totals.active_parameters, count)
+    row("flops forwards", totals.forward_flops, flops)
+    row("flops backwards", totals.backward_flops or None, flops)
+    row("time forwards", totals.forward_ms, milliseconds)
+    row("time backwards", totals.backward_ms, milliseconds)
+    row("memory traffic", totals.traffic_bytes, decimal_size)
+    row("weights", totals.weight_bytes, decimal_size)
+    row("activations kept" if graph.is_training else "cache", totals.kept_bytes, decimal_size)
+    row("memory in all", totals.memory_bytes, decimal_size)
+    row("largest operator's tensors", totals.working_bytes, decimal_size)
+    row("nodes", len(graph.nodes), count)
+    row("edges", len(graph.edges), count)
     assumptions = "\n".join(f"- {sentence}" for sentence in found.assumptions)
     return f"{graph.name}\n{found.source}\n\n{text_table(('per micro-batch', ''), rows)}\n\nAssumed:\n{assumptions}\n"

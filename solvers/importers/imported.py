@@ -16,7 +16,7 @@ from solvers.quantities import as_given, bandwidth, percent
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over a graph, per micro-batch where that matters.
+    """Sums over a graph, per micro-batch where that matters; None is what a source does not tell.
 
     parameters          each once, those of copies too
     active_parameters   those that one token meets: fewer where it is routed to some experts
@@ -27,17 +27,21 @@ class Totals:
     kept_bytes          per micro-batch: activations kept for the backward pass, or the cache of keys and values
     memory_bytes        of all nodes: weights, state of training and what is kept
     working_bytes       inputs and output of the operator with the largest: what runs needs this much beside
+    forward_ms          measured
+    backward_ms         measured
     """
 
-    parameters: int
-    active_parameters: int
-    forward_flops: float
-    backward_flops: float
-    traffic_bytes: float
+    parameters: int | None
+    active_parameters: int | None
+    forward_flops: float | None
+    backward_flops: float | None
+    traffic_bytes: float | None
     weight_bytes: float
     kept_bytes: float
     memory_bytes: float
-    working_bytes: float
+    working_bytes: float | None
+    forward_ms: float | None = None
+    backward_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class Op:
     tied_to             id of the earlier operator whose weights it uses; it then owns none of them
     is_view             its output is its input under another name: nothing is read or written
     idle_parameters     those of its parameters that a token does not meet: experts it is not routed to
+    weight_bytes        bytes of each of its weights, where they are not stored as the others are
     """
 
     name: str
@@ -49,6 +50,7 @@ class Op:
     tied_to: int | None = None
     is_view: bool = False
     idle_parameters: int = 0
+    weight_bytes: float | None = None
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ def _twin(network: Network, v: int, costs: CostModel, gradients: tuple[_Gradient
         weights = op.weight_reads * (2 if sent else 1)
     elif received <= 1:
         elements = 0
-    traffic_bytes = float(costs.element_bytes * elements + costs.weight_bytes * weights)
+    traffic_bytes = float(costs.element_bytes * elements + costs.bytes_of_weight(op) * weights)
     return Node(
         id=twin_id(network, v),
         accelerator_ms=time_ms(costs.accelerator, flops, traffic_bytes),

@@ -6,7 +6,7 @@ from enum import StrEnum
 from solvers.hardware.devices import Accelerator, CatalogueError, HostCpu, Link, Precision
 from solvers.hardware.roofline import Setup
 from solvers.importers.cost_model import CostModel
-from solvers.importers.limits import MAX_BATCH, MAX_TOKENS, MAX_TOKENS_IN_ALL
+from solvers.importers.limits import MAX_BATCH, MAX_DIMENSIONS, MAX_TOKENS, MAX_TOKENS_IN_ALL
 from solvers.model.errors import SourceError
 from solvers.quantities import count
 
@@ -56,6 +56,19 @@ class NumberFormat(StrEnum):
         return max(2.0, self.weight_bytes)
 
 
+class TimeUnit(StrEnum):
+    """What the times of a profile are in."""
+
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+
+    @property
+    def ms(self) -> float:
+        """The unit in ms."""
+        return {TimeUnit.SECONDS: 1e3, TimeUnit.MILLISECONDS: 1.0, TimeUnit.MICROSECONDS: 1e-3}[self]
+
+
 STATE_BYTES = 16.0
 """Training, per parameter: in 16 bits weight 2, gradient 2, fp32 copy of the weight 4 and Adam's moments 4 and 4;
 in 32 bits weight 4, gradient 4, moments 4 and 4. (Rajbhandari et al., "ZeRO", SC 2020, section 3.1.)
@@ -68,6 +81,8 @@ class Workload:
 
     `sequence` and `context` are tokens of a sequence and of the cache that a decoded token finds; None is the usual
     number, or as many as the model has positions. `number_format` None is what the accelerator usually computes in.
+    `dims` are sizes of dimensions that a file leaves open, by name, `time_unit` that of a profile's times, None the one
+    of its format.
     """
 
     mode: Mode = Mode.PREFILL
@@ -77,8 +92,15 @@ class Workload:
     context: int | None = None
     number_format: NumberFormat | None = None
     tied: Tied = Tied.SHARE
+    dims: tuple[tuple[str, int], ...] = ()
+    time_unit: TimeUnit | None = None
 
     def __post_init__(self) -> None:
+        names = [name for name, _ in self.dims]
+        if len(names) > MAX_DIMENSIONS or len(set(names)) < len(names):
+            raise SourceError(f"--dim names a dimension twice, or more than {count(MAX_DIMENSIONS)}; give each once.")
+        for name, size in self.dims:
+            _check(f"--dim {name[:40]}", size, MAX_TOKENS)
         _check("--batch", self.batch, MAX_BATCH)
         for option, value in (("--sequence", self.sequence), ("--context", self.context)):
             if value is not None:
@@ -101,13 +123,14 @@ def _check(option: str, value: int, most: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Accelerators that are alike, their link, and host CPUs."""
+    """Accelerators that are alike, their link, and host CPUs; a file's own link comes before a usual one."""
 
     accelerator: Accelerator
     link: Link
     host: HostCpu
     num_accelerators: int = 8
     num_cpus: int = 0
+    is_usual_link: bool = False
 
     def number_format(self, asked: NumberFormat | None) -> NumberFormat:
         """Return how numbers are stored: as asked, or in bf16 where the accelerator computes in it, else fp16, fp32."""
