@@ -150,7 +150,7 @@ def exported(plan: Plan, framework: Framework, names: ModelNames = ModelNames.AU
 
 
 def expressible_graph(graph: DnnGraph, framework: Framework) -> DnnGraph:
-    """Return the graph whose splits a framework can express; ExportError where it expresses none of a graph's.
+    """Return the graph whose splits a framework can express; ExportError where its layers form no stack.
 
     >>> from solvers.model.graph import Edge, Node
     >>> names = ("block 1", "block 1", "block 2")
@@ -159,20 +159,30 @@ def expressible_graph(graph: DnnGraph, framework: Framework) -> DnnGraph:
     >>> [node.colocation_class for node in graph.nodes]
     [0, 0, None]
     """
+    if framework is Framework.TORCH_PIPELINING:
+        return _together(graph, _operators_of_torch(graph))
+    stack = layer_stack(graph)
+    return _together(graph, _layers(stack, *FORMATS[framework].joins_ends))
+
+
+def why_none_expressible(graph: DnnGraph, framework: Framework) -> str:
+    """Say in a sentence why a framework can express no split of a graph; empty where it can express some."""
     form = FORMATS[framework]
     if form.serves_only and graph.is_training:
-        raise ExportError(
+        return (
             f"{form.title} serves models, and this is a graph of training; import the model with --mode prefill or "
             "decode."
         )
     if form.trains_only and not graph.is_training:
-        raise ExportError(
-            f"{form.title} trains models, and this is a graph of inference; import it with --mode training."
-        )
-    if framework is Framework.TORCH_PIPELINING:
-        return _together(graph, _operators_of_torch(graph))
-    stack = layer_stack(graph)
-    return _together(graph, _layers(stack, *form.joins_ends))
+        return f"{form.title} trains models, and this is a graph of inference; import it with --mode training."
+    try:
+        if framework is Framework.TORCH_PIPELINING:
+            _operators_of_torch(graph)
+        else:
+            layer_stack(graph)
+    except ExportError as error:
+        return str(error)
+    return ""
 
 
 def _layers(stack: LayerStack, joins_front: bool, joins_back: bool) -> list[frozenset[int]]:

@@ -39,8 +39,8 @@ def megatron(plan: Plan, _names: ModelNames) -> Exported:
     ]
     notes = [
         "E stands for all that comes before the blocks, L for all that follows them.",
-        f"Stages pass hidden states to the next one only; what else later blocks read ({_front(placed)}) each rank makes "
-        "anew, while the plan sends it.",
+        "Stages pass hidden states to the next one only; rotary embeddings and masks each rank makes anew, while the "
+        "plan sends them.",
         devices_note(plan, placed.stages, "rank"),
     ]
     if plan.schedule not in INFERENCE_KINDS:
@@ -61,7 +61,3 @@ def layout_of(placed: LayerStages) -> str:
         back = "m" * placed.stack.num_prediction_modules + "L" if s == placed.back else ""
         letters.append(("E" if s == placed.front else "") + blocks + back)
     return "|".join(letters)
-
-
-def _front(placed: LayerStages) -> str:
-    return ", ".join(placed.stack.names[0]) or "nothing here"

@@ -31,8 +31,8 @@ class ModelNames(StrEnum):
 class Modules:
     """Paths of modules: of the front, of block i ("{}" is its number), of the back, and of what every stage has.
 
-    `operators` has the path within a block of each operator of the importer that is a module of its own, `outside` those
-    before and after the blocks; `plain` are the operators that are none, such as additions.
+    `operators` has the path within a block of each operator of the importer that is a module of its own, `outside`
+    those before and after the blocks; `plain` are the operators that are none, such as additions.
     """
 
     front: tuple[str, ...]

@@ -1,11 +1,13 @@
 """PyTorch: a script that cuts a model with torch.distributed.pipelining and runs the plan's schedule.
 
-`pipeline(module, mb_args, split_spec=...)` exports a model and cuts it before modules, `split_policy=...` wherever the
-policy puts a mark into the exported graph (torch 2.13, torch/distributed/pipelining/_IR.py). Cuts between whole layers
-become a split_spec. Where a cut lies inside a layer, the script knows the stage of nodes of the exported graph by their
-names, or by those of the modules they belong to; its policy puts the graph in the order of the stages and marks where
-each begins. Nodes that it does not know (views, scales, additions) run where the last of their inputs is. Tensors that
-a later stage reads go there directly, and a weight that several stages use is copied to each.
+`pipeline(module, mb_args, split_policy=...)` exports a model, has the policy put marks into the exported graph, and
+cuts it there (torch 2.13, torch/distributed/pipelining/_IR.py). The script knows the stages of nodes of that graph by
+their names, or by those of the modules they belong to; nodes that it does not know (views, scales, additions) run where
+the last of their inputs is. So a cut between whole layers is the name of the first module behind it, as in a
+`split_spec` with SplitPoint.BEGINNING; which is not used, because torch 2.13 then fails on models of transformers 5: it
+groups the nodes of a stage by module again, and mistakes one with a part under no_grad, the rotary embedding, for two.
+Tensors that a later stage reads go there directly, or from stage to stage where devices run several, which torch asks
+for. A weight that several stages use is copied to each.
 """
 
 from importlib.resources import files
@@ -22,10 +24,12 @@ SCHEDULES = {
     ScheduleKind.GPIPE: "ScheduleGPipe",
     ScheduleKind.ONE_F_ONE_B: "Schedule1F1B",
     ScheduleKind.INTERLEAVED: "ScheduleInterleaved1F1B",
-    ScheduleKind.ZB_V: "ScheduleZBVZeroBubble",
     ScheduleKind.INFERENCE: "ScheduleGPipe",
 }
-"""Classes of torch.distributed.pipelining; GPipe without a loss runs forward passes alone."""
+"""Classes of torch.distributed.pipelining; GPipe without a loss runs forward passes alone.
+
+ScheduleZBVZeroBubble is left out: on stages that `pipeline` made torch 2.13 has a process send to itself, and fails.
+"""
 
 
 def torch_pipelining(plan: Plan, names: ModelNames) -> Exported:
@@ -35,12 +39,11 @@ def torch_pipelining(plan: Plan, names: ModelNames) -> Exported:
         raise ExportError(f"{TITLE} has no schedule {plan.schedule}; choose one of --schedule {', '.join(kinds)}.")
     stages = pipeline_stages(plan, TITLE, FLAG)
     placed = _whole_layers(plan)
-    split_spec: tuple[str, ...] = ()
     module_stages: dict[str, int] = {}
     node_stages: dict[str, int] = {}
     if placed is not None:
         named = named_stack(plan.graph, placed.stack, names)
-        split_spec = tuple(_first_module(placed, named.blocks, named.back, s) for s in range(1, len(stages)))
+        module_stages = {_first_module(placed, named.blocks, named.back, s): s for s in range(1, len(stages))}
         how = "Every cut lies between whole layers."
         note = named.note
     else:
@@ -58,7 +61,6 @@ def torch_pipelining(plan: Plan, names: ModelNames) -> Exported:
         "SCHEDULE": SCHEDULES[plan.schedule],
         "IS_TRAINING": plan.graph.is_training,
         "STAGES_OF_RANK": _stages_of_ranks(stages),
-        "SPLIT_BEFORE": split_spec,
         "STAGE_OF_MODULE": module_stages,
         "STAGE_OF_NODE": node_stages,
     }
@@ -66,7 +68,9 @@ def torch_pipelining(plan: Plan, names: ModelNames) -> Exported:
     text = template.replace("@RANKS@", str(ranks)).replace("@HOW@", how).replace("@SETTINGS@", written)
     notes = [
         note,
-        "A tensor that several stages read is sent to each from where it was made; the plan sends it once.",
+        "A tensor that several stages read is sent to each from where it was made; the plan sends it once."
+        if plan.chunks_per_device == 1
+        else "A tensor that later stages read is passed on by every stage between; the plan sends it once.",
         "A weight that several stages use is copied to each, and its gradients are not added up among them.",
         devices_note(plan, stages, "rank"),
     ]

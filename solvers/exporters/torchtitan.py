@@ -52,9 +52,10 @@ def nemo_automodel(plan: Plan, names: ModelNames) -> Exported:
     parts = [[*part, *named.everywhere] for part in module_parts(placed, named)]
     rows = "".join(f"  - {json.dumps(part)}\n" for part in parts)
     text = f"pp_schedule: {json.dumps(schedule)}\nmodule_fqns_per_model_part:\n{rows}"
+    ranks = len(placed.stages) // plan.chunks_per_device
     batch = (
-        f"{plan.num_micro_batches} micro-batches on {len(placed.stages) // plan.chunks_per_device} ranks: pp_batch_size is "
-        f"{plan.num_micro_batches} x pp_microbatch_size."
+        f"{plan.num_micro_batches} micro-batches on {ranks} ranks: pp_batch_size is {plan.num_micro_batches} x "
+        "pp_microbatch_size."
     )
     return Exported(text, _notes(plan, placed, named, batch))
 

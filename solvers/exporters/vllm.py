@@ -1,8 +1,8 @@
 """vLLM: the numbers of decoder layers on each rank of its pipeline.
 
 `VLLM_PP_LAYER_PARTITION` is a list of numbers, one for each of --pipeline-parallel-size ranks, that add up to the
-number of hidden layers (vllm/distributed/utils.py, `get_pp_indices`). The embedding is on the first rank, the final norm and
-the output on the last (vllm/model_executor/models/llama.py), so that these ranks have layers too.
+number of hidden layers (vllm/distributed/utils.py, `get_pp_indices`). The embedding is on the first rank, the final
+norm and the output on the last (vllm/model_executor/models/llama.py), so that these ranks have layers too.
 """
 
 from solvers.exporters.layer_stages import devices_note, layer_stages
