@@ -7,7 +7,7 @@ from typing import Any
 
 from solvers.cli.options import add_device_options, add_parameter, member_of, read_question
 from solvers.cli.output import print_text, write_text
-from solvers.exporters.frameworks import FORMATS, Framework, exported
+from solvers.exporters.frameworks import FORMATS, Framework, exported, expressible_graph, why_none_expressible
 from solvers.exporters.module_names import ModelNames
 from solvers.exporters.plan import planned
 from solvers.formats.graph_json import read_split
@@ -63,6 +63,7 @@ def _export(options: argparse.Namespace) -> int:
         options.schedule,
         options.micro_batches or 1,
         asked.chunks,
+        None if why_none_expressible(asked.graph, options.to) else expressible_graph(asked.graph, options.to),
     )
     written = exported(plan, options.to, options.modules)
     if plan.looped is not None and plan.looped.note:

@@ -63,7 +63,9 @@ def reader(parameter: Parameter[Any]) -> Callable[[str], Any]:
     codec = parameter.flag_codec or parameter.codec
 
     def read(text: str) -> Any:
-        words = codec.one_of or (parameter.limits if isinstance(parameter.limits, tuple) else ())
+        words = tuple(map(codec.write, codec.one_of)) or (
+            parameter.limits if isinstance(parameter.limits, tuple) else ()
+        )
         try:
             value = codec.read(text)
         except TextError:

@@ -53,6 +53,7 @@ _PLAIN = frozenset(
         "feed-forward add",
         "key rotary",
         "loss",
+        "output loss",
         "query rotary",
     }
 )
@@ -165,7 +166,8 @@ class OperatorNames:
     """What the forward nodes of a graph are in an exported model.
 
     `modules` has the path of a node's module, `nodes` the name of the node of the exported graph, and `plain` are nodes
-    that are operators without a module, which run where the last of their inputs is.
+    that are operators without a module, which run where the last of their inputs is. Forks of the importer, which stand
+    for what a layer receives once, are in none of them.
     """
 
     modules: Mapping[int, str]
@@ -187,6 +189,8 @@ def operator_names(graph: DnnGraph, stack: LayerStack | None, names: ModelNames)
     plain: set[int] = set()
     for node in forward:
         what = re.sub(r"^\d+ ", "", node.name)
+        if " fork of " in what:
+            continue
         if what in known.plain:
             plain.add(node.id)
         elif node.id in block_of and what in known.operators:
@@ -201,5 +205,5 @@ def operator_names(graph: DnnGraph, stack: LayerStack | None, names: ModelNames)
 def _unnamed(node: Node) -> ExportError:
     return ExportError(
         f"{node.label[0].upper()}{node.label[1:]} is neither a node of a graph that torch.export made nor a module of "
-        "a known model, so no cut inside a layer can name it; take whole layers."
+        "a known model, so no cut inside a layer can name it; solve with --expressible-in torch-pipelining."
     )

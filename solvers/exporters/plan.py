@@ -85,8 +85,11 @@ def planned(
     schedule: ScheduleKind | None = None,
     num_micro_batches: int = 1,
     chunks: int = 2,
+    whole: DnnGraph | None = None,
 ) -> Plan:
     """Return the plan of a complete split; by default 1F1B in training and the pipelined schedule of inference.
+
+    Chunks are cut between what is kept together in the graph `whole`, if the split keeps it together too.
 
     Raises ExportError for a schedule of the other kind of graph, ScheduleError where one with several chunks on each
     device cannot be cut.
@@ -98,5 +101,9 @@ def planned(
         raise ExportError(f"The schedule {schedule} is not one of {what}; choose one of {', '.join(kinds)}.")
     looped = None
     if schedule in LOOPED_KINDS:
-        looped = looped_split(graph, deployment, split, chunks, schedule, num_micro_batches)
+        keeps = whole is not None and all(
+            any(device.issuperset(ids) for device in split.devices) for ids in whole.colocation_members.values()
+        )
+        cut = whole if whole is not None and keeps else graph
+        looped = looped_split(cut, deployment, split, chunks, schedule, num_micro_batches)
     return Plan(graph, deployment, split, schedule, num_micro_batches, looped)
