@@ -110,8 +110,8 @@ NAMES = {
 }
 TORCHTITAN = Modules(("tok_embeddings",), "layers.{}", ("norm", "lm_head"))
 GUESSES = (
-    (r"gpt-?2", ModelNames.GPT2),
-    (r"gpt-?neox", ModelNames.GPT_NEOX),
+    (r"gpt[-_]?2", ModelNames.GPT2),
+    (r"gpt[-_]?neox", ModelNames.GPT_NEOX),
     (r"roberta", ModelNames.ROBERTA),
     (r"bert", ModelNames.BERT),
 )

@@ -1,7 +1,7 @@
 """Exported plans as the frameworks themselves read them; run by a Python that has them.
 
-Reads a JSON list of questions on stdin, each [what, argument], and prints a JSON list of answers; null where this Python
-lacks the package.
+Reads a JSON list of questions on stdin, each [what, argument], and prints a JSON list of answers; null where this
+Python lacks the package.
 """
 
 import json
@@ -22,28 +22,30 @@ def megatron(argument: dict[str, Any]) -> Any:
     return [[[layer.name for layer in stage] for stage in rank] for rank in layout.layout]
 
 
-def device_map(argument: dict[str, Any]) -> Any:
-    """Return the device of each parameter, after accelerate has checked that the map covers the model."""
+def device_maps(argument: dict[str, Any]) -> Any:
+    """Return the devices of the parameters of models, after accelerate has checked that each map covers its model."""
     import accelerate
     import torch
     import transformers
 
-    fields = dict(argument["config"])
-    kind, architecture = fields.pop("model_type"), fields["architectures"][0]
-    with torch.device("meta"):
-        model = getattr(transformers, architecture)(transformers.AutoConfig.for_model(kind, **fields))
-    accelerate.utils.modeling.check_device_map(model, argument["map"])
-    prefixes = sorted(argument["map"], key=len)
-    modules = dict(model.named_modules())
-    found = {}
-    for name, _ in model.named_parameters():
-        (prefix,) = [p for p in prefixes if name == p or name.startswith(f"{p}.")]
-        found[name] = argument["map"][prefix]
-    return {"parameters": found, "unknown": [p for p in prefixes if p not in modules]}
+    answers = []
+    for asked in argument["maps"]:
+        fields, of_modules = dict(asked["config"]), asked["map"]
+        kind, architecture = fields.pop("model_type"), fields["architectures"][0]
+        with torch.device("meta"):
+            model = getattr(transformers, architecture)(transformers.AutoConfig.for_model(kind, **fields))
+        accelerate.utils.modeling.check_device_map(model, of_modules)
+        modules = dict(model.named_modules())
+        devices = []
+        for name, _ in model.named_parameters():
+            (prefix,) = [p for p in of_modules if name == p or name.startswith(f"{p}.")]
+            devices.append(of_modules[prefix])
+        answers.append({"devices": devices, "unknown": [p for p in of_modules if p not in modules]})
+    return answers
 
 
 def torchtitan(argument: dict[str, Any]) -> Any:
-    """Return what torchtitan's splitter leaves of a model in each part, and the schedule that torch knows by its name."""
+    """Return what torchtitan's splitter leaves of a model in each part, and which parts each rank has."""
     import torch
     from torch.distributed.pipelining.schedules import get_schedule_class
     from torchtitan.config.configs import ParallelismConfig
@@ -66,7 +68,8 @@ def torchtitan(argument: dict[str, Any]) -> Any:
         )
         for rank in range(config.pipeline_parallel_degree)
     ]
-    return {"left": left, "ranks": ranks, "schedule": get_schedule_class(config.pipeline_parallel_schedule).__name__}
+    get_schedule_class(config.pipeline_parallel_schedule)
+    return {"left": left, "ranks": ranks}
 
 
 def deepspeed(argument: dict[str, Any]) -> Any:
@@ -92,9 +95,8 @@ def deepspeed(argument: dict[str, Any]) -> Any:
 
 def export_names(argument: dict[str, Any]) -> Any:
     """Return the names of the nodes that torch.export makes of a model, with those of their inputs."""
+    import pipelined_models
     import torch
-
-    from tests.support import pipelined_models
 
     model, args, *_ = getattr(pipelined_models, argument["model"])()
     graph = torch.export.export(model, args).graph
@@ -102,7 +104,7 @@ def export_names(argument: dict[str, Any]) -> Any:
 
 
 CHECKS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    check.__name__: check for check in (megatron, device_map, torchtitan, deepspeed, export_names)
+    check.__name__: check for check in (megatron, device_maps, torchtitan, deepspeed, export_names)
 }
 
 
