@@ -42,6 +42,15 @@ def test_exports_are_offered_where_they_fit_and_the_others_have_a_reason() -> No
     assert "expressible\\-in vllm" in cut
 
 
+@pytest.mark.parametrize("framework", ["vllm", "none"])
+def test_what_the_restriction_costs_is_among_what_would_help(framework: str) -> None:
+    app = visited(sample=SAMPLE, expressible_in=framework)
+    next(button for button in app.button if button.label == "What would help?").click().run()
+    assert not app.exception
+    changes = app.session_state["batch what would help"].changes
+    assert [change.key for change in changes].count("unrestricted") == (framework != "none")
+
+
 def test_a_framework_that_cannot_express_the_graph_is_named_in_vain() -> None:
     app = visited(sample="unet_operator_inference", expressible_in="megatron")
     assert not any(box.label == "Expressible in" for box in app.selectbox)
