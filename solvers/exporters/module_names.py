@@ -102,7 +102,7 @@ NAMES = {
     ModelNames.GPT_NEOX: Modules(
         ("gpt_neox.embed_in", "gpt_neox.emb_dropout"),
         "gpt_neox.layers.{}",
-        ("gpt_neox.final_layer_norm", "embed_out"),
+        ("gpt_neox.final_layer_norm", "lm_head"),
         ("gpt_neox.rotary_emb",),
     ),
     ModelNames.BERT: Modules(("bert.embeddings",), "bert.encoder.layer.{}", ("cls",)),

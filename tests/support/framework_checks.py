@@ -56,12 +56,10 @@ def torchtitan(argument: dict[str, Any]) -> Any:
     model.tok_embeddings, model.norm, model.lm_head = (torch.nn.Identity() for _ in range(3))
     model.layers = torch.nn.ModuleDict({str(i): torch.nn.Identity() for i in range(argument["num_layers"])})
     parts = config.module_fqns_per_model_part or []
-    left = [
-        sorted(
-            name for name, module in _split_module(model, part).named_modules() if not list(module.children()) and name
-        )
-        for part in parts
-    ]
+    left = []
+    for part in parts:
+        modules = _split_module(model, part).named_modules()
+        left.append(sorted(name for name, one in modules if name not in ("", "layers")))
     ranks = [
         _get_pp_rank_to_stage_indices_mapping(
             rank, config.pipeline_parallel_degree, config.pipeline_parallel_schedule, len(parts)

@@ -96,7 +96,8 @@ def test_megatron_core_reads_the_layout(kind: ScheduleKind) -> None:
 
 
 def test_accelerate_takes_the_device_map_of_every_known_model() -> None:
-    names = ("llama", "qwen3", "gemma2", "gpt2 of another inner width", "gpt_neox", "phi3", "mixtral", "bert")
+    gpt2 = "gpt2 of another inner width"
+    names = ("llama", "qwen3", "gemma2", gpt2, "gpt_neox", "phi3", "mixtral", "bert", "roberta")
     asked = []
     for name in names:
         graph = import_fields(SMALL[name], tied=Tied.COPY, sequence=16).graph
