@@ -6,6 +6,7 @@ and deepspeed that are to be asked; nothing is downloaded.
 
 import json
 import os
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -149,8 +150,7 @@ def run_script(text: str, model: str, num_processes: int, folder: Path) -> dict[
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     found: dict[str, float] = {}
-    for line in done.stdout.splitlines():
-        what, _, number = line.rpartition(": ")
+    for what, number in re.findall(r"^(loss|largest difference of .*): (\S+)$", done.stdout, re.MULTILINE):
         kind = "gradients" if what.endswith("gradients") else what.rpartition(" ")[2]
         found[kind] = max(found.get(kind, 0.0), float(number))
     return found
