@@ -5,6 +5,9 @@ the best split of a graph with more colocation classes: one for the front of a s
 one for the back (`solvers.exporters.layers`), joined with the classes that are there already. Node ids, times and
 tensors stay as they are, so that any split costs in this graph what it costs in the other; a proof in it is one about
 all splits that can be expressed, within the family of splits that it was solved in.
+
+For PyTorch it is one about somewhat fewer where a graph has operators of the importer: one that is no module runs with
+the last of its inputs, whichever that is in a split, and here goes with the last of them in the order of the graph.
 """
 
 from collections.abc import Callable, Iterable
