@@ -31,12 +31,16 @@ IMPORTS = {
     "solvers.importers": "solvers.quantities solvers.model solvers.hardware",
     "solvers.exporters": "solvers.quantities solvers.model solvers.schedule",
     "solvers.baselines": "solvers.model solvers.problem solvers.chain solvers.latency",
-    "solvers.parameters": "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.baselines",
+    "solvers.parameters": (
+        "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.exporters solvers.baselines"
+    ),
     "solvers.methods": "solvers.model solvers.problem solvers.chain solvers.milp solvers.free",
     "solvers.samples": "solvers.model solvers.formats",
     "solvers.solve": "solvers.model solvers.problem solvers.latency solvers.baselines solvers.methods",
     "solvers.warm_up": "solvers.model solvers.problem solvers.latency solvers.solve",
-    "solvers.analysis": "solvers.quantities solvers.model solvers.problem solvers.baselines solvers.solve",
+    "solvers.analysis": (
+        "solvers.quantities solvers.model solvers.problem solvers.exporters solvers.baselines solvers.solve"
+    ),
     "solvers.sweep": (
         "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.processes solvers.exporters "
         "solvers.baselines solvers.parameters solvers.solve solvers.analysis"
@@ -108,8 +112,8 @@ LIBRARIES = {
     "graphviz": "explorer.exports",
     "highspy": "solvers.milp",
     "networkx": (
-        "solvers.model solvers.problem solvers.schedule solvers.latency solvers.baselines solvers.analysis "
-        "explorer.layout explorer.edits"
+        "solvers.model solvers.problem solvers.schedule solvers.latency solvers.exporters solvers.baselines "
+        "solvers.analysis explorer.layout explorer.edits"
     ),
     "numba": "solvers.chain solvers.free solvers.latency solvers.baselines",
     "google": "solvers.importers",

@@ -21,10 +21,15 @@ from explorer.picture.palette import ThemeName
 from explorer.plan.timeline import Scheduled
 from explorer.state.choice import ScheduleOptions
 from explorer.state.records import Plan
+from explorer.words.wording import plain
 from solvers.exporters.chrome_trace import chrome_trace
 from solvers.exporters.csv_tables import csv_tables
+from solvers.exporters.frameworks import FORMATS, Format, exported
+from solvers.exporters.plan import Exported, ExportError
+from solvers.exporters.plan import Plan as ExportedPlan
 from solvers.formats.graph_json import graph_document
 from solvers.model.costs import split_costs
+from solvers.schedule.records import INFERENCE_KINDS, TRAINING_KINDS
 
 AUTOMATIC = "automatic"
 PART_NAMES = {Part.BOTH: "Graph and timeline", Part.GRAPH: "Graph", Part.TIMELINE: "Timeline"}
@@ -73,6 +78,8 @@ def show_exports(subject: Subject) -> None:
     _show_row(data_downloads(subject))
     st.markdown("##### Other tools")
     _show_row(tool_downloads(subject))
+    st.markdown("##### Frameworks that run the plan")
+    _show_frameworks(framework_downloads(subject))
     st.markdown("##### Report")
     notes, button = st.columns([3, 1], vertical_alignment="bottom")
     with notes:
@@ -102,6 +109,7 @@ def subject_of(
         note=shown.note,
         planned=plan.split.on(plan.deployment) if shown.note else None,
         weight_gradient_share=options.weight_gradient_share,
+        looped=shown.looped,
     )
 
 
@@ -208,6 +216,31 @@ def tool_downloads(subject: Subject) -> tuple[Download, ...]:
     )
 
 
+def framework_downloads(subject: Subject) -> tuple[tuple[Download, Exported | None], ...]:
+    """Return a file for each framework, with what is written; where one cannot express the plan, the reason."""
+    graph, schedule = subject.graph, subject.schedule
+    plan = ExportedPlan(
+        graph,
+        subject.deployment,
+        subject.plan_split,
+        (TRAINING_KINDS if graph.is_training else INFERENCE_KINDS)[0] if schedule is None else schedule.kind,
+        1 if schedule is None else schedule.num_micro_batches,
+        subject.looped,
+    )
+    return tuple(_framework_download(subject, plan, form) for form in FORMATS.values())
+
+
+def _framework_download(subject: Subject, plan: ExportedPlan, form: Format) -> tuple[Download, Exported | None]:
+    written, refusal = None, ""
+    try:
+        written = exported(plan, form.framework)
+    except ExportError as error:
+        refusal = str(error)
+    text = "" if written is None else written.text
+    name = f"{subject.stem}_{form.file_name}"
+    return Download(form.title, form.reads, name, form.mime, lambda: text, refusal), written
+
+
 def report_download(subject: Subject, notes: str) -> Download:
     """Return the report, with notes of the user's own."""
     return Download(
@@ -274,6 +307,21 @@ def _show_row(downloads: tuple[Download, ...]) -> None:
     for column, download in zip(st.columns(4), downloads, strict=False):
         with column:
             _show(download)
+
+
+def _show_frameworks(found: tuple[tuple[Download, Exported | None], ...]) -> None:
+    """Show the frameworks that can run the plan, what each leaves out, and the reasons of the others."""
+    fitting = [(download, written) for download, written in found if written is not None]
+    for start in range(0, len(fitting), 4):
+        _show_row(tuple(download for download, _ in fitting[start : start + 4]))
+    if fitting:
+        with st.expander("What these frameworks cannot express"):
+            for download, written in fitting:
+                notes = "\n".join(f"- {plain(note)}" for note in written.notes)
+                st.markdown(f"**{download.label}**\n{notes}")
+    if refused := [download for download, written in found if written is None]:
+        with st.expander(f"Why not {', '.join(download.label for download in refused)}", expanded=not fitting):
+            st.markdown("\n".join(f"- **{download.label}**: {plain(download.refusal)}" for download in refused))
 
 
 def _show(download: Download) -> None:

@@ -116,7 +116,7 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
             with st.expander("Details"):
                 st.code(notice.details, language=None)
         elif not is_of_plan:
-            show_what_makes_possible(choice.question, choice.graph)
+            show_what_makes_possible(choice.question, choice.graph, choice.loaded.graph)
     if plan is not None and plan.question != choice.question:
         is_coming = run is not None or feels_live(choice.question)
         changed = differences((plan.question, plan.graph), (choice.question, choice.graph))

@@ -12,7 +12,17 @@ from explorer.plan.solve_control import feels_live
 from explorer.state import session
 from explorer.state.records import Plan
 from explorer.words.wording import plain
-from solvers.analysis.what_if import Change, Gain, carried_over, changes, enough_memory, gain, renumbered, verdict
+from solvers.analysis.what_if import (
+    Change,
+    Gain,
+    carried_over,
+    changes,
+    enough_memory,
+    gain,
+    renumbered,
+    verdict,
+    without_restriction,
+)
 from solvers.baselines.table import BASELINES
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -30,10 +40,11 @@ BASE = "base"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked about: a question, its graph, and the plan that is known for it, if any."""
+    """What is asked about: a question, its graph, that as it was loaded, and the plan that is known, if any."""
 
     question: Question
     graph: DnnGraph
+    own: DnnGraph
     split: Split | None = None
     value_ms: float | None = None
 
@@ -61,13 +72,13 @@ def show_what_helps(plan: Plan) -> None:
 
     Once asked, a question that follows the inputs by itself is asked again whenever the inputs change.
     """
-    subject = Subject(plan.question, plan.graph, plan.result.split, plan.result.value_ms)
+    subject = Subject(plan.question, plan.graph, plan.loaded.graph, plan.result.split, plan.result.value_ms)
     _show_inquiry(NAME, subject, "What would help?")
 
 
-def show_what_makes_possible(question: Question, graph: DnnGraph) -> None:
-    """The same for a question that has no plan."""
-    _show_inquiry(NAME_IF_IMPOSSIBLE, Subject(question, graph), "What would make a plan possible?")
+def show_what_makes_possible(question: Question, graph: DnnGraph, own: DnnGraph) -> None:
+    """The same for a question that has no plan; `own` is the graph as it was loaded."""
+    _show_inquiry(NAME_IF_IMPOSSIBLE, Subject(question, graph, own), "What would make a plan possible?")
 
 
 def _show_inquiry(name: str, subject: Subject, label: str) -> None:
@@ -115,7 +126,10 @@ def _ask_and_remember(name: str, subject: Subject) -> None:
 
 def _changes(subject: Subject) -> tuple[Change, ...]:
     question = subject.question
-    return changes(subject.graph, question.deployment, question.objective, question.family, question.method)
+    asked = (question.deployment, question.objective, question.family, question.method)
+    found = changes(subject.graph, *asked)
+    free = without_restriction(subject.graph, subject.own, question.deployment, question.family, question.method)
+    return found if free is None else (free, *found)
 
 
 def _ask(subject: Subject) -> Inquiry:

@@ -16,7 +16,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Split
 from solvers.quantities import count, milliseconds, percent
-from solvers.schedule.records import WEIGHT_GRADIENT_SHARE
+from solvers.schedule.records import WEIGHT_GRADIENT_SHARE, LoopedSplit
 from solvers.schedule.simulate import Schedule
 
 MAX_STEM = 60
@@ -44,6 +44,8 @@ class Subject:
     planned: Split | None = None
     """The split that the result is about, where `split` is another."""
     weight_gradient_share: float = WEIGHT_GRADIENT_SHARE
+    looped: LoopedSplit | None = None
+    """The chunks of `split`, where the schedule runs several on each device."""
 
     @property
     def plan_split(self) -> Split:

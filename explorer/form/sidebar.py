@@ -17,7 +17,7 @@ from explorer.state import session
 from explorer.state.address import settle
 from explorer.state.choice import Choice
 from solvers.parameters.asked import Asking, begin
-from solvers.parameters.question import FAMILY, METHOD, OBJECTIVE, TIME_LIMIT, methods
+from solvers.parameters.question import EXPRESSIBLE_IN, FAMILY, METHOD, OBJECTIVE, TIME_LIMIT, methods
 
 
 def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
@@ -37,6 +37,7 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         widget(OBJECTIVE, asking, f"objective_{digest}_2", persists=False)
         widget(FAMILY, asking, f"family_{digest}")
         edit_assumptions(asking, digest)
+        widget(EXPRESSIBLE_IN, asking, f"expressible_in_{digest}")
         left, right = st.columns([3, 2])
         widget(METHOD, asking, f"method_{digest}_{'_'.join(methods(asking.asked))}", left, persists=False)
         widget(TIME_LIMIT, asking, "time_limit", right, persists=False, step=1.0)

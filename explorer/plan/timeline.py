@@ -16,7 +16,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.split import Split
 from solvers.quantities import change, milliseconds
 from solvers.schedule.looped_split import looped_split
-from solvers.schedule.records import LOOPED_KINDS
+from solvers.schedule.records import LOOPED_KINDS, LoopedSplit
 from solvers.schedule.simulate import Schedule, ScheduleError, ScheduleKind, simulate
 
 MAX_RUNS = 100_000
@@ -27,13 +27,15 @@ MAX_RUNS = 100_000
 class Scheduled:
     """What a schedule runs: its split, and either the schedule or one sentence that says why there is none.
 
-    `note` is a sentence that says how the split differs from the plan's; empty where it is the plan's.
+    `note` is a sentence that says how the split differs from the plan's; empty where it is the plan's. `looped` has its
+    chunks, where the schedule runs several on each device.
     """
 
     split: Split
     schedule: Schedule | None
     error: str = ""
     note: str = ""
+    looped: LoopedSplit | None = None
 
 
 def scheduled(plan: Plan, choice: Choice) -> Scheduled:
@@ -94,7 +96,7 @@ def _schedule_of(
         )
     except ScheduleError as error:
         return Scheduled(split, None, str(error))
-    return Scheduled(looped.split, schedule, note=note)
+    return Scheduled(looped.split, schedule, note=note, looped=looped)
 
 
 def show_note(shown: Scheduled) -> None:

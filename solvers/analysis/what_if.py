@@ -85,6 +85,21 @@ def changes(
     return tuple(found)
 
 
+def without_restriction(
+    graph: DnnGraph, own: DnnGraph, deployment: Deployment, family: Family, method: str
+) -> Change | None:
+    """Return the change that a framework need not be able to express the plan; None where none was asked to.
+
+    `own` is the graph before that was asked, which had fewer nodes share a device.
+    """
+    class_of = {node.id: node.colocation_class for node in own.nodes}
+    if all(class_of.get(node.id) == node.colocation_class for node in graph.nodes):
+        return None
+    nodes = tuple(replace(node, colocation_class=class_of.get(node.id)) for node in graph.nodes)
+    label = "Splits that no framework need express"
+    return Change("unrestricted", label, graph.with_nodes(nodes), deployment, family, method)
+
+
 def _hardware(graph: DnnGraph, deployment: Deployment, family: Family, method: str) -> list[Change]:
     def change(key: str, label: str, changed: Deployment, on: DnnGraph = graph, useless: str = "") -> Change:
         return Change(key, label, on, changed, family, method, useless)

@@ -1,4 +1,4 @@
-"""The engine from the command line: `placement solve`, `evaluate`, `explain`, `simulate`, `compare` and others.
+"""The engine from the command line: `placement solve`, `evaluate`, `explain`, `simulate`, `export` and others.
 
 A contract with other programs: JSON on stdout, messages on stderr, and the exit code says how it went: 0 solved,
 2 bad input, 3 infeasible, 4 nothing found in time. The first Ctrl-C ends a solve with the best plan so far, as the time
@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from solvers.analysis.framework_price import FrameworkPrice, price_document, price_text
 from solvers.baselines.table import BASELINES
 from solvers.cli.explain import add_explain
+from solvers.cli.export import add_export
 from solvers.cli.hardware import add_devices
 from solvers.cli.importing import add_import
 from solvers.cli.options import Parser, add_device_options, add_model_options, add_parameter, read_question
@@ -28,6 +30,7 @@ from solvers.model.errors import GraphError, PlacementError
 from solvers.model.graph import DnnGraph
 from solvers.model.result import LOADING, Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.model.split import Family, Split, Violation, check_split, complete_split
+from solvers.parameters.parameter import Asked
 from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, TIME_LIMIT
 from solvers.problem.solving import MethodError
 from solvers.samples import sample_text, samples
@@ -85,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_devices(commands)
     add_import(commands)
+    add_export(commands)
 
     sampling = commands.add_parser("samples", help="list the sample graphs, or write one to a file")
     sampling.add_argument("name", nargs="?", metavar="NAME")
@@ -114,22 +118,32 @@ def _solve(options: argparse.Namespace) -> int:
             if is_interrupted():
                 raise SolveCancelled
 
-        result = solve(
-            graph,
-            deployment,
-            objective=asked.objective,
-            method=asked.method,
-            family=asked.family,
-            time_limit_s=asked.time_limit_s,
-            gap=asked.gap,
-            start=expert,
-            on_progress=watch,
-        )
+        def answer(question: Asked, start: Split | None) -> SolveResult:
+            return solve(
+                question.graph,
+                question.deployment,
+                objective=question.objective,
+                method=question.method,
+                family=question.family,
+                time_limit_s=question.time_limit_s,
+                gap=question.gap,
+                start=start,
+                on_progress=watch,
+            )
+
+        result = answer(asked, expert)
+        price = None
+        if asked.expressible_in is not None and asked.method not in BASELINES:
+            # The plan that a framework can express is one of all plans, and so a good start.
+            price = FrameworkPrice(asked.expressible_in, result, answer(options.unrestricted, result.split))
     if result.message:
         print(f"placement: {result.message}", file=sys.stderr)
+    if price is not None:
+        print(f"placement: {price_text(price)}", file=sys.stderr)
     # Printed first: a plan that took long to find is not lost because the file cannot be written.
     hardware = {"hardware": list(options.hardware)} if options.hardware else {}
-    print_json({**solve_document(result, graph, deployment), **hardware})
+    priced = {} if price is None else {"expressible_in": price_document(price)}
+    print_json({**solve_document(result, graph, deployment), **priced, **hardware})
     if options.output is not None and result.split is not None:
         write_text(options.output, json.dumps(_split_json(result, graph, deployment), indent=1, allow_nan=False) + "\n")
     return EXIT_CODES[result.status]

@@ -15,6 +15,7 @@ from solvers.parameters.asked import QUESTION, Values, begin, demanded, paramete
 from solvers.parameters.codecs import TextError
 from solvers.parameters.hardware import BANDWIDTH, BANDWIDTH_FACTOR
 from solvers.parameters.parameter import Asked, MemoryOf, Parameter, Scope
+from solvers.parameters.question import EXPRESSIBLE_IN
 from solvers.parameters.schedule import MEMORY_SCHEDULE
 
 E = TypeVar("E", bound=StrEnum)
@@ -62,7 +63,9 @@ def reader(parameter: Parameter[Any]) -> Callable[[str], Any]:
     codec = parameter.flag_codec or parameter.codec
 
     def read(text: str) -> Any:
-        words = codec.one_of or (parameter.limits if isinstance(parameter.limits, tuple) else ())
+        words = tuple(map(codec.write, codec.one_of)) or (
+            parameter.limits if isinstance(parameter.limits, tuple) else ()
+        )
         try:
             value = codec.read(text)
         except TextError:
@@ -119,10 +122,16 @@ def options_of(scope: Scope) -> list[Parameter[Any]]:
 
 
 def read_question(options: argparse.Namespace) -> Asked:
-    """Read the graph and return what the options ask of it; what they say of the figures becomes `options.hardware`."""
+    """Read the graph and return what the options ask of it; what they say of the figures becomes `options.hardware`.
+
+    `options.unrestricted` is the same question where a framework need not be able to express the plan.
+    """
     graph, deployment, options.hardware = with_hardware(options, *read_graph(options.graph))
     say(options.hardware)
-    return demanded(values_of(options), begin(graph, deployment))
+    values, start = values_of(options), begin(graph, deployment)
+    others = {name: value for name, value in values.items() if name != EXPRESSIBLE_IN.name}
+    options.unrestricted = demanded(others, start)
+    return demanded(values, start)
 
 
 def values_of(options: argparse.Namespace) -> Values:

@@ -42,6 +42,7 @@ QUESTION: tuple[Parameter[Any], ...] = (
     schedule.STATE_FACTOR,
     question.MAX_REPLICAS,
     question.SYNC_BANDWIDTH,
+    question.EXPRESSIBLE_IN,
     question.METHOD,
     question.TIME_LIMIT,
     question.GAP,

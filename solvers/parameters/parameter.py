@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from solvers.exporters.frameworks import Framework
 from solvers.hardware.roofline import USUAL, Efficiency
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment, InFlight, TrainingMemory
@@ -86,6 +87,7 @@ class Asked:
     state_factor: float | None = None
     wish: Wish = Wish()
     longest_s: float | None = None
+    expressible_in: Framework | None = None
 
     def with_memory(self, **changes: Any) -> "Asked":
         """Return the question with changes of what the memory of training depends on."""

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 from solvers.baselines.scotch import scotch_program
 from solvers.baselines.table import BASELINES, ONE_CLASS_ONLY
+from solvers.exporters.frameworks import FORMATS, Framework, expressible_graph, why_none_expressible
+from solvers.exporters.plan import ExportError
 from solvers.model.costs import Objective
 from solvers.model.deployment import MAX_DEVICES, MAX_SUBGRAPHS, Communication, Deployment, Replication
 from solvers.model.split import Family
-from solvers.parameters.codecs import COUNT, NUMBER, PERCENT, WORD, one_of, optional
+from solvers.parameters.codecs import COUNT, NUMBER, PERCENT, WORD, Codec, one_of, optional
 from solvers.parameters.hardware import BYTES_PER_MS, LINK_RANGE
 from solvers.parameters.parameter import Asked, AxisTraits, MemoryOf, Parameter, Range, Scope, Unit
 from solvers.quantities import as_given, percent
@@ -186,6 +188,54 @@ SYNC_BANDWIDTH = Parameter[float | None](
         _no_replicas(asked) or ("" if _max_replicas(asked.deployment) > 1 else "no stage is replicated")
     ),
     needs="max_replicas",
+)
+
+
+_FRAMEWORK = optional(one_of(Framework))
+
+
+def _why_not_in(asked: Asked, framework: Framework) -> str:
+    """Say why no plan of a question is one that a framework can express; empty where some are."""
+    form = FORMATS[framework]
+    if form.is_pipeline and (asked.objective is Objective.LATENCY or asked.family is not Family.CHAIN):
+        return f"{form.title} runs pipelines; choose chain splits, for throughput."
+    if _max_replicas(asked.deployment) > 1:
+        return f"{form.title} replicates no single stage of a pipeline; allow one replica."
+    if asked.deployment.max_subgraphs > 1:
+        return f"{form.title} runs one part of the network on each device; allow one subgraph."
+    return why_none_expressible(asked.graph, framework)
+
+
+def _expressed(asked: Asked, framework: Framework | None) -> Asked:
+    if framework is None:
+        return asked
+    if reason := _why_not_in(asked, framework):
+        raise ExportError(reason)
+    on = asked if FORMATS[framework].takes_cpus else asked.on(num_cpus=0)
+    return replace(on, graph=expressible_graph(asked.graph, framework), expressible_in=framework)
+
+
+def _frameworks(asked: Asked) -> tuple[Framework | None, ...]:
+    return (None, *(framework for framework in Framework if not _why_not_in(asked, framework)))
+
+
+EXPRESSIBLE_IN = Parameter[Framework | None](
+    name="expressible_in",
+    scope=Scope.MODEL,
+    address="expressible_in",
+    flag="--expressible-in",
+    codec=Codec(_FRAMEWORK.read, _FRAMEWORK.write, (None, *Framework), is_optional=True),
+    label="Expressible in",
+    noun="framework",
+    help="Framework that has to be able to run the plan: only splits that it can express are allowed, so that the best "
+    "of these is found and proven. Most frameworks place whole layers, in one pipeline without CPUs and replicas; none "
+    "allows all splits.",
+    get=lambda asked: asked.expressible_in,
+    put=_expressed,
+    usual=lambda _: None,
+    allowed=_frameworks,
+    why_not=lambda asked: "" if len(_frameworks(asked)) > 1 else "no framework can express a plan of this question",
+    names={None: "Any: all splits", **{framework: form.title for framework, form in FORMATS.items()}},
 )
 
 

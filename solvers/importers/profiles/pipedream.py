@@ -66,7 +66,7 @@ def import_pipedream(content: bytes, workload: Workload, devices: Devices, sourc
         layers[parts[0]] = _layer(parts, line_number, unit)
         if len(layers) > MAX_PROFILE_NODES or len(edges) > MAX_PROFILE_EDGES:
             raise SourceError(
-                f"The profile has too many lines; {count(MAX_PROFILE_NODES)} layers and {count(MAX_PROFILE_EDGES)} edges"
+                f"The profile has too many lines; {count(MAX_PROFILE_NODES)} layers or {count(MAX_PROFILE_EDGES)} edges"
                 " are read at most."
             )
     kept = _without_inputs(layers, edges)

@@ -42,9 +42,11 @@ NUMERIC: dict[Codec[Any], st.SearchStrategy[Any]] = {
 
 def values_of(parameter: Parameter[Any]) -> st.SearchStrategy[Any]:
     codec = parameter.codec
+    if codec.one_of:
+        return st.sampled_from(codec.one_of)
     if codec.is_optional:
         return st.none() | (COUNTS if isinstance(codec.read("1"), int) else NUMBERS)
-    return st.sampled_from(codec.one_of) if codec.one_of else NUMERIC[codec]
+    return NUMERIC[codec]
 
 
 OTHERS: dict[str, st.SearchStrategy[Any]] = {

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.analysis.what_if import Change, carried_over, changes, enough_memory, gain, renumbered, verdict
+from solvers.analysis.what_if import (
+    Change,
+    carried_over,
+    changes,
+    enough_memory,
+    gain,
+    renumbered,
+    verdict,
+    without_restriction,
+)
+from solvers.exporters.frameworks import Framework, expressible_graph
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Node
@@ -22,6 +32,7 @@ from tests.support.graphs import (
     training_chain,
     with_class_times,
 )
+from tests.support.layer_stacks import random_stack
 
 
 def solved(change: Change, objective: Objective = Objective.THROUGHPUT) -> SolveResult:
@@ -204,3 +215,12 @@ def test_baselines_are_asked_about_hardware_only() -> None:
 def test_training_replicas_need_a_known_bandwidth() -> None:
     assert "replicas" not in by_key(training_chain((1, 1), (1, 1)), Deployment(2))
     assert "replicas" in by_key(chain((1, 1)), Deployment(2))
+
+
+def test_the_restriction_to_a_framework_is_taken_back() -> None:
+    own = random_stack(8, 5)
+    restricted = expressible_graph(own, Framework.MEGATRON)
+    change = without_restriction(restricted, own, Deployment(3), Family.CHAIN, "auto")
+    assert change is not None
+    assert change.graph == own
+    assert without_restriction(own, own, Deployment(3), Family.CHAIN, "auto") is None
