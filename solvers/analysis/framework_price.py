@@ -55,7 +55,8 @@ def price_text(price: FrameworkPrice) -> str:
     ours, best = price.expressible, price.unrestricted
     if ours.value_ms is None:
         if ours.status is SolveStatus.INFEASIBLE and best.value_ms is not None:
-            return f"No plan is expressible in {title} on these devices, though there are plans: {milliseconds(best.value_ms)}."
+            there_are = f"though there are plans: {milliseconds(best.value_ms)}"
+            return f"No plan is expressible in {title} on these devices, {there_are}."
         return f"No plan that is expressible in {title} was found."
     what = f"Being expressible in {title} costs"
     if price.most == 0:
