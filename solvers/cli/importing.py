@@ -17,7 +17,7 @@ from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
 from solvers.importers.imported import Imported
 from solvers.importers.sources import import_source
-from solvers.importers.workload import Devices, Level, Mode, NumberFormat, Tied, Workload
+from solvers.importers.workload import USUAL_NODES, Devices, Level, Mode, NumberFormat, Tied, Workload
 from solvers.model.errors import SourceError
 from solvers.parameters.hardware import ACCELERATORS, CPUS
 
@@ -28,10 +28,12 @@ def add_import(commands: Any) -> None:
     """Add the command `import` to the commands of the parser."""
     parser = commands.add_parser(
         "import",
-        help="make a graph of a Hugging Face config.json, or of a published model by name",
-        description=f"Known model types: {', '.join(MODEL_TYPES)}.",
+        help="make a graph of a Hugging Face config.json, a torch.export archive, or a published model by name",
+        description=f"Known types of config.json: {', '.join(MODEL_TYPES)}.",
     )
-    parser.add_argument("source", nargs="?", metavar="SOURCE", help="a config.json, its folder, or a name of --list")
+    parser.add_argument(
+        "source", nargs="?", metavar="SOURCE", help="a config.json, its folder, a .pt2, or a name of --list"
+    )
     parser.add_argument("--list", action="store_true", help="list the published models that need no file")
     parser.add_argument("--output", type=Path, metavar="GRAPH.json", help="write the graph to a file")
     parser.add_argument("--json", action="store_true", help="print totals and assumptions as JSON")
@@ -43,7 +45,13 @@ def add_import(commands: Any) -> None:
         )
 
     choice("--mode", Mode, Mode.PREFILL, "read a prompt, generate one token, or train")
-    choice("--level", Level, Level.LAYERS, "what a node is")
+    choice("--level", Level, Level.LAYERS, "what a node is; auto: the finest level with at most --nodes nodes")
+    parser.add_argument(
+        "--nodes", type=_whole, default=USUAL_NODES, metavar="N", help="with auto: nodes at most (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--dim", action="append", type=_dim, default=[], metavar="NAME=N", help="a size that an archive leaves open"
+    )
     parser.add_argument("--batch", type=_whole, default=1, metavar="B", help="sequences or images of a micro-batch")
     parser.add_argument("--sequence", type=_whole, metavar="T", help="tokens of a sequence (default: up to 2048)")
     parser.add_argument(
@@ -76,6 +84,13 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number") from None
 
 
+def _dim(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not name.isidentifier() or len(name) > 100:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not NAME=N, such as s0=8")
+    return name, _whole(number)
+
+
 def _import(options: argparse.Namespace) -> int:
     if options.list:
         if options.source is not None:
@@ -83,7 +98,7 @@ def _import(options: argparse.Namespace) -> int:
         _print_list(options.json)
         return 0
     if options.source is None:
-        raise SourceError("Give a config.json, its folder, or a name that `placement import --list` has.")
+        raise SourceError("Give a config.json, its folder, a .pt2, or a name that `placement import --list` has.")
     workload = Workload(
         options.mode,
         options.level,
@@ -92,6 +107,8 @@ def _import(options: argparse.Namespace) -> int:
         options.context,
         options.precision,
         options.tied,
+        tuple(options.dim),
+        options.nodes,
     )
     found = import_source(options.source, workload, _devices(options))
     if options.output is not None:

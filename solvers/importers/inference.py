@@ -25,7 +25,7 @@ def inference_graph(network: Network, costs: CostModel, held: Held = Held.OUTPUT
             network,
             v,
             costs,
-            state_bytes=float(op.parameters * costs.weight_bytes),
+            state_bytes=float(op.parameters * costs.weight_bytes + op.buffer_elements * costs.element_bytes),
             activation_bytes=float(
                 costs.element_bytes * (op.output_elements if held is Held.OUTPUT else op.cache_elements)
             ),
@@ -75,7 +75,7 @@ def forward_node(
         name=op.name,
         layer=op.layer,
         flops=op.flops,
-        parameter_bytes=float(op.parameters * costs.weight_bytes),
+        parameter_bytes=float(op.parameters * costs.weight_bytes + op.buffer_elements * costs.element_bytes),
         activation_bytes=activation_bytes,
         traffic_bytes=traffic_bytes,
     )

@@ -17,3 +17,20 @@ MAX_TOKENS = 2**24
 MAX_TOKENS_IN_ALL = 2**30
 """Of all sequences of a batch."""
 MAX_LABELS = 2**20
+
+MAX_DIRECTORY_BYTES = 4 * 2**20
+"""Of the list of members of an archive; those of large models have some hundred KiB."""
+MAX_PROGRAM_BYTES = 64 * 2**20
+"""Of an exported graph, which has no weights in it: about 4 KiB per operator. Reading one takes ten times as much
+memory at most."""
+MAX_OPERATORS = 50_000
+"""Of an exported graph, those in its subgraphs too."""
+MAX_SUBGRAPH_DEPTH = 20
+MAX_RANK = 32
+"""Dimensions of a tensor."""
+MAX_ELEMENTS = 2**50
+"""Of a tensor, and the largest size of one dimension."""
+MAX_EXPRESSION = 2_000
+"""Characters of the formula of a symbolic size."""
+MAX_NODES = 10_000
+"""Of a graph that is folded until it has as few nodes as asked for."""

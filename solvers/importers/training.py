@@ -44,7 +44,7 @@ def training_graph(network: Network, costs: CostModel) -> DnnGraph:
             network,
             v,
             costs,
-            state_bytes=float(op.parameters * costs.state_bytes),
+            state_bytes=float(op.parameters * costs.state_bytes + op.buffer_elements * costs.element_bytes),
             activation_bytes=float(num_bytes * (op.internal_elements + op.output_elements * (v in kept))),
             is_training=True,
         )

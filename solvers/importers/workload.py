@@ -6,7 +6,7 @@ from enum import StrEnum
 from solvers.hardware.devices import Accelerator, CatalogueError, HostCpu, Link, Precision
 from solvers.hardware.roofline import Setup
 from solvers.importers.cost_model import CostModel
-from solvers.importers.limits import MAX_BATCH, MAX_TOKENS, MAX_TOKENS_IN_ALL
+from solvers.importers.limits import MAX_BATCH, MAX_NODES, MAX_TOKENS, MAX_TOKENS_IN_ALL
 from solvers.model.errors import SourceError
 
 USUAL_TOKENS = 2048
@@ -22,10 +22,15 @@ class Mode(StrEnum):
 
 
 class Level(StrEnum):
-    """What a node is."""
+    """What a node is; `AUTO` is the finest of operators, modules and layers that has as few nodes as asked for."""
 
     LAYERS = "layers"
     OPERATORS = "operators"
+    AUTO = "auto"
+
+
+USUAL_NODES = 200
+"""Nodes of `Level.AUTO` where nobody says: most solvers prove optima of graphs of that size in seconds."""
 
 
 class Tied(StrEnum):
@@ -66,7 +71,8 @@ class Workload:
     """How an imported model is used; `batch` is the number of sequences or images of one micro-batch.
 
     `sequence` and `context` are tokens of a sequence and of the cache that a decoded token finds; None is the usual
-    number, or as many as the model has positions. `number_format` None is what the accelerator usually computes in.
+    number, or as many as the model has positions. `dims` are sizes that an archive leaves open, by name; `nodes` is how
+    many nodes `Level.AUTO` may make. `number_format` None is what the accelerator usually computes in.
     """
 
     mode: Mode = Mode.PREFILL
@@ -76,9 +82,17 @@ class Workload:
     context: int | None = None
     number_format: NumberFormat | None = None
     tied: Tied = Tied.SHARE
+    dims: tuple[tuple[str, int], ...] = ()
+    nodes: int = USUAL_NODES
 
     def __post_init__(self) -> None:
         _check("--batch", self.batch, MAX_BATCH)
+        _check("--nodes", self.nodes, MAX_NODES)
+        names = [name for name, _ in self.dims]
+        if len(set(names)) < len(names):
+            raise SourceError("--dim gives one size twice; keep one.")
+        if self.nodes != USUAL_NODES and self.level is not Level.AUTO:
+            raise SourceError("--nodes is how many nodes --level auto may make; give that level, or leave it out.")
         for option, value in (("--sequence", self.sequence), ("--context", self.context)):
             if value is not None:
                 _check(option, value, MAX_TOKENS)

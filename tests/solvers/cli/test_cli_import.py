@@ -102,7 +102,7 @@ def test_what_the_page_on_importing_shows_runs(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "Give a config.json, its folder, or a name that `placement import --list` has."),
+        ((), "Give a config.json, its folder, a .pt2, or a name that `placement import --list` has."),
         (("llama-3",), 'no file and no preset "llama-3"; the nearest names are llama-3.2-1b'),
         (("nothing.json",), '"nothing.json" cannot be read: No such file or directory.'),
         (("a\0b",), "no file and no preset"),
