@@ -75,7 +75,7 @@ def forward_node(
         name=op.name,
         layer=op.layer,
         flops=op.flops,
-        parameter_bytes=float(op.parameters * costs.weight_bytes + op.buffer_elements * costs.element_bytes),
+        parameter_bytes=float(op.parameters * costs.weight_bytes),
         activation_bytes=activation_bytes,
         traffic_bytes=traffic_bytes,
     )

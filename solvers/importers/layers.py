@@ -11,7 +11,7 @@ A run that is entered again has a number behind its name. Operators of a module 
 two blocks) belong to the run before them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 
 def blocks(modules: Sequence[str]) -> tuple[str, ...]:
@@ -20,7 +20,12 @@ def blocks(modules: Sequence[str]) -> tuple[str, ...]:
     >>> blocks(["embed", "h.0.mlp.up", "h.0.mlp.down", "h", "h.1.mlp.up", "norm"])
     ('embed', 'h.0', 'h.0', 'h.0', 'h.1', 'norm')
     """
-    return _runs(modules, _block)
+    paths = list(map(_block, modules))
+    outer = _outer(paths)
+    for i, module in enumerate(modules):  # a module beside numbered ones has a layer of its own
+        while paths[i] in outer and paths[i] != module:
+            paths[i] = ".".join(module.split(".")[: paths[i].count(".") + 2])
+    return _runs(paths)
 
 
 def depths(modules: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -30,18 +35,23 @@ def depths(modules: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     (('h.0.up', 'h.0.down', 'h.1.up'), ('h.0', 'h.0', 'h.1'), ('h', 'h', 'h'))
     """
     deepest = max((path.count(".") + 1 for path in modules), default=1)
-    cuts = [_runs(modules, lambda parts, depth=depth: parts[:depth]) for depth in range(deepest, 0, -1)]  # type: ignore[misc]
-    return tuple(dict.fromkeys(cuts))
+    cuts = [[".".join(path.split(".")[:depth]) for path in modules] for depth in range(deepest, 0, -1)]
+    return tuple(dict.fromkeys(map(_runs, cuts)))
 
 
-def _block(parts: list[str]) -> list[str]:
+def _block(module: str) -> str:
+    parts = module.split(".")
     number = next((i for i, part in enumerate(parts) if part.isdecimal()), 1)
-    return parts[: number + 1]
+    return ".".join(parts[: number + 1])
 
 
-def _runs(modules: Sequence[str], cut: Callable[[list[str]], list[str]]) -> tuple[str, ...]:
-    paths = [".".join(cut(path.split("."))) for path in modules]
-    outer = {path[:i] for path in set(paths) for i, letter in enumerate(path) if letter == "."} | {""}
+def _outer(paths: Sequence[str]) -> set[str]:
+    """Return the paths of modules that have others of these within, the root among them."""
+    return {path[:i] for path in set(paths) for i, letter in enumerate(path) if letter == "."} | {""}
+
+
+def _runs(paths: Sequence[str]) -> tuple[str, ...]:
+    outer = _outer(paths)
     known = [path for path in paths if path not in outer]
     before = known[0] if known else "model"
     names: list[str] = []

@@ -26,7 +26,7 @@ class Op:
     cache_reads         elements of such a cache that it reads
     recomputed_flops    flops of the forward pass that its backward pass does again, in place of keeping their result
     tied_to             id of the earliest operator with which it shares weights; it then owns none of these
-    is_view             its output is its input under another name: nothing is read or written
+    is_view             its output is its input, or one of the network, under another name: nothing is read or written
     idle_parameters     those of its parameters that a token does not meet: experts it is not routed to
     buffer_elements     elements of constants that it holds beside its weights
     """

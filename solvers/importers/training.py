@@ -128,7 +128,7 @@ def _kept_outputs(network: Network) -> frozenset[int]:
 
 
 def _source(network: Network, v: int) -> int:
-    while network.ops[v].is_view:
+    while network.ops[v].is_view and network.ops[v].inputs:
         (v,) = network.ops[v].inputs
     return v
 

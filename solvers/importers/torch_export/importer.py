@@ -46,8 +46,8 @@ def import_program(
         )
     if found.num_constants:
         said.append(
-            f"{found.num_constants:,} operators depend on no input and no parameter: they run once, and each module "
-            "that reads their results holds a copy."
+            "What depends on no input and no parameter, such as positions and masks, is computed once, and each module "
+            f"that reads it holds a copy: the results of {found.num_constants:,} operators."
         )
     if found.unused_parameters:
         said.append(

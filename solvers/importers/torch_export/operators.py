@@ -25,9 +25,8 @@ class EquationError(ValueError):
 
 def _product(get: Get, out: Shape) -> float:
     """Return the flops of a matrix product, in which a number of the output is a sum over the first factor's rows."""
-    first: Shape = next(
-        shape for name in ("mat1", "batch1", "mat", "input", "self", "x") if (shape := get(name)) is not None
-    )
+    names = ("mat1", "batch1", "mat", "input", "self", "x")
+    first: Shape = next(shape for name in names if (shape := get(name)) is not None)
     return 2.0 * math.prod(out) * first[-1]
 
 
@@ -190,10 +189,10 @@ COPIES = names(
     "masked_fill_ pixel_shuffle pixel_unshuffle upsample_nearest1d upsample_nearest2d upsample_nearest3d "
     "upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d upsample_linear1d _upsample_nearest_exact2d "
     "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
-    "_adaptive_avg_pool2d cumsum cumsum_ im2col col2im reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d channel_shuffle take "
-    "take_along_dim diff to _to_copy type_as embedding_bag _embedding_bag rsub zeros_like ones_like full_like "
-    "new_zeros new_ones new_full new_empty empty_like fill fill_ zero_ trace diag_embed diag nan_to_num "
-    "meshgrid cartesian_prod block_diag unfold_copy _padded_dense_to_jagged_forward to_sparse dropout"
+    "_adaptive_avg_pool2d cumsum cumsum_ im2col col2im reflection_pad1d reflection_pad2d replication_pad1d "
+    "replication_pad2d channel_shuffle take take_along_dim diff to _to_copy type_as embedding_bag _embedding_bag rsub "
+    "zeros_like ones_like full_like new_zeros new_ones new_full new_empty empty_like fill fill_ zero_ trace "
+    "diag_embed diag nan_to_num meshgrid cartesian_prod block_diag unfold_copy _padded_dense_to_jagged_forward to_sparse dropout"
 )
 """Operators whose backward pass needs no numbers of the forward pass, or a few indices."""
 
