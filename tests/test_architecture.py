@@ -29,6 +29,7 @@ IMPORTS = {
     "solvers.free": "solvers.model solvers.problem solvers.milp",
     "solvers.latency": "solvers.model solvers.problem solvers.processes solvers.chain",
     "solvers.importers": "solvers.quantities solvers.model solvers.hardware",
+    "solvers.torch_models": "solvers.importers",
     "solvers.exporters": "solvers.model solvers.schedule",
     "solvers.baselines": "solvers.model solvers.problem solvers.chain solvers.latency",
     "solvers.parameters": "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.baselines",
@@ -121,6 +122,7 @@ LIBRARIES = {
     "pyarrow": "solvers.sweep",
     "resvg_py": "explorer.figures",
     "starlette": "explorer.server",
+    "torch": "solvers.torch_models",
     "streamlit": (
         "explorer.server explorer.jobs explorer.picture explorer.state explorer.elements explorer.form "
         "explorer.plan explorer.sweep explorer.explore explorer.compare explorer.app explorer.launch"

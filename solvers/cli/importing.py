@@ -86,7 +86,7 @@ def _whole(text: str) -> int:
 
 def _dim(text: str) -> tuple[str, int]:
     name, _, number = text.partition("=")
-    if not name.isidentifier() or len(name) > 100:
+    if not number or not name.isidentifier() or len(name) > 100:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not NAME=N, such as s0=8")
     return name, _whole(number)
 

@@ -60,7 +60,8 @@ def _attention(get: Get, out: Shape) -> float:
 def _recurrent(get: Get, out: Shape) -> float:
     """Every step multiplies with every matrix."""
     inputs: Shape = get("input", "data")
-    matrices = sum(math.prod(shape) for shape in get("params") if len(shape) == 2)
+    shapes: list[Shape] = get("params")
+    matrices = sum(math.prod(shape) for shape in shapes if len(shape) == 2)
     return 2.0 * math.prod(inputs[:-1]) * matrices
 
 
@@ -192,7 +193,8 @@ COPIES = names(
     "_adaptive_avg_pool2d cumsum cumsum_ im2col col2im reflection_pad1d reflection_pad2d replication_pad1d "
     "replication_pad2d channel_shuffle take take_along_dim diff to _to_copy type_as embedding_bag _embedding_bag rsub "
     "zeros_like ones_like full_like new_zeros new_ones new_full new_empty empty_like fill fill_ zero_ trace "
-    "diag_embed diag nan_to_num meshgrid cartesian_prod block_diag unfold_copy _padded_dense_to_jagged_forward to_sparse dropout"
+    "diag_embed diag nan_to_num meshgrid cartesian_prod block_diag unfold_copy "
+    "_padded_dense_to_jagged_forward to_sparse dropout"
 )
 """Operators whose backward pass needs no numbers of the forward pass, or a few indices."""
 

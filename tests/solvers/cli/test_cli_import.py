@@ -11,6 +11,7 @@ from solvers.cli.importing import USUAL_ACCELERATOR
 from solvers.formats.graph_json import read_graph
 from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
+from tests.support.archives import archive, two_blocks
 from tests.support.command_line import Run
 from tests.support.root import ROOT
 from tests.support.small_models import SMALL
@@ -130,3 +131,50 @@ def test_a_damaged_file_is_refused_in_a_sentence(placement: Run, config_file: Pa
     answer = placement("import", config_file)
     assert (answer.code, answer.out) == (2, "")
     assert "The config is not valid JSON" in answer.err
+
+
+@pytest.fixture
+def archive_file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.anything"
+    path.write_bytes(archive(two_blocks(("s0", 6)).document()))
+    return path
+
+
+def test_an_archive_is_known_by_its_content_and_is_solved(placement: Run, archive_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "graph.json"
+    answer = placement(
+        *("import", archive_file, "--mode", "training", "--level", "auto", "--nodes", 12, "--dim", "s0=64"),
+        *("--tied", "copy", "--output", output),
+    )
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith(f"small, training\n{archive_file}\n")
+    assert "Open sizes are taken to be s0 = 64" in answer.out
+    graph, _ = read_graph(output)
+    assert len(graph.nodes) <= 12
+    assert placement("solve", output).json["status"] == "OPTIMAL"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--dim", "s0"), "'s0' is not NAME=N, such as s0=8"),
+        (("--dim", "s0=x"), "'x' is no whole number"),
+        (("--dim", "t=4"), "the archive has no size of that name; its open sizes are s0."),
+        (("--nodes", "4"), "--nodes is how many nodes --level auto may make"),
+        (("--level", "auto", "--nodes", "2"), "this model has 3 nodes; give --nodes 3 or more."),
+        (("--mode", "decode"), "An archive holds the one pass that was exported"),
+    ],
+)
+def test_what_an_archive_has_not_is_refused(
+    placement: Run, archive_file: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    answer = placement("import", archive_file, *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_open_sizes_are_for_archives_alone(placement: Run) -> None:
+    answer = placement("import", "gpt2", "--dim", "s0=4")
+    assert (answer.code, answer.out) == (2, "")
+    assert "--dim gives sizes that an archive of torch.export leaves open" in answer.err
