@@ -415,7 +415,7 @@ def empty() -> dict[str, Any]:
         (zipped({"models/a.json": b"{}"}, zipfile.ZIP_LZMA), "packed in a way that PyTorch does not use"),
         (
             zipped({"models/a.json": bytes(limits.MAX_PROGRAM_BYTES + 1)}, zipfile.ZIP_DEFLATED),
-            "is too long; up to 65,536 KiB are read",
+            "is too long; up to 32,768 KiB are read",
         ),
         (
             zipped({f"{i:x<200}": b"" for i in range(18_000)} | {"models/a.json": b"{}"}),
