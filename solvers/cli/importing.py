@@ -47,15 +47,15 @@ def add_import(commands: Any) -> None:
     choice("--mode", Mode, Mode.PREFILL, "read a prompt, generate one token, or train")
     choice("--level", Level, Level.LAYERS, "what a node is; auto: the finest level with at most --nodes nodes")
     parser.add_argument(
-        "--nodes", type=_whole, default=USUAL_NODES, metavar="N", help="with auto: nodes at most (default: %(default)s)"
+        "--nodes", type=whole, default=USUAL_NODES, metavar="N", help="with auto: nodes at most (default: %(default)s)"
     )
     parser.add_argument(
         "--dim", action="append", type=_dim, default=[], metavar="NAME=N", help="a size that an archive leaves open"
     )
-    parser.add_argument("--batch", type=_whole, default=1, metavar="B", help="sequences or images of a micro-batch")
-    parser.add_argument("--sequence", type=_whole, metavar="T", help="tokens of a sequence (default: up to 2048)")
+    parser.add_argument("--batch", type=whole, default=1, metavar="B", help="sequences or images of a micro-batch")
+    parser.add_argument("--sequence", type=whole, metavar="T", help="tokens of a sequence (default: up to 2048)")
     parser.add_argument(
-        "--context", type=_whole, metavar="N", help="with decode: tokens in the cache (default: up to 2048)"
+        "--context", type=whole, metavar="N", help="with decode: tokens in the cache (default: up to 2048)"
     )
     choice("--precision", NumberFormat, None, "how weights are stored (default: bf16 where the device computes in it)")
     choice("--tied", Tied, Tied.SHARE, "layers with one matrix share a device, or have a copy each")
@@ -77,7 +77,8 @@ def add_import(commands: Any) -> None:
     parser.set_defaults(run=_import)
 
 
-def _whole(text: str) -> int:
+def whole(text: str) -> int:
+    """Read a whole number of an option."""
     try:
         return int(text)
     except ValueError:
@@ -88,7 +89,7 @@ def _dim(text: str) -> tuple[str, int]:
     name, _, number = text.partition("=")
     if not number or not name.isidentifier() or len(name) > 100:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not NAME=N, such as s0=8")
-    return name, _whole(number)
+    return name, whole(number)
 
 
 def _import(options: argparse.Namespace) -> int:

@@ -10,8 +10,9 @@ ours. A node's layer is one text: a whole number is read from and written to the
 `linkSpeed`?} on top, whose counts add up to `maxFPGAs`; then each class has a memory and there is no `maxSizePerFPGA`.
 Servers with faster links inside are `acceleratorsPerServer` and `serverLinkSpeed`, their speed relative to the others.
 A node's times on classes, in ms by name, are its `classLatency`. What the times are for is `times` {`accelerator`?,
-`precision`?, `host`?, `kind`: "measured", "scaled", "roofline" or "summed"} on top, by names of
-`solvers.hardware.catalogue`.
+`precision`?, `host`?, `kind`: "measured", "scaled", "roofline" or "summed", `measuredOn`?} on top, by names of
+`solvers.hardware.catalogue`; `measuredOn` is a text for people, and `fpgaLatencySpread` of a node the interquartile
+range of its measured `fpgaLatency`.
 
 A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
 the last one win without a word.
@@ -128,13 +129,15 @@ def _times_origin(document: dict[str, Any]) -> TimesOrigin | None:
     if kind not in tuple(TimesKind):
         raise GraphError(f"times: 'kind' is {_short(kind)}; give one of {', '.join(TimesKind)}.")
     accelerator, precision, host = ((_text(raw, name, "times") or "")[:80] for name in TIMES_NAMES)
-    return TimesOrigin(accelerator, precision, host, TimesKind(kind))
+    measured_on = (_text(raw, "measuredOn", "times") or "")[:200]
+    return TimesOrigin(accelerator, precision, host, TimesKind(kind), measured_on)
 
 
 def _times_document(times: TimesOrigin) -> dict[str, Any]:
     names = zip(TIMES_NAMES, (times.accelerator, times.precision, times.host), strict=True)
     known = {name: value for name, value in names if value}
-    return {**known, "kind": str(times.kind)}
+    measured_on = {"measuredOn": times.measured_on} if times.measured_on else {}
+    return {**known, "kind": str(times.kind), **measured_on}
 
 
 def _device_classes(document: dict[str, Any]) -> tuple[DeviceClass, ...]:
@@ -239,6 +242,7 @@ def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
             node.parameter_bytes,
             node.activation_bytes,
             node.traffic_bytes,
+            node.spread_ms,
             None if _is_layer_id(node) else node.layer,
         )
     )
@@ -376,6 +380,7 @@ def _node(raw: Any, i: int, transfer_ms: dict[int, float]) -> Node:
         activation_bytes=_optional_number(raw, "activationBytes", place, MAX_BYTES),
         class_ms=_class_times(raw, place),
         traffic_bytes=_optional_number(raw, "trafficBytes", place, MAX_BYTES),
+        spread_ms=_optional_number(raw, "fpgaLatencySpread", place, MAX_TIME_MS),
     )
 
 
@@ -410,6 +415,7 @@ def _node_document(node: Node) -> dict[str, Any]:
         "parameterBytes": node.parameter_bytes,
         "activationBytes": node.activation_bytes,
         "trafficBytes": node.traffic_bytes,
+        "fpgaLatencySpread": node.spread_ms,
         "classLatency": dict(node.class_ms) or None,
     }
     document.update({key: value for key, value in optional.items() if value is not None})

@@ -159,6 +159,7 @@ def _sum(part: Part, own: list[Node], node_id: int) -> Node:
         activation_bytes=_total(node.activation_bytes for node in own),
         class_ms=tuple((name, math.fsum(times[name] for times in classes)) for name in names),
         traffic_bytes=_total(node.traffic_bytes for node in own),
+        spread_ms=_total(node.spread_ms for node in own),
     )
 
 
@@ -176,6 +177,7 @@ def _port(main: Node, number: int, node_id: int) -> Node:
         parameter_bytes=None if main.parameter_bytes is None else 0.0,
         activation_bytes=None if main.activation_bytes is None else 0.0,
         traffic_bytes=None if main.traffic_bytes is None else 0.0,
+        spread_ms=None if main.spread_ms is None else 0.0,
     )
 
 

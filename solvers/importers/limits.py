@@ -21,8 +21,8 @@ MAX_LABELS = 2**20
 MAX_DIRECTORY_BYTES = 4 * 2**20
 """Of the list of members of an archive; those of large models have some hundred KiB."""
 MAX_PROGRAM_BYTES = 32 * 2**20
-"""Of an exported graph, which has no weights in it: 2 to 4 KiB per operator. Reading the worst one, which is nothing but
-empty objects, takes less than 1 GiB of memory."""
+"""Of an exported graph, which has no weights in it: 2 to 4 KiB per operator. Reading the worst one, nothing but empty
+objects, takes less than 1 GiB of memory."""
 MAX_OPERATORS = 50_000
 """Of an exported graph, those in its subgraphs too."""
 MAX_SUBGRAPH_DEPTH = 20

@@ -36,6 +36,7 @@ LARGEST = (
     ("parameter_bytes", MAX_BYTES),
     ("activation_bytes", MAX_BYTES),
     ("traffic_bytes", MAX_BYTES),
+    ("spread_ms", MAX_TIME_MS),
 )
 """The numbers of a node, and how large each may be."""
 
@@ -47,7 +48,8 @@ class Node:
     `layer` names the layer or block the node belongs to, for folding in views; it never affects a solver.
     `flops`, `parameter_bytes`, `activation_bytes` and `traffic_bytes`, which it reads and writes in device memory, are
     None where a file does not know them. `class_ms` has times on classes of accelerators, by name, where they are known
-    and not just `accelerator_ms` divided by the class's speed.
+    and not just `accelerator_ms` divided by the class's speed. `spread_ms` is the interquartile range of a measured
+    `accelerator_ms`; no solver looks at it.
     """
 
     id: int
@@ -65,6 +67,7 @@ class Node:
     activation_bytes: float | None = None
     class_ms: tuple[tuple[str, float], ...] = field(default=(), repr=False)
     traffic_bytes: float | None = field(default=None, repr=False)
+    spread_ms: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not -MAX_ID <= self.id <= MAX_ID:
@@ -138,13 +141,15 @@ class TimesKind(StrEnum):
 class TimesOrigin:
     """What the times of a graph are for: an accelerator, a precision and a host CPU, by names of `catalogue`.
 
-    Empty where it is not known; `kind` is how the times on the accelerator were found (`solvers.hardware.roofline`).
+    Empty where it is not known; `kind` is how the times on the accelerator were found (`solvers.hardware.roofline`),
+    and `measured_on` says for people what they were measured on, which need not be of the catalogue.
     """
 
     accelerator: str = ""
     precision: str = ""
     host: str = ""
     kind: TimesKind = TimesKind.MEASURED
+    measured_on: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -278,7 +283,10 @@ class DnnGraph:
         known = any(node.traffic_bytes is not None for node in self.nodes)
         traffic = [node.traffic_bytes for node in self.nodes] if known else ""
         times = "" if self.times is None else self.times
-        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}"
+        measured = "" if self.times is None else self.times.measured_on
+        is_spread = any(node.spread_ms is not None for node in self.nodes)
+        spread = [node.spread_ms for node in self.nodes] if is_spread else ""
+        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}{measured}{spread}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def with_bandwidth(self, bytes_per_ms: float) -> "DnnGraph":

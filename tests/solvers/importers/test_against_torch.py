@@ -4,6 +4,7 @@ IMPORT_TORCH_PYTHON names a Python that has torch and transformers; nothing is d
 """
 
 import json
+import os
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -95,4 +96,65 @@ print("done")
     done = subprocess.run(  # noqa: S603
         [python_with_transformers(), "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
     )
+    assert done.stdout == "done\n", done.stderr[-3000:]
+
+
+def test_a_profile_measures_every_operator_of_an_archive_and_of_a_function(folder: Path) -> None:
+    """Nothing about how long it takes is asserted, but that all that runs takes some time."""
+    (folder / "own_model.py").write_text(
+        """
+import torch
+
+def small():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(inplace=True), torch.nn.Linear(8, 8))
+    return model.eval(), (torch.zeros(2, 8),)
+
+def wrong():
+    return 3
+"""
+    )
+    code = """
+import torch
+import own_model
+from solvers.hardware.catalogue import catalogue
+from solvers.importers.workload import Devices, Level, Mode, Workload
+from solvers.model.errors import SourceError
+from solvers.torch_models.export import graph_of
+from solvers.torch_models.link import measure_link
+from solvers.torch_models.profile import Profile, profile_model
+
+if __name__ == "__main__":
+    known = catalogue()
+    devices = Devices(known.accelerator("H100-SXM"), known.link("nvlink4"), known.host("Xeon-8480"))
+    model, args = own_model.small()
+    torch.export.save(torch.export.export(model, args, strict=False), "own_model.pt2")
+    asked = Profile(warm_up=1, repetitions=3)
+    for source in ("own_model.pt2", "own_model:small"):
+        for mode in (Mode.PREFILL, Mode.TRAINING):
+            found = graph_of(model, args, devices=devices, workload=Workload(mode=mode, level=Level.OPERATORS))
+            graph, on = profile_model(found.graph, source, asked)
+            assert "1 thread, torch" in on, on
+            for node in graph.nodes:
+                assert (node.accelerator_ms > 0) == ("input" not in node.name), node
+    link = measure_link(1, 3)
+    assert link.latency_ms > 0 and link.bandwidth_bytes_per_ms > 0
+    for source, told in (
+        ("nothing", "is no file and not module:function"),
+        ("own_model:nothing", "There is no own_model:nothing"),
+        ("own_model:wrong", "returned no (model, args)"),
+        ("own_model.py", "is no archive of torch.export"),
+    ):
+        try:
+            profile_model(found.graph, source, asked)
+        except SourceError as error:
+            assert told in str(error), error
+        else:
+            raise AssertionError(source)
+    print("done")
+"""
+    (folder / "profiled.py").write_text(code)
+    done = subprocess.run(  # noqa: S603
+        [python_with_transformers(), "profiled.py"],
+        capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
     assert done.stdout == "done\n", done.stderr[-3000:]
