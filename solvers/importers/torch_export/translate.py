@@ -114,7 +114,7 @@ class Translator:
         outputs = [(name, graph.tensors[name]) for name in call.outputs if name in graph.tensors]
         namespace, _, operator = call.operator.rpartition(".")
         if call.subgraphs and operator in INLINE:
-            self._inline(call, values, outputs, module)
+            self._inline(call, values, module)
         elif not outputs:
             return
         elif self._is_view(operator, namespace, call, values, outputs[0][1]):
@@ -122,9 +122,7 @@ class Translator:
                 root = values[0]
                 self.env[name] = Value(root.root, root.key, tensor, min(self.size(tensor), root.elements))
         elif (
-            not call.subgraphs
-            and all(value.root is Root.CONSTANT for value in values)
-            and (operator not in known.RANDOM)
+            not call.subgraphs and all(value.root is Root.CONSTANT for value in values) and operator not in known.RANDOM
         ):
             self.num_constants += 1
             for name, tensor in outputs:
@@ -200,11 +198,11 @@ class Translator:
         flops = internal = repeated = 0.0
         is_priced = (namespace == "aten" and operator in known.PRICED) or namespace == "prims"
         if call.subgraphs:
-            flops, internal = self._looped(call, operator, values)
+            flops, internal = self._looped(call, operator)
         elif not is_priced:
             self.unknown[call.operator] += 1
         elif operator in known.FLOPS:
-            flops = self._flops(call, operator, values, outputs[0][1])
+            flops = self._flops(call, operator, outputs[0][1])
         reads = [value.elements for value in values]
         if reads and operator in known.LOOKUPS:
             reads[0] = min(reads[0], written)
@@ -215,7 +213,7 @@ class Translator:
         weight_reads = sum(n for n, value in zip(reads, values, strict=True) if value.root is Root.PARAMETER)
         states = {value.key: value.elements for value in values if value.root is Root.STATE}
         v = len(self.ops)
-        owned = self._owned(trained, v)
+        owned = self._owned(trained)
         cache = sum(n for key, n in states.items() if key not in self.users)
         for value in (*trained, *(value for value in values if value.root is Root.STATE)):
             self.users.setdefault(value.key, []).append(v)
@@ -265,8 +263,8 @@ class Translator:
             return False, False
         return operator in known.KEEP_INPUTS, operator in known.KEEP_OUTPUT
 
-    def _owned(self, trained: Sequence[Value], v: int) -> int:
-        """Return how many parameters operator v owns: those that no operator before it uses, or copies of all."""
+    def _owned(self, trained: Sequence[Value]) -> int:
+        """Return how many parameters the next operator owns: those that none before it uses, or copies of all."""
         keys = {value.key for value in trained if self.tied is Tied.COPY or value.key not in self.users}
         return sum(tensor.elements for _, tensor in keys)
 
@@ -277,7 +275,7 @@ class Translator:
         held.update(new)
         return sum(value.elements for value in new.values())
 
-    def _flops(self, call: Call, operator: str, values: Sequence[Value], output: Tensor) -> float:
+    def _flops(self, call: Call, operator: str, output: Tensor) -> float:
         def get(*names: str) -> Any:
             value = call.get(*names)
             if isinstance(value, Ref):
@@ -310,7 +308,7 @@ class Translator:
         gates = sum(value.tensor.shape[0] for value in hidden) * math.prod(x[:-1])
         return float(gates), float(sum(value.elements for value in hidden) * (steps - 1))
 
-    def _inline(self, call: Call, values: Sequence[Value], outputs: Sequence[tuple[str, Tensor]], module: str) -> None:
+    def _inline(self, call: Call, values: Sequence[Value], module: str) -> None:
         """Write out a subgraph in place of the operator that calls it."""
         graph = call.subgraphs[0]
         if len(graph.inputs) != len(values) or len(graph.outputs) != len(call.outputs):
@@ -323,7 +321,7 @@ class Translator:
             if result is not None:
                 self.env[name] = result
 
-    def _looped(self, call: Call, operator: str, values: Sequence[Value]) -> tuple[float, float]:
+    def _looped(self, call: Call, operator: str) -> tuple[float, float]:
         """Return flops and inner elements of an operator with subgraphs."""
         self.loops[operator] += 1
         parts = []
@@ -358,7 +356,7 @@ class Translator:
             return v
 
         for key, users in self.users.items():
-            if self.tied is Tied.SHARE or isinstance(key, str):
+            if self.tied is Tied.SHARE or isinstance(key, str):  # a state, which is never copied
                 for v in users[1:]:
                     a, b = sorted((root(users[0]), root(v)))
                     first[b] = a

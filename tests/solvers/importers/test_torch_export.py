@@ -29,6 +29,8 @@ from tests.support.archives import (
     zipped,
 )
 from tests.support.examples import examples
+from tests.support.importing import import_fields
+from tests.support.small_models import SMALL
 
 OPERATORS = Level.OPERATORS
 
@@ -326,6 +328,12 @@ def test_an_automatic_level_is_the_finest_with_so_few_nodes(mode: Mode) -> None:
             assert of_levels[0] == pytest.approx(of_levels[1]), what
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) >= 3
+
+
+@pytest.mark.parametrize(("nodes", "level"), [(10_000, OPERATORS), (9, Level.LAYERS)])
+def test_configs_know_the_automatic_level_too(nodes: int, level: Level) -> None:
+    config = SMALL["llama"]
+    assert import_fields(config, level=Level.AUTO, nodes=nodes).graph == import_fields(config, level=level).graph
 
 
 # Training, and all that solves.
