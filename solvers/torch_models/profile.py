@@ -82,7 +82,11 @@ def _program(model: str) -> torch.export.ExportedProgram:
                 raise SourceError(f"{model[:80]!r} is no archive of torch.export; give one, or module:function.")
             file.seek(0)
             read_program(file)  # refuses in a sentence what is damaged, before torch reads it
-        return torch.export.load(path)
+        try:
+            return torch.export.load(path)
+        except Exception as error:  # torch says in many ways that an archive is of another version, or damaged
+            reason = f"{type(error).__name__}: {str(error)[:200]}".replace("\n", " ").rstrip(".")
+            raise SourceError(f"PyTorch {torch.__version__} cannot load {model[:80]!r}: {reason}.") from error
     module, colon, name = model.partition(":")
     if not colon:
         raise SourceError(f"{model[:80]!r} is no file and not module:function.")

@@ -174,6 +174,14 @@ def test_what_an_archive_has_not_is_refused(
     assert answer.err.count("\n") == 1
 
 
+def test_a_damaged_archive_is_refused_in_a_sentence(placement: Run, archive_file: Path) -> None:
+    archive_file.write_bytes(archive_file.read_bytes()[:-30])
+    answer = placement("import", archive_file)
+    assert (answer.code, answer.out) == (2, "")
+    assert "The archive is damaged or incomplete" in answer.err
+    assert answer.err.count("\n") == 1
+
+
 def test_open_sizes_are_for_archives_alone(placement: Run) -> None:
     answer = placement("import", "gpt2", "--dim", "s0=4")
     assert (answer.code, answer.out) == (2, "")
