@@ -106,20 +106,22 @@ def seen_by(page: StreamlitClient) -> Seen:
 
 async def settled(
     page: StreamlitClient, is_asked: Callable[[dict[str, str]], bool], patience_s: float, after_runs: int
-) -> Answer:
+) -> tuple[Answer, str]:
     """Return the answer to what was asked: what the page shows when it has heard of it, and nothing more will come.
+
+    With it comes the address it stood under: whoever waits is woken later, when the page may be a run further.
 
     The page puts its inputs into its address in each run, so that tells which inputs a finished run was for. A run that
     was under way when the inputs changed ends without being taken for theirs. TimeoutError when no answer comes.
     """
 
-    def look() -> Answer | None:
+    def look() -> tuple[Answer, str] | None:
         if page.runs_finished <= after_runs or not page.is_still or not is_asked(parts_of(page.query)):
             return None
         answer = answer_of(seen_by(page))
-        return answer if answer.is_over else None
+        return (answer, page.query) if answer.is_over else None
 
-    found: Answer = await page.wait(look, patience_s)
+    found: tuple[Answer, str] = await page.wait(look, patience_s)
     return found
 
 

@@ -18,7 +18,9 @@ LIMIT_S = 20
 OVER_LIMIT_S = 15.0
 """How long after its limit a stopped solver is waited for."""
 DP_GRAPH, LARGE_GRAPH = "10x4x40-0", "40x2x24-5"
-SWEEP = "sample=mixtral_8x7b_layer_inference&over=accelerators&values=1:12&splits=free&solver=ip&limit=10"
+IP_QUERY = "sample=bert_base_operator_inference&splits=convex&solver=ip"
+"""Programs large enough for every limit of memory."""
+SWEEP = f"{IP_QUERY}&over=accelerators&values=7:8&limit=40"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Case:
 
 CASES = (
     Case("DP", f"solver=dp&limit={LIMIT_S}", DP_GRAPH),
-    Case("IP", f"sample=mixtral_8x7b_layer_inference&splits=free&solver=ip&limit={LIMIT_S}"),
+    Case("IP", f"{IP_QUERY}&accelerators=8&limit={LIMIT_S}"),
     Case("CP-SAT", f"sample=inception_v3_operator_inference&objective=latency&limit={LIMIT_S}", worker="cp_sat"),
     Case("sweep", SWEEP, page="sweep"),
 )

@@ -24,7 +24,7 @@ from benchmarks.http_door import Door, PageError, query_string
 from benchmarks.load import quantile
 from benchmarks.machine import machine
 from benchmarks.mutations import hostile_address, hostile_file
-from benchmarks.server_process import MIB, Server, cpu_s, family_of, pss_bytes, server
+from benchmarks.server_process import MIB, Server, family_of, own_cpu_s, pss_bytes, server
 from benchmarks.streamlit_client import StreamlitClient
 from benchmarks.visitors import Record, Visitor
 from explorer.state.project import FORMAT, VERSION
@@ -161,10 +161,10 @@ async def trial(options: argparse.Namespace, one: Server) -> tuple[Found, Record
     watching = asyncio.create_task(bystander.visit(end_s + 3600, (1.5, 3.0)))
     attackers = [Attacker(one, numbers, found) for _ in range(options.clients)]
     reports = asyncio.create_task(_tell(one, found, began_s))
-    before_s = cpu_s([one.pid])
+    before_s = own_cpu_s(one.pid)
     ended = await asyncio.gather(*(attacker.attack(end_s) for attacker in attackers), return_exceptions=True)
     found.faults += [f"an attacker gave up: {error!r}" for error in ended if isinstance(error, BaseException)]
-    seconds, found.server_cpu_s = time.monotonic() - began_s, cpu_s([one.pid]) - before_s
+    seconds, found.server_cpu_s = time.monotonic() - began_s, own_cpu_s(one.pid) - before_s
     watching.cancel()
     reports.cancel()
     await asyncio.gather(watching, reports, return_exceptions=True)

@@ -23,7 +23,7 @@ from benchmarks.explorer_page import Asked, sentences
 from benchmarks.http_door import Door, query_string
 from benchmarks.library_answers import fault_of, library_answers
 from benchmarks.machine import machine
-from benchmarks.server_process import MIB, Server, cpu_s, family_of, pss_bytes, server
+from benchmarks.server_process import MIB, Server, cpu_s, family_of, own_cpu_s, pss_bytes, server
 from benchmarks.streamlit_client import StreamlitClient
 from benchmarks.visitors import (
     UPLOADS,
@@ -143,7 +143,7 @@ def _processor(one: Server) -> dict[str, float]:
     own = os.getpid()
     theirs = [pid for pid in family_of(own) if pid not in {own, *family_of(one.pid)}]
     return {
-        "server": cpu_s([one.pid]),
+        "server": own_cpu_s(one.pid),
         "server and solvers": cpu_s(family_of(one.pid)),
         "visitors without a browser": time.process_time(),
         "browsers": cpu_s(theirs),

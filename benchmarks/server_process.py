@@ -149,6 +149,12 @@ def cpu_s(pids: list[int]) -> float:
     return total
 
 
+def own_cpu_s(pid: int) -> float:
+    """Return the processor time that a living process has used itself."""
+    stat = _stat(pid)
+    return 0.0 if stat is None else sum(map(int, stat[11:13])) / TICKS_PER_S
+
+
 def command_of(pid: int) -> str:
     """Return the command line of a process; empty when it has ended."""
     try:

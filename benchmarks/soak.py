@@ -51,7 +51,8 @@ async def change(page: StreamlitClient, i: int) -> Answer:
         name, value, state = "accelerators", COUNTS[i % len(COUNTS)], "Accelerators"
     before = page.runs_finished
     await page.send(page.number(state, value))
-    return await settled(page, lambda parts: parts.get(name) == str(value), PATIENCE_S, before)
+    answer, _ = await settled(page, lambda parts: parts.get(name) == str(value), PATIENCE_S, before)
+    return answer
 
 
 async def one_session(one: Server, changes: int) -> list[dict[str, float]]:

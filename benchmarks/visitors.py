@@ -147,13 +147,13 @@ class Visitor:
     ) -> Answer | None:
         """Wait for the answer to an address with this part and note it; None when none came in time."""
         try:
-            answer = await settled(self.page, lambda parts: parts.get(part[0]) == part[1], patience_s, before)
+            answer, query = await settled(self.page, lambda parts: parts.get(part[0]) == part[1], patience_s, before)
             if answer.state == "press" and kind != "free split":
                 self.record.pressed_for_live += 1
                 before = self.page.runs_finished
                 await self.page.send(self.page.press("solve"))
                 await self.page.wait(lambda: self.page.runs_finished > before, patience_s)
-                answer = await settled(self.page, lambda _: True, patience_s, before)
+                answer, query = await settled(self.page, lambda _: True, patience_s, before)
         except TimeoutError:
             answer = answer_of(seen_by(self.page))
             if self._is_lost(state, part):
@@ -166,7 +166,7 @@ class Visitor:
         if self._is_lost(state, part):
             return None
         seconds = (answer.came_s if answer.state == "final" else time.monotonic()) - sent_s
-        asked = asked_of(self.page.query, self.record.uploads)
+        asked = asked_of(query, self.record.uploads)
         self.record.shown.append(Shown(kind, self.number, asked, answer, seconds))
         self.record.see(self.page)
         return answer

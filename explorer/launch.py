@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from explorer.server.limits import EDGES_PER_NODE, MAX_UPLOAD_MB, Limits, set_limits
+from solvers.quantities import as_given
 
 PASSWORD_VARIABLE = "PLACEMENT_PASSWORD"  # noqa: S105 -- the name of a variable
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -179,7 +180,7 @@ def _within(least: float, most: float, kind: type[int] | type[float]) -> Callabl
             number = math.nan
         if not least <= number <= most:
             what = "whole number" if kind is int else "number"
-            raise argparse.ArgumentTypeError(f"{text!r} is no {what} from {least:g} to {most:,g}")
+            raise argparse.ArgumentTypeError(f"{text!r} is no {what} from {as_given(least)} to {as_given(most)}")
         return number
 
     return read

@@ -176,7 +176,7 @@ def _training(name: str, title: str, description: str, model: Model, num_acceler
 def _place(title: str, model: Model, num_accelerators: int, training: bool) -> tuple[DnnGraph, Deployment]:
     """Return the titled graph and its default devices: so many accelerators of the cost model, and one CPU."""
     network = replace(model.build(training), name=title)
-    graph = training_graph(network, COSTS) if training else inference_graph(network, COSTS)
+    graph = training_graph(network, COSTS, gradients_are_one=True) if training else inference_graph(network, COSTS)
     return graph, Deployment(num_accelerators, 1, ACCELERATOR.processor.memory_bytes)
 
 

@@ -1,55 +1,287 @@
-"""How the library writes quantities inside sentences: four digits, always with a unit."""
+"""How every quantity is written for people: on the page, in tables, reports, errors and on the terminal.
+
+A number has four significant digits, those before the point always in full; trailing zeros go, thousands are apart, and
+there is a unit: milliseconds for every time of a plan, so that one number is one text wherever it stands. What the
+picture writes in the browser comes from `explorer/canvas/kit/quantities.js`, a copy of this in JavaScript; one test
+runs both. Halves are rounded away from zero, as they are there; Python's own formatting rounds them to even.
+
+None is what is not known. Values for programs (JSON, CSV, addresses) are not written here.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+UNKNOWN = "–"
+DIGITS = 4
+AS_GIVEN = 12
+"""Digits that keep what a user has typed, and not what binary fractions add to it."""
+
+LEAST_FIXED, MOST_FIXED = -6, 15
+"""Powers of ten from, and below, which numbers are written without an exponent."""
+
+LEAST_MS = 1e-6
+"""Times below a nanosecond are what is left of rounding, and no times."""
+
+LEAST_SHARE = 1e-6
+"""Shares up to this are what is left of rounding too: a plan with such a gap counts as proven optimal."""
+
+BINARY_UNITS = (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10))
+FLOP_UNITS = tuple(zip(("PFLOP", "TFLOP", "GFLOP", "MFLOP", "kFLOP"), (1e15, 1e12, 1e9, 1e6, 1e3), strict=True))
+BYTES_PER_GB = 1e9
+BYTES_PER_MS_OF_GB_S = 1e6
 
 
-def milliseconds(value: float) -> str:
-    """Write a time.
+def number(value: float | None, digits: int = DIGITS) -> str:
+    """Write a number without a unit, with up to 15 significant digits.
 
-    >>> milliseconds(2.82649), milliseconds(17571.2), milliseconds(0)
-    ('2.826 ms', '17,571 ms', '0 ms')
+    >>> number(2.82649), number(17571.2), number(0.0001), number(-0.5), number(1e15), number(2e-7), number(None)
+    ('2.826', '17,571', '0.0001', '−0.5', '1e15', '2e-7', '–')
     """
-    return f"{_digits(value)} ms"
+    if value is None:
+        return UNKNOWN
+    if math.isnan(value):
+        return "not a number"
+    magnitude = "∞" if math.isinf(value) else _digits(abs(float(value)), digits)
+    return f"−{magnitude}" if value < 0 else magnitude
 
 
-def _digits(value: float, digits: int = 4) -> str:
-    return f"{value:,.0f}" if 10**digits - 0.5 <= value < 1e15 else f"{value:,.{digits}g}"
+def as_written(value: float) -> float:
+    """Return the number that `number` writes.
 
-
-def percent(share: float) -> str:
-    """Write a share, exact zero and one apart from nearly.
-
-    >>> percent(0.1234), percent(0.0001), percent(0.0), percent(0.9999)
-    ('12.3 %', '<0.05 %', '0 %', '>99.9 %')
+    >>> as_written(12.20688), as_written(17571.2)
+    (12.21, 17571.0)
     """
-    if 0 < share < 5e-4:
-        return "<0.05 %"
-    if 0.9995 <= share < 1:
-        return ">99.9 %"
-    return f"{_digits(100 * share, 3)} %"
+    return math.copysign(float(_rounded(abs(value), DIGITS)), value)
 
 
-def binary_size(size_bytes: float) -> str:
-    """Write a size in the unit that keeps it readable.
+def _rounded(value: float, digits: int) -> Decimal:
+    if 10**digits - 0.5 <= value < 10.0**MOST_FIXED:
+        return Decimal(value).to_integral_value(ROUND_HALF_UP)
+    return Context(prec=digits, rounding=ROUND_HALF_UP).create_decimal_from_float(value)
 
-    >>> binary_size(2**30), binary_size(1500), binary_size(0), binary_size(0.2)
-    ('1 GiB', '1.465 KiB', '0 B', '<1 B')
+
+def _digits(value: float, digits: int) -> str:
+    rounded = _rounded(value, digits)
+    power = rounded.adjusted()
+    if value == 0 or LEAST_FIXED <= power < MOST_FIXED or value < 10.0**MOST_FIXED <= rounded:
+        return _trimmed(f"{rounded:,f}")
+    return f"{_trimmed(f'{rounded.scaleb(-power):f}')}e{power}"
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _at_least(value: float, least: float, text: str) -> str | None:
+    """Say that a value other than zero is nearer to it than `text`, the least that is written."""
+    if value == 0 or not abs(value) < least:
+        return None
+    return f"<{text}" if value > 0 else f">−{text}"
+
+
+def as_given(value: float | None) -> str:
+    """Write a number that somebody has typed, all of it.
+
+    >>> as_given(12.207), as_given(0.1 + 0.2), as_given(1234567.0)
+    ('12.207', '0.3', '1,234,567')
     """
-    if 0 < size_bytes < 1:
-        return "<1 B"
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size_bytes >= factor:
-            return f"{_digits(size_bytes / factor)} {unit}"
-    return f"{size_bytes:.0f} B"
+    return number(value, AS_GIVEN)
 
 
-def counted(count: int, noun: str) -> str:
-    """Write a number of things.
+def milliseconds(value: float | None) -> str:
+    """Write a time of a plan.
 
-    >>> counted(1, "node"), counted(2000, "node"), counted(0, "CPU")
-    ('1 node', '2,000 nodes', 'no CPUs')
+    >>> milliseconds(2.82649), milliseconds(17571.2), milliseconds(0), milliseconds(1e-12), milliseconds(None)
+    ('2.826 ms', '17,571 ms', '0 ms', '<0.000001 ms', '–')
     """
-    if count == 0:
-        return f"no {noun}s"
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    if value is None:
+        return UNKNOWN
+    return f"{_at_least(value, LEAST_MS, '0.000001') or number(value)} ms"
+
+
+def moving_time(send_ms: float, receive_ms: Sequence[float], evenly: str = "") -> str:
+    """Write what a transfer takes at its ends: once, with `evenly` behind it, where all take as long, else out and in.
+
+    CPUs take no time and are not named.
+
+    >>> moving_time(0.5, [0.5, 0.0]), moving_time(0.5, [2.0]), moving_time(0.0, [2.0, 0.5]), moving_time(0.0, [0.0])
+    ('0.5 ms', '0.5 ms out, 2 ms in', '0.5 ms to 2 ms in', '0 ms')
+    """
+    sent = [milliseconds(send_ms)] if send_ms > 0 else []
+    received = list(dict.fromkeys(milliseconds(ms) for ms in sorted(receive_ms) if ms > 0))
+    if len({*sent, *received}) <= 1:
+        return next(iter((*sent, *received)), milliseconds(0.0)) + evenly
+    into = received[0] if len(received) == 1 else f"{received[0]} to {received[-1]}"
+    return f"{sent[0]} out, {into} in" if sent else f"{into} in"
+
+
+def seconds(value: float | None) -> str:
+    """Write how long the computer or the user waits.
+
+    >>> seconds(0.3456), seconds(12.34), seconds(60), seconds(0.001)
+    ('0.346 s', '12.3 s', '60 s', '<0.01 s')
+    """
+    if value is None:
+        return UNKNOWN
+    return f"{_at_least(value, 0.01, '0.01') or number(value, 3)} s"
+
+
+def percent(share: float | None) -> str:
+    """Write a share, none and all apart from nearly so.
+
+    >>> percent(0.1234), percent(0.0001), percent(1e-7), percent(0.9999), percent(-0.5), percent(None)
+    ('12.3 %', '<0.05 %', '0 %', '>99.9 %', '−50 %', '–')
+    """
+    if share is None:
+        return UNKNOWN
+    if abs(share) <= LEAST_SHARE:
+        return "0 %"
+    if 0.9995 <= abs(share) < 1:
+        return ">99.9 %" if share > 0 else "<−99.9 %"
+    return f"{_at_least(share, 5e-4, '0.05') or number(100 * share, 3)} %"
+
+
+def change(share: float) -> str:
+    """Write by what share a value has changed, with its sign.
+
+    >>> change(0.1234), change(-0.5), change(0.0)
+    ('+12.3 %', '−50 %', '0 %')
+    """
+    return signed(share, percent)
+
+
+def signed(value: float, write: Callable[[float], str]) -> str:
+    """Write a difference with its sign.
+
+    >>> signed(2.0, milliseconds), signed(-2.0, milliseconds)
+    ('+2 ms', '−2 ms')
+    """
+    return f"+{write(value)}" if value > 0 else write(value)
+
+
+def binary_size(size_bytes: float | None, unit: str | None = None) -> str:
+    """Write a size in the unit that keeps it readable, or in a given one.
+
+    >>> binary_size(2**30), binary_size(1500), binary_size(0), binary_size(0.2), binary_size(2**20, "GiB")
+    ('1 GiB', '1.465 KiB', '0 B', '<1 B', '0.0009766 GiB')
+    """
+    if size_bytes is None:
+        return UNKNOWN
+    for name, factor in BINARY_UNITS:
+        if name == unit or (unit is None and abs(size_bytes) >= factor):
+            return f"{number(size_bytes / factor)} {name}"
+    return f"{_at_least(size_bytes, 1, '1') or number(size_bytes)} B"
+
+
+def binary_unit(sizes_bytes: Iterable[float | None]) -> str:
+    """Return the unit of a column or a sentence of sizes: that of the largest.
+
+    >>> binary_unit([2**20, 2**31, None]), binary_unit([0.0])
+    ('GiB', 'B')
+    """
+    largest = max((abs(size) for size in sizes_bytes if size is not None), default=0.0)
+    return next((name for name, factor in BINARY_UNITS if largest >= factor), "B")
+
+
+def binary_sizes(sizes_bytes: Sequence[float | None]) -> list[str]:
+    """Write sizes that are compared with each other, all in one unit.
+
+    >>> binary_sizes([2**29, 2**31])
+    ['0.5 GiB', '2 GiB']
+    """
+    unit = binary_unit(sizes_bytes)
+    return [binary_size(size, unit) for size in sizes_bytes]
+
+
+def decimal_size(size_bytes: float | None) -> str:
+    """Write a size as makers of devices state it.
+
+    >>> decimal_size(80e9)
+    '80 GB'
+    """
+    return UNKNOWN if size_bytes is None else f"{number(size_bytes / BYTES_PER_GB)} GB"
+
+
+def bandwidth(bytes_per_ms: float | None) -> str:
+    """Write the speed of a link or of a memory.
+
+    >>> bandwidth(12e6), bandwidth(3.35e9)
+    ('12 GB/s', '3,350 GB/s')
+    """
+    return UNKNOWN if bytes_per_ms is None else f"{number(bytes_per_ms / BYTES_PER_MS_OF_GB_S)} GB/s"
+
+
+def flops(count: float | None) -> str:
+    """Write a number of floating-point operations.
+
+    >>> flops(1.5e12), flops(12), flops(0)
+    ('1.5 TFLOP', '12 FLOP', '0 FLOP')
+    """
+    if count is None:
+        return UNKNOWN
+    name, factor = next(((name, factor) for name, factor in FLOP_UNITS if abs(count) >= factor), ("FLOP", 1.0))
+    return f"{number(count / factor)} {name}"
+
+
+def per_second(rate: float | None) -> str:
+    """Write a throughput.
+
+    >>> per_second(1234.5678)
+    '1,235 /s'
+    """
+    return UNKNOWN if rate is None else f"{number(rate)} /s"
+
+
+def factor(value: float | None) -> str:
+    """Write how many times as large or as fast something is.
+
+    >>> factor(1.5349), factor(2.0)
+    ('1.53 ×', '2 ×')
+    """
+    return UNKNOWN if value is None else f"{number(value, 3)} ×"
+
+
+def as_published(ratio: float | None) -> str:
+    """Write how many times as fast something is in a table beside those of the paper, which print two decimals.
+
+    >>> as_published(1.1), as_published(2.005), as_published(None)
+    ('1.10', '2.01', '–')
+    """
+    return UNKNOWN if ratio is None else f"{Decimal(repr(ratio)).quantize(Decimal('0.01'), ROUND_HALF_UP)}"
+
+
+def money(value: float | None) -> str:
+    """Write an amount of money, to the hundredth or finer.
+
+    >>> money(200000.0), money(1234.567), money(10.8), money(0.0), money(0.00512345)
+    ('200,000', '1,234.57', '10.8', '0', '0.005123')
+    """
+    if value is None:
+        return UNKNOWN
+    before = math.floor(math.log10(abs(value))) + 1 if value else 1
+    return number(value, min(MOST_FIXED, max(DIGITS, before + 2)))
+
+
+def count(value: int) -> str:
+    """Write a whole number of things, all of it.
+
+    >>> count(2000)
+    '2,000'
+    """
+    return f"−{-value:,}" if value < 0 else f"{value:,}"
+
+
+def counted(how_many: int, noun: str, several: str | None = None) -> str:
+    """Write a number of things with their name.
+
+    >>> counted(1, "node"), counted(2000, "node"), counted(0, "CPU"), counted(2, "micro-batch", "micro-batches")
+    ('1 node', '2,000 nodes', 'no CPUs', '2 micro-batches')
+    """
+    several = several or f"{noun}s"
+    if how_many == 0:
+        return f"no {several}"
+    return f"{count(how_many)} {noun if how_many == 1 else several}"
 
 
 def listed(items: list[str], most: int = 6) -> str:
@@ -59,5 +291,5 @@ def listed(items: list[str], most: int = 6) -> str:
     ('a, b and c', 'a, b and 1 more')
     """
     if len(items) > most:
-        return f"{', '.join(items[:most])} and {len(items) - most} more"
+        return f"{', '.join(items[:most])} and {count(len(items) - most)} more"
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""

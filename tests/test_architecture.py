@@ -20,17 +20,17 @@ IMPORTS = {
     "solvers.quantities": "",
     "solvers.model": "solvers.quantities",
     "solvers.hardware": "solvers.quantities solvers.model",
-    "solvers.formats": "solvers.model",
+    "solvers.formats": "solvers.quantities solvers.model",
     "solvers.problem": "solvers.quantities solvers.model",
     "solvers.processes": "solvers.model",
-    "solvers.chain": "solvers.model solvers.problem",
-    "solvers.milp": "solvers.model solvers.problem",
+    "solvers.chain": "solvers.quantities solvers.model solvers.problem",
+    "solvers.milp": "solvers.quantities solvers.model solvers.problem",
     "solvers.schedule": "solvers.quantities solvers.model solvers.problem",
     "solvers.free": "solvers.model solvers.problem solvers.milp",
     "solvers.latency": "solvers.model solvers.problem solvers.processes solvers.chain",
     "solvers.importers": "solvers.quantities solvers.model solvers.hardware",
     "solvers.torch_models": "solvers.model solvers.importers",
-    "solvers.exporters": "solvers.model solvers.schedule",
+    "solvers.exporters": "solvers.quantities solvers.model solvers.schedule",
     "solvers.baselines": "solvers.model solvers.problem solvers.chain solvers.latency",
     "solvers.parameters": "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.baselines",
     "solvers.methods": "solvers.model solvers.problem solvers.chain solvers.milp solvers.free",
@@ -39,24 +39,26 @@ IMPORTS = {
     "solvers.warm_up": "solvers.model solvers.problem solvers.latency solvers.solve",
     "solvers.analysis": "solvers.quantities solvers.model solvers.problem solvers.baselines solvers.solve",
     "solvers.sweep": (
-        "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.processes "
-        "solvers.exporters solvers.baselines solvers.parameters solvers.solve solvers.analysis"
+        "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.processes solvers.exporters "
+        "solvers.baselines solvers.parameters solvers.solve solvers.analysis"
     ),
-    "solvers.reproduction": "solvers.model solvers.formats solvers.problem solvers.analysis",
+    "solvers.reproduction": "solvers.quantities solvers.model solvers.formats solvers.problem solvers.analysis",
     "solvers.cli": (
-        "solvers.model solvers.hardware solvers.formats solvers.problem solvers.processes solvers.schedule "
-        "solvers.importers solvers.torch_models solvers.exporters solvers.baselines solvers.parameters solvers.samples "
-        "solvers.solve solvers.analysis solvers.sweep solvers.reproduction"
+        "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.problem solvers.processes "
+        "solvers.schedule solvers.importers solvers.torch_models solvers.exporters solvers.baselines "
+        "solvers.parameters solvers.samples solvers.solve solvers.analysis solvers.sweep solvers.reproduction"
     ),
     "explorer.server": "solvers.model solvers.schedule",
-    "explorer.layout": "solvers.model solvers.schedule explorer.server",
+    "explorer.layout": "solvers.quantities solvers.model solvers.schedule explorer.server",
     "explorer.jobs": (
         "solvers.quantities solvers.model solvers.formats solvers.problem solvers.processes solvers.baselines "
         "solvers.sweep explorer.server"
     ),
     "explorer.words": "solvers.quantities solvers.model solvers.hardware solvers.parameters explorer.jobs",
-    "explorer.edits": "solvers.quantities solvers.model solvers.problem explorer.words",
-    "explorer.picture": "solvers.model solvers.schedule explorer.server explorer.layout explorer.words explorer.edits",
+    "explorer.edits": "solvers.quantities solvers.model solvers.problem",
+    "explorer.picture": (
+        "solvers.quantities solvers.model solvers.schedule explorer.server explorer.layout explorer.edits"
+    ),
     "explorer.figures": (
         "solvers.quantities solvers.model solvers.formats solvers.schedule explorer.layout explorer.jobs "
         "explorer.words explorer.picture"
@@ -67,23 +69,23 @@ IMPORTS = {
         "explorer.edits explorer.picture"
     ),
     "explorer.exports": (
-        "solvers.quantities solvers.model solvers.formats solvers.schedule solvers.parameters "
-        "solvers.analysis explorer.words explorer.picture explorer.figures"
+        "solvers.quantities solvers.model solvers.formats solvers.schedule solvers.parameters solvers.analysis "
+        "explorer.picture explorer.figures"
     ),
     "explorer.elements": (
         "solvers.quantities solvers.model solvers.analysis explorer.jobs explorer.words explorer.picture explorer.state"
     ),
     "explorer.form": (
-        "solvers.model solvers.hardware solvers.parameters solvers.samples explorer.server explorer.jobs "
-        "explorer.words explorer.state"
+        "solvers.quantities solvers.model solvers.hardware solvers.parameters solvers.samples explorer.server "
+        "explorer.jobs explorer.words explorer.state"
     ),
     "explorer.plan": (
-        "solvers.model solvers.problem solvers.processes solvers.milp solvers.schedule solvers.baselines "
-        "solvers.parameters explorer.server explorer.jobs explorer.words explorer.edits explorer.picture "
-        "explorer.state explorer.elements explorer.form"
+        "solvers.quantities solvers.model solvers.problem solvers.processes solvers.milp solvers.schedule "
+        "solvers.baselines solvers.parameters explorer.server explorer.jobs explorer.words explorer.edits "
+        "explorer.picture explorer.state explorer.elements explorer.form"
     ),
     "explorer.sweep": (
-        "solvers.model solvers.hardware solvers.formats solvers.parameters solvers.samples solvers.solve "
+        "solvers.quantities solvers.model solvers.hardware solvers.parameters solvers.samples solvers.solve "
         "solvers.sweep explorer.server explorer.jobs explorer.words explorer.picture explorer.state "
         "explorer.elements explorer.form"
     ),
@@ -98,7 +100,7 @@ IMPORTS = {
         "explorer.state explorer.elements explorer.plan"
     ),
     "explorer.app": "explorer.state explorer.plan explorer.sweep explorer.explore explorer.compare",
-    "explorer.launch": "solvers.model solvers.hardware explorer.server explorer.jobs explorer.words",
+    "explorer.launch": "solvers.quantities solvers.model solvers.hardware explorer.server explorer.jobs explorer.words",
 }
 """Packages, and modules at the root of a tree, from left to right: each with those to its left that it imports."""
 
@@ -111,11 +113,14 @@ LIBRARIES = {
         "explorer.layout explorer.edits"
     ),
     "numba": "solvers.chain solvers.free solvers.latency solvers.baselines",
+    "google": "solvers.importers",
     "numpy": (
-        "solvers.problem solvers.chain solvers.milp solvers.schedule solvers.free solvers.latency "
+        "solvers.importers solvers.problem solvers.chain solvers.milp solvers.schedule solvers.free solvers.latency "
         "solvers.baselines explorer.layout explorer.picture"
     ),
+    "onnx": "solvers.importers",
     "ortools": "solvers.latency",
+    "pandas": "explorer.compare",
     "plotly": "explorer.elements explorer.sweep",
     "psutil": "explorer.jobs",
     "pulp": "solvers.milp",
@@ -138,11 +143,11 @@ CIRCLES: list[frozenset[str]] = []
 
 CANVAS = {
     "kit": "",
-    "data": "",
+    "data": "kit",
     "graph": "kit data",
     "replay": "kit data",
     "timeline": "kit data replay",
-    "panels": "kit data graph timeline",
+    "panels": "kit graph timeline",
     "app": "kit data graph timeline panels",
 }
 """The same for the folders of scripts in explorer/canvas."""

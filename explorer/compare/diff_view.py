@@ -4,12 +4,12 @@ import streamlit as st
 
 from explorer.elements.html_table import Cell, html_table
 from explorer.state.records import KeptPlan, Plan
-from explorer.words.wording import milliseconds, plain
+from explorer.words.wording import plain
 from solvers.analysis.plan_diff import DeviceChange, Placed, PlanDiff, plan_diff
 from solvers.analysis.plan_diff_text import diff_text
 from solvers.exporters.csv_tables import no_formula
 from solvers.model.costs import Objective, split_costs
-from solvers.quantities import binary_size, counted
+from solvers.quantities import binary_size, counted, milliseconds, signed
 
 SAME_MS = 1e-9
 
@@ -112,10 +112,10 @@ def _device_row(change: DeviceChange, first: Plan, second: Plan) -> list[Cell]:
 def _signed(ms: float, *, strong: bool = False) -> Cell:
     if abs(ms) <= SAME_MS:
         return Cell("0", "number quiet")
-    return Cell(f"{'+' if ms > 0 else '−'}{milliseconds(abs(ms))}", "number strong" if strong else "number")
+    return Cell(signed(ms, milliseconds), "number strong" if strong else "number")
 
 
 def _signed_size(size_bytes: float) -> Cell:
     if size_bytes == 0:
         return Cell("0", "number quiet")
-    return Cell(f"{'+' if size_bytes > 0 else '−'}{binary_size(abs(size_bytes))}", "number")
+    return Cell(signed(size_bytes, binary_size), "number")

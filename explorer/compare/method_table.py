@@ -1,7 +1,8 @@
 """All methods on one graph, run beside the page one after the other, with the gains that the paper reports."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -14,7 +15,7 @@ from explorer.state import session
 from explorer.state.entries import by_entry
 from explorer.state.kept_plans import MAX_KEPT, is_same, keep, letter
 from explorer.state.records import Plan
-from explorer.words.wording import milliseconds, plain, share
+from explorer.words.wording import plain
 from solvers.analysis import comparison
 from solvers.analysis.comparison import Outcome, best_value_ms, gain, outcome_of
 from solvers.baselines.table import BASELINES
@@ -22,6 +23,7 @@ from solvers.model.costs import Objective
 from solvers.model.result import SolveStatus
 from solvers.model.split import Family, Split
 from solvers.problem.pins import NO_PINS
+from solvers.quantities import UNKNOWN, factor, milliseconds, number, percent
 from solvers.reproduction.text import PAPER_MEAN_AND_MAX
 
 NAME = "all methods"
@@ -119,6 +121,16 @@ def _poll() -> None:
     _show_table(run)
 
 
+WRITTEN: dict[str, Callable[[float], str]] = {
+    "Value (ms)": number,
+    "Bound (ms)": number,
+    "Best is": factor,
+    "Largest (GiB)": number,
+    "Time (s)": partial(number, digits=3),
+}
+"""How the columns of numbers are written."""
+
+
 def outcomes(run: Run) -> list[tuple[comparison.Contender, Outcome]]:
     """Return what the methods answered so far, in their order; the bound of the exact ones holds for all."""
     answers = run.batch.answers()
@@ -154,7 +166,7 @@ def table_rows(run: Run) -> list[dict[str, Any]]:
                 "Bound (ms)": None if outcome.violations else outcome.lower_bound_ms,
                 "Proof": _proof(outcome),
                 "Best is": gain(outcome, best_ms),
-                "In the paper": "" if paper is None else f"{paper[0]:.2f} ×, up to {paper[1]:.2f} ×",
+                "In the paper": "" if paper is None else f"{factor(paper[0])}, up to {factor(paper[1])}",
                 "Largest (GiB)": None if memory is None else memory / 2**30,
                 "Time (s)": outcome.runtime_s,
                 "Note": f"breaks a rule: {why}" if outcome.violations else why,
@@ -166,18 +178,20 @@ def table_rows(run: Run) -> list[dict[str, Any]]:
 def _proof(outcome: Outcome) -> str:
     if outcome.violations or outcome.gap is None:
         return ""
-    return "optimal" if outcome.status is SolveStatus.OPTIMAL else f"gap {share(outcome.gap)}"
+    return "optimal" if outcome.status is SolveStatus.OPTIMAL else f"gap {percent(outcome.gap)}"
 
 
 def _show_table(run: Run) -> None:
     rows = table_rows(run)
     if not rows:
         return
-    times = st.column_config.NumberColumn(format="%.4g")
-    factor = st.column_config.NumberColumn(format="%.2f ×", help="How many times as fast the best plan is here.")
     average = st.column_config.TextColumn(help="Mean and maximum over the paper's workloads; not this graph.")
+    from pandas import DataFrame  # it takes long to load, and no other page needs it to start
+
+    # Columns of numbers sort as numbers; what they show is written as everywhere else.
+    written = DataFrame(rows).style.format(WRITTEN, na_rep=UNKNOWN)
     state = st.dataframe(
-        rows,
+        written,
         key=f"methods_{len(rows)}",
         hide_index=True,
         placeholder="",
@@ -185,12 +199,8 @@ def _show_table(run: Run) -> None:
         selection_mode="single-row",
         alt="All methods on this graph",
         column_config={
-            "Value (ms)": times,
-            "Bound (ms)": times,
-            "Best is": factor,
+            "Best is": st.column_config.NumberColumn(help="How many times as fast the best plan is here."),
             "In the paper": average,
-            "Largest (GiB)": st.column_config.NumberColumn(format="%.3g"),
-            "Time (s)": st.column_config.NumberColumn(format="%.1f"),
             "Note": st.column_config.TextColumn(width="large"),
         },
     )
@@ -201,7 +211,7 @@ def _show_table(run: Run) -> None:
         plain(
             "“Best is”: how many times as fast the best plan found here is. “In the paper”: how many times as fast the "
             "non-contiguous splits of Tarnawski et al. are, mean and maximum over their workloads, not for this graph; "
-            f"over human experts {expert:.2f} ×, up to {most:.2f} ×."
+            f"over human experts {factor(expert)}, up to {factor(most)}."
             + (" Cancelled: methods that are missing did not run." if run.batch.is_cancelled else "")
         )
     )

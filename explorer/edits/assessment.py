@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from explorer.words.wording import milliseconds, share
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.result import PROOF_TOLERANCE, SolveResult, SolveStatus
 from solvers.model.split import Family, Split, Violation, check_split, device_memory_bytes, family_of, forward_edges
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, milliseconds, percent
 
 MAX_LISTED = 3
 """Nodes or rules that a sentence lists before it counts the rest."""
@@ -124,12 +123,12 @@ def distance(value_ms: float | None, best: SolveResult | None) -> str:
     if abs(ratio) <= PROOF_TOLERANCE:
         text = f"as fast as {other} {known}"
     elif ratio > 0:
-        text = f"{share(ratio)} slower than {other} {known}"
+        text = f"{percent(ratio)} slower than {other} {known}"
     else:
-        text = f"{share(-ratio)} faster than {other} {known}"
+        text = f"{percent(-ratio)} faster than {other} {known}"
     bound_ms = best.lower_bound_ms
     if not is_optimal and bound_ms and value_ms > bound_ms:
-        text += f", at most {share(value_ms / bound_ms - 1)} slower than any {noun}"
+        text += f", at most {percent(value_ms / bound_ms - 1)} slower than any {noun}"
     return text
 
 

@@ -17,6 +17,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult
 from solvers.model.split import Split
 from solvers.problem.pins import Pins, pins_of, united
+from solvers.quantities import counted
 
 MAX_STEPS = 500
 """Steps that can be undone; the oldest become part of the base."""
@@ -388,12 +389,3 @@ def _be(nodes: Collection[int]) -> str:
 
 def _lower(text: str) -> str:
     return text[0].lower() + text[1:]
-
-
-def counted(count: int, noun: str) -> str:
-    """Write a count with its noun.
-
-    >>> counted(1, "node"), counted(1200, "node")
-    ('1 node', '1,200 nodes')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -17,8 +17,6 @@ class EditView:
     can_undo: bool
     can_redo: bool
     is_edited: bool
-    is_valid: bool
-    can_resolve: bool
     outcome: Outcome | None
     serial: int
 
@@ -32,8 +30,6 @@ class EditView:
             "canUndo": self.can_undo,
             "canRedo": self.can_redo,
             "isEdited": self.is_edited,
-            "isValid": self.is_valid,
-            "canResolve": self.can_resolve,
             "message": None if self.outcome is None else self.outcome.message,
             "applied": self.outcome is not None and self.outcome.applied,
             "serial": self.serial,

@@ -7,9 +7,10 @@ import streamlit as st
 
 from explorer.picture.palette import ThemeName
 from explorer.state.records import Plan
-from explorer.words.wording import VALUE_LABELS, how_found, milliseconds, plain, proof, share
+from explorer.words.wording import VALUE_LABELS, how_found, plain, proof
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import Objective, SplitCosts
+from solvers.quantities import UNKNOWN, factor, milliseconds, per_second, percent
 
 
 class Standing(StrEnum):
@@ -58,7 +59,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     pace_ms = costs.gpipe_ms if result.objective is Objective.GPIPE else costs.max_load_ms
     columns[1].metric(
         "Throughput",
-        f"{at_least}{1000 / pace_ms:,.4g} /s" if pace_ms else "–",
+        f"{at_least}{per_second(1000 / pace_ms)}" if pace_ms else UNKNOWN,
         help="Samples per second when pipelined.",
     )
     columns[2].metric(
@@ -74,7 +75,9 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     columns[3].metric(
         "Bottleneck",
         plain(plan.deployment.device_name(costs.bottleneck)),
-        f"{milliseconds(busiest.load_ms)}, {share(transfers / busiest.load_ms)} transfers" if busiest.load_ms else None,
+        f"{milliseconds(busiest.load_ms)}, {percent(transfers / busiest.load_ms)} transfers"
+        if busiest.load_ms
+        else None,
         delta_color="off",
         delta_arrow="off",
         help="The device with the largest load: compute plus transfers per sample.",
@@ -84,7 +87,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     if value and supported:
         columns[4].metric(
             "Speed-up",
-            f"{alone_ms / value:.2f} ×",
+            factor(alone_ms / value),
             f"one {plain(alone)} {milliseconds(alone_ms)}",
             delta_color="off",
             delta_arrow="off",

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from explorer.elements.html_table import Cell, html_table
 from explorer.state.kept_plans import letter
 from explorer.state.records import KeptPlan, Plan
-from explorer.words.wording import VALUE_LABELS, device_counts, how_found, milliseconds, proof
+from explorer.words.wording import VALUE_LABELS, device_counts, how_found, proof
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import Objective, SplitCosts, objective_value, split_costs
-from solvers.quantities import binary_size, percent
+from solvers.quantities import UNKNOWN, binary_sizes, milliseconds, number, percent
 
 SAME = 1e-9
 
@@ -18,6 +18,7 @@ def headline_html(kept: Sequence[KeptPlan], reference: KeptPlan) -> str:
     objective = reference.plan.question.objective
     costs = {one.number: split_costs(one.plan.graph, one.plan.deployment, one.plan.split) for one in kept}
     values = {one.number: _value(one.plan, objective) for one in kept}
+    memory = [_most_memory(costs[one.number]) for one in kept]
     rows = [
         _row(VALUE_LABELS[objective], [milliseconds(values[one.number]) for one in kept], list(values.values())),
         [
@@ -26,8 +27,8 @@ def headline_html(kept: Sequence[KeptPlan], reference: KeptPlan) -> str:
         ],
         [Cell("Proven of it"), *(Cell(_proof(one.plan, objective), "number quiet") for one in kept)],
         _numbers("Transfers of the slowest device", kept, costs, _slowest_transfers, milliseconds),
-        _numbers("Cut tensors", kept, costs, lambda c: float(len(c.cut_tensors)), lambda v: f"{v:,.0f}"),
-        _numbers("Most memory on a device", kept, costs, _most_memory, binary_size),
+        _numbers("Cut tensors", kept, costs, lambda c: float(len(c.cut_tensors)), number),
+        _row("Most memory on a device", binary_sizes(memory), memory),
         [Cell("Devices"), *(Cell(device_counts(one.plan.question.deployment), "number quiet") for one in kept)],
         [Cell("Found by"), *(Cell(how_found(one.plan.result), "number quiet") for one in kept)],
     ]
@@ -61,16 +62,16 @@ def _numbers(
     label: str,
     kept: Sequence[KeptPlan],
     costs: dict[int, SplitCosts],
-    number: Callable[[SplitCosts], float],
+    of: Callable[[SplitCosts], float],
     text: Callable[[float], str],
 ) -> list[Cell]:
-    values = [number(costs[one.number]) for one in kept]
+    values = [of(costs[one.number]) for one in kept]
     return _row(label, [text(value) for value in values], values)
 
 
 def _against(value: float | None, reference: float | None) -> Cell:
     if value is None or not reference:
-        return Cell("–", "number quiet")
+        return Cell(UNKNOWN, "number quiet")
     change = value / reference - 1
     if abs(change) <= SAME:
         return Cell("the same", "number quiet")

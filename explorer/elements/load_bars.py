@@ -3,10 +3,10 @@
 from html import escape
 
 from explorer.picture.palette import THEMES, ThemeName, device_colour
-from explorer.words.wording import milliseconds
 from solvers.analysis.load_parts import LoadParts, load_parts
 from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
+from solvers.quantities import milliseconds
 
 PARTS = {"compute": "Compute", "receive": "Receive", "send": "Send", "sync": "Gradients of replicas"}
 """The parts of a load, in the order they have in a bar; each is a field of `LoadParts` with "_ms"."""

@@ -11,6 +11,7 @@ from explorer.picture.palette import DARK_TEXT, LIGHT_TEXT, THEMES, ThemeName, d
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
+from solvers.quantities import milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def compared_loads(plans: Sequence[NamedLoads], theme: ThemeName = "light") -> g
         shared_xaxes=True,
         row_heights=heights,
         vertical_spacing=min(0.12, 1.4 / sum(heights)),
-        subplot_titles=[f"{escape(plan.name)}: {plan.costs.max_load_ms:.4g} ms" for plan in plans],
+        subplot_titles=[f"{escape(plan.name)}: {milliseconds(plan.costs.max_load_ms)}" for plan in plans],
     )
     for row, plan in enumerate(plans, start=1):
         _add_loads(figure, plan.costs, plan.deployment, theme, row=row)
@@ -78,7 +79,8 @@ def _add_loads(figure: go.Figure, costs: SplitCosts, deployment: Deployment, the
                 "pattern": {"shape": pattern, "fgcolor": transfer, "size": 6},
                 "line": {"width": 1 if pattern else 0, "color": transfer},
             },
-            hovertemplate="%{y}: " + name.lower() + " %{x:.4g} ms<extra></extra>",
+            customdata=list(map(milliseconds, times)),
+            hovertemplate="%{y}: " + name.lower() + " %{customdata}<extra></extra>",
             row=row,
             col=1,
         )

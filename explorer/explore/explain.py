@@ -12,6 +12,7 @@ from solvers.analysis.explanation import bound_of, explain
 from solvers.analysis.explanation_text import Paragraph, explanation_text
 from solvers.model.costs import Objective, SplitCosts
 from solvers.model.result import SolveResult
+from solvers.quantities import count
 
 MOST_NODES = 20_000
 """The explanation contracts the graph, which for larger ones takes seconds and 200 MB in the server itself."""
@@ -35,8 +36,8 @@ def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:
     """Return the words on a plan, or why there are none."""
     if len(plan.graph.nodes) > MOST_NODES:
         sentence = (
-            f"Plans are explained for graphs of up to {MOST_NODES:,} nodes; this one has {len(plan.graph.nodes):,}. "
-            "Fold each layer of the network into one node for an explanation."
+            f"Plans are explained for graphs of up to {count(MOST_NODES)} nodes; this one has "
+            f"{count(len(plan.graph.nodes))}. Fold each layer of the network into one node for an explanation."
         )
         return (Paragraph("What limits this plan", (sentence,)),)
     explanation = explain(

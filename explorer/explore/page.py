@@ -29,7 +29,7 @@ from explorer.words.wording import differences, plain
 from solvers.model.costs import split_costs
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, count
 from solvers.schedule.simulate import Schedule
 
 
@@ -96,9 +96,9 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
 def _title(choice: Choice, plan: Plan | None) -> None:
     graph = choice.graph
     layers = len({node.layer for node in graph.nodes} - {None})
-    parts = [f"{len(graph.nodes):,} nodes", f"{len(graph.edges):,} edges"]
+    parts = [f"{count(len(graph.nodes))} nodes", f"{count(len(graph.edges))} edges"]
     if layers:
-        parts.append(f"{layers:,} layers")
+        parts.append(f"{count(layers)} layers")
     parts.append("training" if graph.is_training else "inference")
     with st.container(key="title", horizontal=True, vertical_alignment="center", wrap=False):
         st.markdown(f"### {plain(choice.loaded.origin)} :small[:gray[{' · '.join(parts)}]]", width="stretch")

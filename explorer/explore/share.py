@@ -21,6 +21,7 @@ from explorer.state.project import Project, project_of, project_text
 from explorer.state.records import Plan
 from explorer.state.shared import Share, ShareError
 from explorer.words.wording import plain
+from solvers.quantities import count
 
 HOUR_S = 3600.0
 DURATIONS = {"1 hour": HOUR_S, "1 day": 24 * HOUR_S, "1 week": 7 * 24 * HOUR_S}
@@ -126,8 +127,8 @@ def _owner() -> str:
     return current_visitor() or session.session_id()
 
 
-def _times(count: int) -> str:
-    return {0: "by nobody so far", 1: "once"}.get(count, f"{count:,} times")
+def _times(num: int) -> str:
+    return {0: "by nobody so far", 1: "once"}.get(num, f"{count(num)} times")
 
 
 def _when(seconds: float) -> str:

@@ -11,7 +11,7 @@ from explorer.jobs.server_pool import solver_pool
 from explorer.plan.solve_control import feels_live
 from explorer.state import session
 from explorer.state.records import Plan
-from explorer.words.wording import milliseconds, plain, share
+from explorer.words.wording import plain
 from solvers.analysis.what_if import Change, Gain, carried_over, changes, enough_memory, gain, renumbered, verdict
 from solvers.baselines.table import BASELINES
 from solvers.model.deployment import Deployment
@@ -19,7 +19,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.result import PROOF_TOLERANCE, SolveResult
 from solvers.model.split import Split
 from solvers.problem.pins import Pins
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, milliseconds, percent, seconds
 
 POLL_SECONDS = 0.5
 NAME = "what would help"
@@ -79,7 +79,7 @@ def _show_inquiry(name: str, subject: Subject, label: str) -> None:
     if inquiry is None:
         limit = subject.question.time_limit_s
         st.button(label, key=f"ask {name}", on_click=_ask_and_remember, args=(name, subject))
-        each = "" if limit is None else f", for {limit:g} s at most each"
+        each = "" if limit is None else f", for {seconds(limit)} at most each"
         st.caption(f"Solves the question again several times, with one thing changed each{each}.")
     elif inquiry.batch.is_over:
         _show(inquiry, subject)
@@ -199,7 +199,7 @@ def _row(change: Change, snapshot: Snapshot | None, base: SolveResult, is_cancel
     if snapshot.state is JobState.QUEUED:
         return Row(change, None, "waiting for a free solver")
     if snapshot.result is None:
-        return Row(change, None, f"solving, {snapshot.seconds:.0f} s")
+        return Row(change, None, f"solving, {seconds(snapshot.seconds)}")
     gained = gain(base, snapshot.result)
     state = verdict(change, gained)
     if snapshot.state in (JobState.CANCELLED, JobState.STOPPED) and not gained.is_exact:
@@ -228,7 +228,7 @@ def _cells(row: Row, most: float) -> list[Cell]:
     return [
         Cell(row.change.label),
         Cell(bar=saved / most) if saved and most else Cell(),
-        Cell("–" if saved is None else share(saved), "number strong"),
+        Cell(percent(saved), "number strong"),
         Cell(milliseconds(gained.value_ms), "number"),
         Cell(row.state, "quiet"),
     ]
@@ -249,5 +249,5 @@ def _summary(inquiry: Inquiry, rows: list[Row]) -> str:
     assert first.gained is not None
     if first.gained.is_possible_now:
         return f"{plain(first.change.label)} makes a plan possible."
-    saved, value = share(first.gained.saved_share), milliseconds(first.gained.value_ms)
+    saved, value = percent(first.gained.saved_share), milliseconds(first.gained.value_ms)
     return plain(f"{first.change.label} would help most{so_far}: {saved} less time, {value}.")

@@ -5,11 +5,11 @@ from collections import defaultdict
 import graphviz
 
 from explorer.picture.palette import THEMES, ThemeName, device_colours
-from explorer.words.wording import milliseconds, moving_time
 from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Split
+from solvers.quantities import binary_size, milliseconds, moving_time
 
 
 def device_dot(costs: SplitCosts, deployment: Deployment, split: Split, theme: ThemeName = "light") -> graphviz.Digraph:
@@ -40,7 +40,7 @@ def device_dot(costs: SplitCosts, deployment: Deployment, split: Split, theme: T
             total_bytes[pair] = None if known is None or tensor.size_bytes is None else known + tensor.size_bytes
     for (source, target), size in total_bytes.items():
         time = moving_time(send_ms[source, target], [receive_ms[source, target]])
-        label = _label(time, *([] if size is None else [f"{size / 2**20:.3g} MiB"]))
+        label = _label(time, *([] if size is None else [binary_size(size)]))
         dot.edge(f"device {source}", f"device {target}", label=label)
     return dot
 
@@ -59,6 +59,10 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
     for edge in graph.edges:
         is_cut = device_of[edge.source] != device_of[edge.target]
         attributes = {"color": THEMES["light"].transfer, "penwidth": "2"} if is_cut else {"color": "#808080"}
+        if edge.tensor:
+            size = [] if edge.size_bytes is None else [binary_size(edge.size_bytes)]
+            time_ms = graph.tensor_of[edge.source, edge.tensor].transfer_ms
+            attributes["label"] = _label(edge.tensor, *size, milliseconds(time_ms))
         dot.edge(f"node {edge.source}", f"node {edge.target}", **attributes)
     return str(dot.source)
 

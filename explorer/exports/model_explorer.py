@@ -12,8 +12,8 @@ from typing import Any
 
 from explorer.figures.subject import Subject, graph_facts, result_facts
 from explorer.picture.palette import THEMES, DeviceColour, device_colours, sequential_ramp, text_on
-from explorer.words.wording import milliseconds, moving_time
-from solvers.quantities import binary_size
+from solvers.model.graph import Tensor
+from solvers.quantities import binary_size, milliseconds, moving_time
 
 GRAPH_ID = "placed"
 
@@ -39,8 +39,14 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
     device_of = subject.split.device_of()
     colours = device_colours(deployment)
     stage_of = _stages(subject)
-    transfer = {view.id: milliseconds(view.transfer_ms) for view in subject.dag.nodes}
-    transfer |= {t.source: moving_time(t.send_ms, t.receive_ms) for t in subject.dag.tensors}
+    views = subject.dag.nodes
+    transfer = {(view.id, ""): milliseconds(view.transfer_ms) for view in views}
+    transfer |= {(views[o.source].id, o.name): milliseconds(o.transfer_ms) for o in subject.dag.outputs}
+    transfer |= {t.key: moving_time(t.send_ms, t.receive_ms) for t in subject.dag.tensors}
+    place = {t: str(i) for tensors in graph.tensors_of.values() for i, t in enumerate(tensors)}
+    inputs: dict[int, list[Tensor]] = {node.id: [] for node in graph.nodes}
+    for edge in graph.edges:
+        inputs[edge.target].append(graph.tensor_of[edge.source, edge.tensor])
     nodes = []
     for v in graph.topological_order:
         node, d = graph.node_by_id[v], device_of[v]
@@ -53,10 +59,6 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
             "memory": binary_size(node.memory_bytes),
             "node": str(v),
         }
-        output = {"transfer time": transfer[v]}
-        size = graph.output_bytes[v]
-        if size is not None:
-            output["size"] = binary_size(size)
         nodes.append(
             {
                 "id": str(v),
@@ -64,10 +66,14 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
                 "namespace": _namespace(node.layer, node.is_backward),
                 "attrs": _pairs(facts),
                 "incomingEdges": [
-                    {"sourceNodeId": str(u), "sourceNodeOutputId": "0", "targetNodeInputId": str(i)}
-                    for i, u in enumerate(graph.inputs[v])
+                    {"sourceNodeId": str(t.source), "sourceNodeOutputId": place[t], "targetNodeInputId": str(i)}
+                    for i, t in enumerate(inputs[v])
                 ],
-                "outputsMetadata": [{"id": "0", "attrs": _pairs(output)}],
+                "outputsMetadata": [
+                    {"id": place[t], "attrs": _pairs(_output_facts(t, transfer[v, t.name]))}
+                    for t in graph.tensors_of[v]
+                ]
+                or [{"id": "0", "attrs": _pairs({"transfer time": transfer[v, ""]})}],
                 "style": {"backgroundColor": _forward_or_backward(colours[d], node.is_backward)},
             }
         )
@@ -79,7 +85,7 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
             "label": moving_time(tensor.send_ms, [tensor.ms_on(device_of[v])]),
         }
         for tensor in subject.costs.cut_tensors
-        for v in graph.readers[tensor.source]
+        for v in graph.tensor_of[tensor.key].readers
         if device_of[v] != tensor.from_device
     ]
     overlay = {
@@ -100,6 +106,11 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
             }
         ],
     }
+
+
+def _output_facts(tensor: Tensor, transfer_time: str) -> dict[str, str | None]:
+    size = None if tensor.size_bytes is None else binary_size(tensor.size_bytes)
+    return {"tensor": tensor.name or None, "transfer time": transfer_time, "size": size}
 
 
 def node_data(subject: Subject) -> dict[str, dict[str, Any]]:

@@ -20,13 +20,12 @@ from explorer.figures.subject import Subject, graph_facts, planned_document, res
 from explorer.figures.svg import escaped
 from explorer.picture.component import pack, standalone_source
 from explorer.picture.palette import device_colours
-from explorer.words.wording import milliseconds, moving_time, share
 from solvers.analysis.explanation import bound_of, explain
 from solvers.analysis.explanation_text import explanation_text
 from solvers.formats.graph_json import graph_document
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, count, milliseconds, moving_time, per_second, percent
 
 MAX_ROWS = 5000
 """Rows of a table of the report; the picture and the CSV files have all of them."""
@@ -111,7 +110,7 @@ def _header(subject: Subject, notes: str) -> str:
     costs = subject.costs
     pace_ms = costs.gpipe_ms if subject.result.objective is Objective.GPIPE else costs.max_load_ms
     if pace_ms:
-        facts.insert(1, ("Throughput when pipelined", f"{1000 / pace_ms:,.4g} /s"))
+        facts.insert(1, ("Throughput when pipelined", per_second(1000 / pace_ms)))
     facts.append(("Slowest device", subject.deployment.device_name(costs.bottleneck)))
     cells = "".join(f"<div><dt>{escaped(name)}</dt><dd>{_large_and_small(value)}</dd></div>" for name, value in facts)
     parts = [
@@ -166,12 +165,12 @@ def _devices(subject: Subject) -> str:
             [
                 f"{_chip(subject, d)} {escaped(deployment.device_name(d))}"
                 f"{f' × {device.replicas}' if device.replicas > 1 else ''}",
-                f"{len(members):,}",
+                count(len(members)),
                 *map(milliseconds, times),
                 binary_size(device.memory_bytes),
                 "–" if schedule is None else binary_size(schedule.peak_memory_bytes[d]),
                 "no limit" if capacity is None else binary_size(capacity),
-                "–" if schedule is None else share(schedule.bubble_fraction[d]),
+                "–" if schedule is None else percent(schedule.bubble_fraction[d]),
             ]
         )
     return f"<h2>Devices</h2>{_table('Times per sample', header, rows)}"
@@ -185,6 +184,7 @@ def _cut_tensors(subject: Subject) -> str:
         [
             escaped(graph.node_by_id[tensor.source].name or f"node {tensor.source}"),
             str(tensor.source),
+            *([escaped(tensor.tensor)] if graph.has_names else []),
             _chip(subject, tensor.from_device),
             " ".join(_chip(subject, d) for d in tensor.to_devices),
             moving_time(tensor.send_ms, tensor.receive_ms),
@@ -192,7 +192,15 @@ def _cut_tensors(subject: Subject) -> str:
         ]
         for tensor in tensors[:MAX_ROWS]
     ]
-    header = ["#Output of", ">Node", "From", "To", ">Time of one way", ">Size"]
+    header = [
+        "#Output of",
+        ">Node",
+        *(["#Tensor"] if graph.has_names else []),
+        "From",
+        "To",
+        ">Time of one way",
+        ">Size",
+    ]
     caption = _count(len(tensors), "tensor") + ", the dearest first"
     return f"<h2>Tensors moved between devices</h2>{_table(caption, header, rows)}"
 
@@ -298,5 +306,5 @@ def _chip(subject: Subject, device: int) -> str:
 
 
 def _count(number: int, noun: str, plural: str = "s") -> str:
-    text = f"{number:,} {noun}{plural * (number != 1)}"
-    return text + (f", the first {MAX_ROWS:,} of them" if number > MAX_ROWS else "")
+    text = f"{count(number)} {noun}{plural * (number != 1)}"
+    return text + (f", the first {count(MAX_ROWS)} of them" if number > MAX_ROWS else "")

@@ -16,8 +16,7 @@ from explorer.figures.svg import Drawing
 from explorer.layout.levels import BLOCKS, DEVICES, LAYERS, OPERATORS, PARTS, STAGES, LevelView
 from explorer.picture.dag_view import DagInfo
 from explorer.picture.palette import ThemeName, device_colours
-from explorer.words.wording import milliseconds
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, counted, milliseconds
 
 PAGE_WIDTH, PAGE_HEIGHT = 297 / 25.4 * 96, 210 / 25.4 * 96
 """A4 landscape in CSS pixels."""
@@ -205,8 +204,7 @@ def _draw_graph_key(
             x = drawing.runs(x, y, [(" (logarithmic), grey for 0", look.muted, False)], FOOT_SIZE) + 16
     if info.num_cut_tensors:
         drawing.line(x, y, x + 18, y, look.transfer, stroke_width=3.0)
-        plural = "s" * (info.num_cut_tensors != 1)
-        words = f"{info.num_cut_tensors} tensor{plural} moved between devices, with the time of one way"
+        words = f"{counted(info.num_cut_tensors, 'tensor')} moved between devices, with the time of one way"
         x = drawing.runs(x + 23, y, [(words, look.muted, False)], FOOT_SIZE) + 16
     words = f"a box is {BOX_NAMES[level.name]}"
     if colour_by is ColourBy.DEVICE:
@@ -223,8 +221,9 @@ def _draw_gantt_title(drawing: Drawing, subject: Subject, look: Look, top: float
     schedule, gantt = subject.schedule, subject.gantt
     if schedule is None or gantt is None:
         return top
-    count = schedule.num_micro_batches
-    facts = f"{count:,} micro-batch{'es' * (count != 1)} in {milliseconds(schedule.makespan_ms)}"
+    facts = (
+        f"{counted(schedule.num_micro_batches, 'micro-batch', 'micro-batches')} in {milliseconds(schedule.makespan_ms)}"
+    )
     if schedule.period_ms is not None:
         facts += f", {gantt.period_name} {milliseconds(schedule.period_ms)}"
     drawing.runs(MARGIN, top, [(f"{gantt.title}  ", look.ink, True), (facts, look.muted, False)], 11)

@@ -10,8 +10,7 @@ from explorer.figures.look import Look
 from explorer.figures.svg import Drawing, number
 from explorer.picture.gantt_view import GanttInfo
 from explorer.picture.palette import DeviceColour, Fill, device_colours, mix, text_on
-from explorer.words.wording import milliseconds
-from solvers.quantities import binary_size, listed
+from solvers.quantities import as_given, binary_size, count, listed, milliseconds, percent
 from solvers.schedule.simulate import Pass, Schedule, Slot, SlotKind
 
 LABEL_WIDTH = 112.0
@@ -112,11 +111,10 @@ class _GanttFigure:
 
     def _draw_axis(self, top: float, bottom: float, unit: str) -> float:
         step = nice_step(self.span_ms * 70 / (self.high - self.low))
-        digits = max(0, ceil(-log10(step) - 1e-9))
         for k in range(floor(self.span_ms / step + 1e-9) + 1):
             x = self._x(k * step)
             self.drawing.line(x, top, x, bottom + 3, self.look.faint, stroke_width=0.8)
-            self.drawing.text(x, bottom + 10, f"{k * step:,.{digits}f}", SIZE, self.look.muted, anchor="middle")
+            self.drawing.text(x, bottom + 10, as_given(k * step), SIZE, self.look.muted, anchor="middle")
         self.drawing.line(self.low, bottom, self.high, bottom, self.look.line, stroke_width=0.8)
         self.drawing.text(self.high + 14, bottom + 10, unit, SIZE, self.look.muted)
         return bottom + AXIS
@@ -145,7 +143,7 @@ class _GanttFigure:
         schedule = self.schedule
         bounds = [
             (schedule.critical_path_bound_ms, "one micro-batch alone"),
-            (schedule.load_bound_ms, f"{schedule.num_micro_batches:,} × largest load"),
+            (schedule.load_bound_ms, f"{count(schedule.num_micro_batches)} × largest load"),
         ]
         if schedule.lower_bound_ms > max(ms for ms, _ in bounds) * 1.001:
             bounds.append((schedule.lower_bound_ms, "proven bound"))
@@ -186,7 +184,7 @@ class _GanttFigure:
         self.drawing.text(self.left + 27, middle, name, size, look.ink)
         bubble = self.schedule.bubble_fraction[lane.device]
         if bubble is not None:
-            self.drawing.text(self.high + 44, middle, f"{100 * bubble:.1f} %", size, look.ink, anchor="end")
+            self.drawing.text(self.high + 44, middle, percent(bubble), size, look.ink, anchor="end")
         peak = binary_size(self.schedule.peak_memory_bytes[lane.device])
         self.drawing.text(self.right, middle, peak, size, look.ink, anchor="end")
         if lane.top == self.lanes_top:
@@ -331,11 +329,11 @@ class _GanttFigure:
             )  # fmt: skip
         self._draw_chip(lane, (top + bottom) / 2, min(13.0, height))
         if capacity:
-            used = 100 * self.schedule.peak_memory_bytes[lane.device] / capacity
+            used = self.schedule.peak_memory_bytes[lane.device] / capacity
             size = min(10.0, height)
-            words = "too much" if used > 100.0001 else "at most"
-            text = f"{words} {used:.3g} %"
-            is_over = used > 100.0001
+            words = "too much" if used > 1.000001 else "at most"
+            text = f"{words} {percent(used)}"
+            is_over = used > 1.000001
             fill = look.transfer if is_over else look.ink
             self.drawing.text(self.right, (top + bottom) / 2, text, size, fill, bold=is_over, anchor="end")
 

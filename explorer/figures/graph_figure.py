@@ -15,8 +15,7 @@ from explorer.figures.svg import Drawing, number
 from explorer.layout.levels import BoxView, LevelView
 from explorer.picture.dag_view import DagInfo
 from explorer.picture.palette import DeviceColour, Fill, device_colours
-from explorer.words.wording import milliseconds, moving_time
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, milliseconds, moving_time
 
 MAX_SCALE = 1.3
 LEGIBLE_SCALE = 0.55
@@ -299,7 +298,7 @@ class _GraphFigure:
         band_grid = _Grid(names, self.width + self.height)
         taken: list[Area] = []
         for i in shown:
-            text = moving_time(edges[i].send_ms or 0.0, [edges[i].receive_ms or 0.0], _cost_text)
+            text = moving_time(edges[i].send_ms or 0.0, [edges[i].receive_ms or 0.0])
             half = text_width(text, COST_SIZE, bold=True) / 2 + 2
             place = self._cost_place(self.routes[i], half, taken, (grid, band_grid))
             if place is None:
@@ -365,10 +364,6 @@ class _Grid:
         columns = range(int(area[0] // self.cell), int(area[2] // self.cell) + 1)
         rows = range(int(area[1] // self.cell), int(area[3] // self.cell) + 1)
         return [(column, row) for column in columns for row in rows]
-
-
-def _cost_text(cut_ms: float) -> str:
-    return "< 0.001 ms" if 0 < cut_ms < 0.001 else f"{cut_ms:.3g} ms"
 
 
 def _arrow_head(route: list[tuple[float, float]], size: float) -> str:

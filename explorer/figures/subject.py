@@ -8,22 +8,14 @@ from explorer.jobs.pool import Question
 from explorer.picture.dag_view import DagInfo
 from explorer.picture.gantt_view import GanttInfo
 from explorer.words.devices_text import times_text
-from explorer.words.wording import (
-    VALUE_LABELS,
-    device_counts,
-    how_found,
-    links_text,
-    memory_text,
-    milliseconds,
-    proof,
-    share,
-)
+from explorer.words.wording import VALUE_LABELS, device_counts, how_found, links_text, memory_text, proof
 from solvers.formats.graph_json import split_document
 from solvers.model.costs import SplitCosts, split_costs
 from solvers.model.deployment import Communication, Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Split
+from solvers.quantities import count, milliseconds, percent
 from solvers.schedule.records import WEIGHT_GRADIENT_SHARE
 from solvers.schedule.simulate import Schedule
 
@@ -78,7 +70,7 @@ def graph_facts(subject: Subject) -> str:
     """Say in one line what the graph and the hardware are."""
     graph = subject.graph
     kind = "training" if graph.is_training else "inference"
-    return f"{len(graph.nodes):,} nodes, {len(graph.edges):,} edges, {kind} · {hardware(subject)}"
+    return f"{count(len(graph.nodes))} nodes, {count(len(graph.edges))} edges, {kind} · {hardware(subject)}"
 
 
 def hardware(subject: Subject) -> str:
@@ -112,7 +104,7 @@ def _gap(result: SolveResult) -> str:
     if result.gap is None:
         return "unknown"
     # What is proven optimal up to rounding has no gap worth a digit.
-    return f"{'0 %' if result.status is SolveStatus.OPTIMAL else share(result.gap)} ({proof(result)})"
+    return f"{'0 %' if result.status is SolveStatus.OPTIMAL else percent(result.gap)} ({proof(result)})"
 
 
 def planned_document(subject: Subject) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from solvers.hardware.equipment import Equipped
 from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import Asking
 from solvers.parameters.hardware import ACCELERATORS, BANDWIDTH, BANDWIDTH_FACTOR, BYTES_PER_MS, CPUS, MEMORY
+from solvers.quantities import bandwidth
 
 IMPLAUSIBLE_BANDWIDTH_GB_S = 500.0
 """No link to host memory is this fast; a file that implies more most likely gives its costs in seconds."""
@@ -34,7 +35,7 @@ def edit_counts(asking: Asking, loaded: LoadedGraph, picked: Equipped) -> None:
     if own is None:
         widget(BANDWIDTH_FACTOR, asking, f"factor_{graph.digest}", right, step=0.5)
     else:
-        told = f"Between a device and host memory, in 10^9 bytes/s. The file implies {own / BYTES_PER_MS:.4g} GB/s."
+        told = f"Between a device and host memory, in 10^9 bytes/s. The file implies {bandwidth(own)}."
         widget(BANDWIDTH, asking, _bandwidth_key(graph), right, step=1.0, help=told)
     if asking.asked.graph is graph and picked.links:
         st.caption(plain(" ".join(links_text(picked))))
@@ -57,7 +58,7 @@ def _warn_of_implausible_bandwidth(graph: DnnGraph) -> None:
         widgets.show(key, own_gb_s / 1000)
 
     st.caption(
-        f"The file's bytes and costs imply {own_gb_s:,.0f} GB/s, more than any link to host memory: "
+        f"The file's bytes and costs imply {bandwidth(own)}, more than any link to host memory: "
         "its costs are probably in seconds, not ms."
     )
-    st.button(f"Use {own_gb_s / 1000:.4g} GB/s", on_click=correct, key=f"correct_{graph.digest}", type="tertiary")
+    st.button(f"Use {bandwidth(own / 1000)}", on_click=correct, key=f"correct_{graph.digest}", type="tertiary")

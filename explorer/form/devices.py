@@ -29,6 +29,7 @@ from solvers.model.graph import TimesOrigin
 from solvers.parameters.asked import Asking, begin
 from solvers.parameters.hardware import DEVICE_LIST, EFFICIENCY, HOST, MEASURED_ON, MEMORY_EFFICIENCY, ROOFLINE
 from solvers.parameters.parameter import Wish
+from solvers.quantities import bandwidth
 
 AS_IN_FILE = "As in the file"
 MOST_KINDS = 6
@@ -241,7 +242,7 @@ def _pick_link(key: str, i: int, kind: Listed, accelerator: Accelerator, loaded:
         if name == AS_IN_FILE or name in given:
             return name
         link = known_devices().link(name)
-        return f"{link.title}, {link.bandwidth_bytes_per_ms / GB_PER_S:.4g} GB/s"
+        return f"{link.title}, {bandwidth(link.bandwidth_bytes_per_ms)}"
 
     _controlled(
         st.selectbox,

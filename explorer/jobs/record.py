@@ -19,6 +19,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.result import Progress, SolveResult, SolveStatus, relative_gap
 from solvers.model.split import Family, Split
 from solvers.problem.pins import NO_PINS, Pins
+from solvers.quantities import seconds
 
 MAX_HISTORY = 4000
 """Points kept of a run's history; beyond, every second one is dropped."""
@@ -301,4 +302,4 @@ class RunRecord(Work):
         """Return what a cancelled run leaves."""
         if not self.seconds:
             return replace(self.result_so_far("cancelled", ""), message="Cancelled before it began.")
-        return self.result_so_far("cancelled", f"Cancelled after {self.seconds:.1f} s")
+        return self.result_so_far("cancelled", f"Cancelled after {seconds(self.seconds)}")

@@ -20,6 +20,7 @@ from enum import Enum, auto
 
 from explorer.jobs.fair_queue import FairQueue
 from explorer.jobs.record import Place, Work
+from solvers.quantities import number
 
 SLICE_S = 10.0
 """What work that was asked for has in a slot before it yields to another session's."""
@@ -179,5 +180,5 @@ def _rounded(seconds: float) -> str:
     ('1 s', '15 s', '4 min')
     """
     if seconds >= 90:
-        return f"{seconds / 60:.0f} min"
+        return f"{number(seconds / 60, 2)} min"
     return f"{max(1, math.ceil(seconds)) if seconds <= 5 else 5 * math.ceil(seconds / 5)} s"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explorer.jobs.process import SolverProcess
 from explorer.jobs.record import Work
 from solvers.processes.child import Cause, End
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, seconds
 
 OVERTIME_S = 5.0
 """What a solver may take beyond its limit to end by itself; then it is ended."""
@@ -45,9 +45,9 @@ class Watchdog:
                 "this server. Another method, a pipeline split or a smaller graph (folded layers) takes less."
             )
         if end.cause is Cause.SILENCE and not worker.is_ready:
-            return f"The solver did not start within {START_LIMIT_S:.0f} s and was stopped."
+            return f"The solver did not start within {seconds(START_LIMIT_S)} and was stopped."
         if end.cause is Cause.SILENCE:
-            return f"The solver did not end by itself and was stopped {OVERTIME_S:.0f} s after its limit."
+            return f"The solver did not end by itself and was stopped {seconds(OVERTIME_S)} after its limit."
         if end.signal_name == "SIGKILL":
             return "The solver process was killed from outside; most likely the machine ran out of memory."
         if end.signal_name:

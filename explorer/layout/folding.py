@@ -17,6 +17,7 @@ from explorer.layout.repeats import COST_TOLERANCE, repeated_blocks, satellites,
 from explorer.server.byte_cache import remembered
 from explorer.server.sizes import GROUP_BYTES
 from solvers.model.graph import DnnGraph, Node
+from solvers.quantities import count
 
 FEW_BOXES = 12
 """So many boxes are seen at a glance; none of them need be joined."""
@@ -105,7 +106,7 @@ def fold_into_parts(graph: DnnGraph) -> tuple[Group, ...]:
         for first in range(0, len(order), size):
             nodes = tuple(order[first : first + size])
             side = "backward nodes" if is_backward else "nodes"
-            groups.append(Group(f"{side} {first + 1:,}–{first + len(nodes):,}", nodes, is_backward, -1))
+            groups.append(Group(f"{side} {count(first + 1)}–{count(first + len(nodes))}", nodes, is_backward, -1))
     return tuple(groups[i] for i in _flow_order(graph, groups))
 
 

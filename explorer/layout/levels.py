@@ -102,11 +102,11 @@ class LevelView:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Who runs what: the split, the device number of each node in the deployment, the cut tensors by their node."""
+    """Who runs what: the split, the device number of each node in the deployment, the cut tensors by node and name."""
 
     split: Split
     device_of: Mapping[int, int]
-    tensors: Mapping[int, CutTensor]
+    tensors: Mapping[tuple[int, str], CutTensor]
 
 
 def graph_levels(
@@ -186,13 +186,13 @@ def _box(
     sent_bytes: float | None = 0.0
     for v in group.nodes:
         node = graph.node_by_id[v]
-        device, tensor = device_of.get(v), tensor_of.get(v)
+        device = device_of.get(v)
         time_ms = float(node.accelerator_ms if device is None else deployment.node_ms(node, device))
         total += time_ms
         memory += float(node.memory_bytes)
         if device is not None:
             time_of[device] = time_of.get(device, 0.0) + time_ms
-        if tensor is not None:
+        for tensor in filter(None, (tensor_of.get((v, tensor.name)) for tensor in graph.tensors_of[v])):
             size = tensor.size_bytes
             sent_bytes = None if sent_bytes is None or size is None else sent_bytes + size
             sent_ms += tensor.send_ms
@@ -216,29 +216,29 @@ def _edges(graph: DnnGraph, placement: Placement | None, box_of: Mapping[int, in
     """Return the edges between different boxes, in the order of the graph's edges."""
     device_of = {} if placement is None else placement.device_of
     tensor_of = {} if placement is None else placement.tensors
-    cut: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
+    cut: dict[tuple[int, int], dict[tuple[tuple[int, str], int], None]] = {}
     for edge in graph.edges:
         ends = box_of[edge.source], box_of[edge.target]
         if ends[0] == ends[1]:
             continue
         tensors = cut.setdefault(ends, {})
         if placement is not None and device_of[edge.source] != device_of[edge.target]:
-            tensors[edge.source, device_of[edge.target]] = None
-    said: set[tuple[int, int]] = set()
+            tensors[(edge.source, edge.tensor), device_of[edge.target]] = None
+    said: set[tuple[tuple[int, str], int]] = set()
     edges: list[EdgeView] = []
     for (source, target), tensors in cut.items():
         if not tensors:
             edges.append(EdgeView(source, target, None, None, None, 0, False))
             continue
-        sizes = [tensor_of[u].size_bytes for u, _ in tensors]
+        sizes = [tensor_of[key].size_bytes for key, _ in tensors]
         edges.append(
             EdgeView(
                 source,
                 target,
-                float(sum(tensor_of[u].send_ms for u, _ in tensors)),
-                float(sum(tensor_of[u].ms_on(d) for u, d in tensors)),
+                float(sum(tensor_of[key].send_ms for key, _ in tensors)),
+                float(sum(tensor_of[key].ms_on(d) for key, d in tensors)),
                 None if None in sizes else float(sum(size or 0.0 for size in sizes)),
-                len({u for u, _ in tensors}),
+                len({key for key, _ in tensors}),
                 shows_cost=any(tensor not in said for tensor in tensors),
             )
         )

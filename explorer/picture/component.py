@@ -31,14 +31,14 @@ from explorer.picture.palette import THEMES, DeviceColour, Fill, device_colours,
 from solvers.model.deployment import Deployment
 
 MODULES = (
-    "kit/format", "kit/theme", "data/payload", "kit/touch", "kit/surface", "data/links", "data/store", "kit/dom",
-    "graph/level_buttons", "data/search", "graph/arrangement", "graph/colour_modes", "graph/graph_view",
-    "graph/graph_edges", "graph/graph_boxes", "graph/graph_controls", "graph/minimap", "graph/graph_canvas",
-    "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars", "timeline/gantt_marks", "timeline/gantt_canvas",
-    "timeline/memory_curves", "timeline/memory_strip", "panels/panel", "panels/gantt_range", "replay/replay_state",
-    "replay/replay", "replay/replay_graph", "timeline/timeline", "panels/virtual_table", "panels/tables",
-    "panels/details", "app/keys", "data/stepping", "app/sync", "panels/edit_bar", "data/selection", "app/probe",
-    "app/main", "app/standalone",
+    "kit/contract", "kit/format", "kit/quantities", "kit/theme", "data/payload", "kit/touch", "kit/surface",
+    "data/links", "data/store", "kit/dom", "graph/level_buttons", "data/search", "graph/arrangement",
+    "graph/colour_modes", "graph/graph_view", "graph/graph_edges", "graph/graph_boxes", "graph/graph_controls",
+    "graph/minimap", "graph/graph_canvas", "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars",
+    "timeline/gantt_marks", "timeline/gantt_canvas", "timeline/memory_curves", "timeline/memory_strip", "panels/panel",
+    "panels/gantt_range", "replay/replay_state", "replay/replay", "replay/replay_graph", "timeline/timeline",
+    "panels/virtual_table", "panels/tables", "panels/details", "app/keys", "data/stepping", "app/sync",
+    "panels/edit_bar", "data/selection", "app/probe", "app/main", "app/standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""
 
@@ -299,9 +299,11 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
     for name, ends in zip(("edge.source", "edge.target"), view.ends, strict=True):
         if ends:
             arrays.add(name, ends, "i4")
+    if view.outputs:
+        arrays.add("edge.output", view.output_of_edge, "i4")
+    number = {(output.source, output.name): i for i, output in enumerate(view.outputs)}
     return {
         "digest": view.digest,
-        "name": view.name,
         "summary": view.summary,
         "placed": view.is_placed,
         "training": any(node.is_backward for node in nodes),
@@ -310,6 +312,8 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
         "tensors": [
             {
                 "source": index[tensor.source],
+                "output": number.get((index[tensor.source], tensor.tensor)),
+                "name": tensor.tensor,
                 "from": tensor.from_device,
                 "to": tensor.to_devices,
                 "sendMs": float(tensor.send_ms),
@@ -318,6 +322,14 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
             }
             for tensor in view.tensors
         ],
+        "outputs": {
+            "source": [output.source for output in view.outputs],
+            "name": [output.name for output in view.outputs],
+            "transferMs": [output.transfer_ms for output in view.outputs],
+            "bytes": [output.size_bytes for output in view.outputs],
+        }
+        if view.outputs
+        else None,
         "nodes": {
             "id": [node.id for node in nodes],
             "name": [node.name for node in nodes],

@@ -15,6 +15,7 @@ from solvers.model.costs import CutTensor, SplitCosts, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Node
 from solvers.model.split import Split
+from solvers.quantities import count, milliseconds
 
 OPENING_PANEL = 900.0, 420.0
 """Width and height of the panel for which the opening level is chosen."""
@@ -29,7 +30,8 @@ class NodeView:
     """One node of the graph; `device` is None while it is not placed, `is_cut` says its output leaves its device.
 
     `transfer_ms` is the most that any device pays for moving its output. Where no device moves it, it is what an
-    accelerator would pay: the one the node is on, over a link between servers, or else one of link speed 1.
+    accelerator would pay: the one the node is on, over a link between servers, or else one of link speed 1. Of several
+    tensors, time and bytes are those of all.
     """
 
     id: int
@@ -68,11 +70,23 @@ class DeviceView:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputView:
+    """A tensor of a node, `source` by its place in the nodes, which is read; time and size as in `NodeView`."""
+
+    source: int
+    name: str
+    transfer_ms: float
+    size_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class DagInfo:
     """Everything the graph picture shows; `levels[0]` is the single nodes, unless there are too many to draw.
 
     `num_edges` are those of the graph, `ends` the sources and targets of its edges as places in `nodes`; empty where
     the single nodes are a level, which has them. `tensors` are those that move between devices, the dearest first.
+    Where a node has several tensors `outputs` are all that are read, moved or not, and `output_of_edge` tells that of
+    each edge by its place among them; both are empty elsewhere, where a node's output is one tensor.
     """
 
     digest: str
@@ -86,6 +100,8 @@ class DagInfo:
     tensors: tuple[CutTensor, ...]
     num_edges: int
     ends: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    outputs: tuple[OutputView, ...] = ()
+    output_of_edge: tuple[int, ...] = ()
 
     @property
     def note(self) -> str:
@@ -93,8 +109,8 @@ class DagInfo:
         if self.levels[0].name == OPERATORS:
             return ""
         return (
-            f"This graph has {len(self.nodes):,} nodes; up to {MOST_BOXES:,} are drawn one by one, so the picture "
-            "shows them in groups. Names and costs are in the tables, and a node is found by its name."
+            f"This graph has {count(len(self.nodes))} nodes; up to {count(MOST_BOXES)} are drawn one by one, so the "
+            "picture shows them in groups. Names and costs are in the tables, and a node is found by its name."
         )
 
     @property
@@ -110,17 +126,18 @@ class DagInfo:
     @property
     def summary(self) -> str:
         """One sentence that says what the picture shows, for a reader who does not see it."""
-        head = f"Graph of {len(self.nodes)} nodes and {self.num_edges} edges"
+        head = f"Graph of {count(len(self.nodes))} nodes and {count(self.num_edges)} edges"
         if self.max_load_ms is None:
             return f"{head}, not placed yet."
         used = [d for d in self.devices if d.num_nodes]
         slowest = next(d for d in self.devices if d.is_bottleneck)
-        loads = ", ".join(f"{d.name} {d.load_ms:.4g} ms" for d in used[:16])
+        loads = ", ".join(f"{d.name} {milliseconds(d.load_ms)}" for d in used[:16])
+        send_ms, receive_ms = (sum(d.send_ms or 0.0 for d in used), sum(d.receive_ms or 0.0 for d in used))
         return (
             f"{head}, placed on {len(used)} of {len(self.devices)} devices. Loads: {loads}"
             f"{', and so on' if len(used) > 16 else ''}. The slowest is {slowest.name}. "
-            f"{self.num_cut_tensors} tensors are cut: {sum(d.send_ms or 0.0 for d in used):.4g} ms to send, "
-            f"{sum(d.receive_ms or 0.0 for d in used):.4g} ms to receive."
+            f"{count(self.num_cut_tensors)} tensors are cut: {milliseconds(send_ms)} to send, "
+            f"{milliseconds(receive_ms)} to receive."
         )
 
 
@@ -129,11 +146,11 @@ def _accelerator_ms(node: Node, deployment: Deployment, accelerator: int | None)
     return float(node.accelerator_ms if accelerator is None else deployment.accelerator_ms(node, accelerator))
 
 
-def _transfer_ms(node: Node, deployment: Deployment, accelerator: int | None, tensor: CutTensor | None) -> float:
-    """Time in ms to move the output of a node; see `NodeView`."""
-    if tensor is not None:
-        return float(tensor.most_ms)
-    return float(node.transfer_ms / (1.0 if accelerator is None else deployment.link_speed_of(accelerator)))
+def _transfer_ms(transfer_ms: float, deployment: Deployment, accelerator: int | None, cut: CutTensor | None) -> float:
+    """Time in ms to move a tensor that takes `transfer_ms` at link speed 1; see `NodeView`."""
+    if cut is not None:
+        return float(cut.most_ms)
+    return float(transfer_ms / (1.0 if accelerator is None else deployment.link_speed_of(accelerator)))
 
 
 def dag_info(
@@ -152,7 +169,16 @@ def dag_info(
         device_of = _device_of(split, deployment)
         costs = costs or split_costs(graph, deployment, split)
     accelerator_of = {v: d for v, d in (device_of or {}).items() if not deployment.is_cpu(d)}
-    tensor_of = {} if costs is None else {tensor.source: tensor for tensor in costs.cut_tensors}
+    tensor_of = {} if costs is None else {tensor.key: tensor for tensor in costs.cut_tensors}
+    cut_nodes = {u for u, _ in tensor_of}
+
+    def output_ms(v: int) -> float:
+        times = [(tensor.name, tensor.transfer_ms) for tensor in graph.tensors_of[v]]
+        return sum(
+            _transfer_ms(ms, deployment, accelerator_of.get(v), tensor_of.get((v, name)))
+            for name, ms in times or [("", graph.node_by_id[v].transfer_ms)]
+        )
+
     nodes = tuple(
         NodeView(
             id=v,
@@ -165,14 +191,25 @@ def dag_info(
             cpu_ms=float(node.cpu_ms),
             memory_bytes=float(node.memory_bytes),
             output_bytes=graph.output_bytes[v],
-            transfer_ms=_transfer_ms(node, deployment, accelerator_of.get(v), tensor_of.get(v)),
-            is_cut=v in tensor_of,
+            transfer_ms=output_ms(v),
+            is_cut=v in cut_nodes,
             flops=node.flops,
         )
         for v, node in ((v, graph.node_by_id[v]) for v in graph.topological_order)
     )
     placement = None if split is None or device_of is None else Placement(split, device_of, tensor_of)
     levels = graph_levels(graph, deployment, placement, [node.id for node in nodes])
+    place = {node.id: i for i, node in enumerate(nodes)}
+    outputs = tuple(
+        OutputView(
+            place[tensor.source],
+            tensor.name,
+            _transfer_ms(tensor.transfer_ms, deployment, accelerator_of.get(tensor.source), tensor_of.get(key)),
+            tensor.size_bytes,
+        )
+        for key, tensor in (graph.tensor_of.items() if graph.has_names else ())
+    )
+    number = {key: i for i, key in enumerate(graph.tensor_of)} if graph.has_names else {}
     return DagInfo(
         digest=graph.digest,
         name=graph.name,
@@ -184,7 +221,9 @@ def dag_info(
         max_load_ms=None if costs is None else float(costs.max_load_ms),
         tensors=() if costs is None else costs.cut_tensors,
         num_edges=len(graph.edges),
-        ends=((), ()) if levels[0].name == OPERATORS else _ends(graph),
+        ends=((), ()) if levels[0].name == OPERATORS and not graph.has_names else _ends(graph),
+        outputs=outputs,
+        output_of_edge=tuple(number[edge.source, edge.tensor] for edge in graph.edges) if graph.has_names else (),
     )
 
 
@@ -247,6 +286,7 @@ def _devices(
 def dag_bytes(dag: DagInfo) -> int:
     """Return the size of a picture as data."""
     size = NODE_VIEW_BYTES * len(dag.nodes) + TENSOR_BYTES * len(dag.tensors) + 16 * len(dag.ends[0])
+    size += TENSOR_BYTES * len(dag.outputs) + 8 * len(dag.output_of_edge)
     for level in dag.levels:
         size += BOX_BYTES * len(level.boxes) + 8 * len(dag.nodes) + EDGE_VIEW_BYTES * len(level.edges)
         size += layout_bytes(level.layout)

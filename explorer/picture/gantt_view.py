@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from explorer.words.wording import milliseconds
 from solvers.model.deployment import Deployment
+from solvers.quantities import counted, milliseconds, percent
 from solvers.schedule.records import LOOPED_KINDS
 from solvers.schedule.simulate import MemoryPoint, Pass, PipelineStage, Schedule, ScheduleKind, Slot, SlotKind
 
@@ -135,11 +135,14 @@ class GanttInfo:
         """What the timeline shows in a few sentences, for a reader who does not see it."""
         period = f"{self.period_name} {milliseconds(self.period_ms)}" if self.period_ms is not None else NO_PERIOD
         bubbles = ", ".join(
-            f"{lane.name} {lane.bubble_fraction:.0%}" for lane in self.lanes[:16] if lane.bubble_fraction is not None
+            f"{lane.name} {percent(lane.bubble_fraction)}"
+            for lane in self.lanes[:16]
+            if lane.bubble_fraction is not None
         )
         over = [lane.name for lane in self.lanes if lane.is_over_memory]
+        batches = counted(self.num_micro_batches, "micro-batch", "micro-batches")
         return (
-            f"Timeline, {self.title}: {self.num_micro_batches} micro-batches on {len(self.lanes)} devices in "
+            f"Timeline, {self.title}: {batches} on {counted(len(self.lanes), 'device')} in "
             f"{milliseconds(self.makespan_ms)}, {period}. No order ends before {milliseconds(self.load_bound_ms)} by "
             f"load, nor before {milliseconds(self.critical_path_bound_ms)} by the path of one "
             f"micro-batch. Idle shares: {bubbles}." + (f" Over memory: {', '.join(over[:16])}." if over else "")
@@ -261,7 +264,7 @@ def _notes(schedule: Schedule) -> tuple[str, ...]:
     """Return the sentences under the picture: the numbers, the bounds, the assumptions."""
     m = schedule.num_micro_batches
     period = NO_PERIOD if schedule.period_ms is None else f"{_period_name(schedule)} {milliseconds(schedule.period_ms)}"
-    numbers = f"{m} micro-batch{'es' if m != 1 else ''}, makespan {milliseconds(schedule.makespan_ms)}, {period}."
+    numbers = f"{counted(m, 'micro-batch', 'micro-batches')}, makespan {milliseconds(schedule.makespan_ms)}, {period}."
     bounds = (
         f"No order of {'these' if m != 1 else 'this one'} on this split ends before the load bound, "
         f"{milliseconds(schedule.load_bound_ms)}, or before the critical-path bound, "
@@ -276,6 +279,6 @@ def _room(schedule: Schedule) -> str:
     if saved_ms <= BOUND_TOLERANCE * schedule.makespan_ms:
         return "No order of the same stages is faster: this run ends at the proven lower bound."
     return (
-        f"Another order of the same stages could save at most {saved_ms / schedule.makespan_ms:.2%}: none ends before "
-        f"{milliseconds(schedule.lower_bound_ms)}."
+        f"Another order of the same stages could save at most {percent(saved_ms / schedule.makespan_ms)}: none ends "
+        f"before {milliseconds(schedule.lower_bound_ms)}."
     )

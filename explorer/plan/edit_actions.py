@@ -26,7 +26,7 @@ from explorer.state import session, widgets
 from explorer.state.choice import Choice
 from explorer.state.edits import context, forget_history, history_for, last_outcome, remember_history
 from explorer.state.records import Plan, Run
-from explorer.words.wording import differences, milliseconds
+from explorer.words.wording import differences
 from solvers.baselines.table import BASELINES
 from solvers.milp.repair_records import Repair, RepairQuestion
 from solvers.model.costs import Objective
@@ -34,6 +34,7 @@ from solvers.model.errors import PlacementError
 from solvers.model.result import SolveStatus
 from solvers.model.split import Family
 from solvers.processes.worker_processes import WorkerLostError, WorkerStoppedError
+from solvers.quantities import counted, milliseconds
 
 PICTURE = "picture"
 """Key of the component that sends edits."""
@@ -99,7 +100,7 @@ def take_answer(run: Run, snapshot: Snapshot, choice: Choice) -> None:
         reason = f"{what}: {_lower(result.message)}" if result.message else f"{what}."
         say(Outcome(False, f"{reason}{_since(run, question, choice)}"))
         return
-    pinned = edits.counted(len(question.pins.device_of), "pinned node")
+    pinned = counted(len(question.pins.device_of), "pinned node")
     what = f"Re-solved the rest around {pinned}: {milliseconds(result.value_ms)}, {proof_with_pins(result)}"
     proven = Proof(question, result)
     remember_history(edits.take_over(history, question.deployment, result.split, what, proven))
@@ -144,7 +145,7 @@ def _redo(choice: Choice, plan: Plan, history: History, nodes: list[int], device
 def _reset(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
     _cancel_pinned_solve()
     forget_history(history.graph_digest)
-    return Outcome(True, f"All edits are dropped ({edits.counted(history.at, 'step')}); the solver's plan is back.")
+    return Outcome(True, f"All edits are dropped ({counted(history.at, 'step')}); the solver's plan is back.")
 
 
 def _repair(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
@@ -185,7 +186,7 @@ def _resolve(choice: Choice, plan: Plan, history: History, nodes: list[int], dev
         history, _ = edits.pin(history, plan.graph, moved)
         remember_history(history)
         stay = "it stays" if len(moved) == 1 else "they stay"
-        note = f"{edits.counted(len(moved), 'moved node')} pinned, so that {stay}. "
+        note = f"{counted(len(moved), 'moved node')} pinned, so that {stay}. "
     resolved = resolved_for(choice, history)
     method = "auto" if question.method in BASELINES else question.method
     asked = replace(question, pins=resolved.pins, method=method)

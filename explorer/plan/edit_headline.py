@@ -16,7 +16,7 @@ from explorer.plan.edited_plan import (
 )
 from explorer.state.choice import Choice
 from explorer.state.records import Plan
-from explorer.words.wording import milliseconds
+from solvers.quantities import count, milliseconds
 
 COLOURS = {
     ("light", True): ("#EAF2FB", "#0B5394"),
@@ -55,7 +55,7 @@ def headline_lines(choice: Choice, plan: Plan, assessed: Assessment) -> list[str
     if history is not None and history.proof is not None and is_proof_for(choice, history.proof, plan.split):
         facts.append(proof_with_pins(history.proof.result))
     if history is not None and history.pinned:
-        facts.append(f"{len(history.pinned):,} pinned")
+        facts.append(f"{count(len(history.pinned))} pinned")
     lines = [" \u00b7 ".join(facts)]
     if assessed.problems:
         more = len(assessed.problems) - MOST_LISTED

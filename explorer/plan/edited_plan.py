@@ -106,7 +106,7 @@ def edit_view(choice: Choice, plan: Plan | None, drawn: Split | None = None) -> 
         reason = reason or "The picture shows the stages as this schedule cuts them; choose another schedule to edit."
     if history is None or plan is None or not choice.deployment.num_devices:
         none: frozenset[int] = frozenset()
-        return EditView(reason, none, (), False, False, False, True, False, outcome, serial())
+        return EditView(reason, none, (), False, False, False, outcome, serial())
     resolved = resolved_for(choice, history)
     return EditView(
         why_not=reason,
@@ -115,8 +115,6 @@ def edit_view(choice: Choice, plan: Plan | None, drawn: Split | None = None) -> 
         can_undo=history.can_undo,
         can_redo=history.can_redo,
         is_edited=history.is_edited,
-        is_valid=plan.result.status is not SolveStatus.UNKNOWN,
-        can_resolve=history.is_edited,
         outcome=outcome,
         serial=serial(),
     )

@@ -18,10 +18,11 @@ from explorer.jobs.pool import JobState, Snapshot
 from explorer.state import session
 from explorer.state.choice import Choice
 from explorer.state.records import Drawing, Notice, Plan, Run
-from explorer.words.wording import device_counts, milliseconds, share
+from explorer.words.wording import device_counts
 from solvers.model.result import SolveStatus
 from solvers.parameters.question import FAMILY, METHOD
 from solvers.problem.pins import NO_PINS
+from solvers.quantities import milliseconds, percent, seconds
 
 POLL_SECONDS = 0.3
 SECONDS_BETWEEN_PLANS = 1.0
@@ -138,8 +139,8 @@ def _text(snapshot: Snapshot) -> str:
             state, phase = snapshot.state.capitalize(), "the best plan so far is kept"
         elif result.status is SolveStatus.OPTIMAL:
             state, phase, gap = "Optimal, proven", "", 0.0  # what is left is rounding
-    values += f"{milliseconds(value_ms)} · bound {milliseconds(bound_ms)} · gap {share(gap)}"
-    now = " · ".join(filter(None, (f"{snapshot.seconds:.1f} s", phase)))
+    values += f"{milliseconds(value_ms)} · bound {milliseconds(bound_ms)} · gap {percent(gap)}"
+    now = " · ".join(filter(None, (seconds(snapshot.seconds), phase)))
     lines = (f"<b>{escape(state)}</b> · {escape(what)}", escape(values), escape(now))
     title = escape(f"{device_counts(question.deployment)}, {what}: {phase}")
     return (

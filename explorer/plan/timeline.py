@@ -9,11 +9,12 @@ from explorer.server.byte_cache import remembered
 from explorer.server.sizes import schedule_bytes
 from explorer.state.choice import Choice, ScheduleOptions
 from explorer.state.records import Plan
-from explorer.words.wording import milliseconds, plain
+from explorer.words.wording import plain
 from solvers.model.costs import split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Split
+from solvers.quantities import change, milliseconds
 from solvers.schedule.looped_split import looped_split
 from solvers.schedule.records import LOOPED_KINDS
 from solvers.schedule.simulate import Schedule, ScheduleError, ScheduleKind, simulate
@@ -81,11 +82,11 @@ def _schedule_of(
         return Scheduled(split, None, str(error))
     planned_ms = split_costs(graph, deployment, split).max_load_ms
     looped_ms = split_costs(graph, deployment, looped.split).max_load_ms
-    change = f" ({looped_ms / planned_ms - 1:+.1%})" if planned_ms else ""
+    changed = f" ({change(looped_ms / planned_ms - 1)})" if planned_ms else ""
     note = (
         f"{KIND_TITLES[kind]} runs {looped.chunks_per_device} chunks of the pipeline on each device. The picture shows "
         f"the plan's pipeline cut anew: {milliseconds(looped_ms)} per sample instead of "
-        f"{milliseconds(planned_ms)}{change}. {looped.note}"
+        f"{milliseconds(planned_ms)}{changed}. {looped.note}"
     ).rstrip()
     try:
         schedule = simulate(

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from solvers.model.graph import DnnGraph
     from solvers.schedule.simulate import Schedule
 
-NODE_BYTES = 550
+NODE_BYTES = 700
 """A node of a graph: its record with its numbers and name, and its places in what is derived from a graph."""
 EDGE_BYTES = 180
 CLASS_TIME_BYTES = 150
 """A time of a node on one class of accelerators, with the name of the class."""
+NAMED_TENSOR_BYTES = 500
+"""A tensor with a name: its time, and its places in what is derived from a graph."""
 NUMBER_BYTES = 32
 """A number and its place in a tuple."""
 TUPLE_BYTES = 56
@@ -33,7 +35,9 @@ MEMORY_POINT_BYTES = 120
 def graph_bytes(graph: "DnnGraph") -> int:
     """Return the size of a graph with what is derived from it."""
     named = sum(len(node.name) + len(node.layer or "") + CLASS_TIME_BYTES * len(node.class_ms) for node in graph.nodes)
-    return NODE_BYTES * len(graph.nodes) + EDGE_BYTES * len(graph.edges) + named
+    tensors = sum(NAMED_TENSOR_BYTES + len(name) for node in graph.nodes for name, _ in node.tensor_ms)
+    names = sum(len(edge.tensor) for edge in graph.edges)
+    return NODE_BYTES * len(graph.nodes) + EDGE_BYTES * len(graph.edges) + named + tensors + names
 
 
 def schedule_bytes(schedule: "Schedule | None") -> int:

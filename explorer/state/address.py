@@ -18,6 +18,7 @@ from explorer.state import session
 from explorer.state.query import Link, LinkError, from_query, to_query
 from solvers.parameters.asked import TABLE
 from solvers.parameters.parameter import Parameter, T
+from solvers.quantities import count
 
 MAX_PROBLEMS = 8
 """Parts of an address that are named if they cannot be used; hundreds would fill the page."""
@@ -187,7 +188,7 @@ def show_problems() -> None:
     sentences = list(address.notes)
     if address.problems:
         known, more = address.problems[:MAX_PROBLEMS], len(address.problems) - MAX_PROBLEMS
-        rest = [f"and {more:,} more"] if more > 0 else []
+        rest = [f"and {count(more)} more"] if more > 0 else []
         sentences.append(f"Could not be used: {'; '.join([*known, *rest])}.")
     if sentences:
         from explorer.words.wording import plain

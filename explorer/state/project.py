@@ -21,7 +21,6 @@ from explorer.state.entries import by_entry
 from explorer.state.project_file import FORMAT, VERSION, checked_object, project_fields
 from explorer.state.query import Link, from_query, to_query
 from explorer.state.records import LoadedGraph, Plan
-from explorer.words.wording import milliseconds
 from solvers.formats.graph_json import OnProgress, graph_document, graph_from_document, parse_split, split_document
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment
@@ -31,6 +30,7 @@ from solvers.model.result import PROOF_TOLERANCE, SolveResult, SolveStatus, rela
 from solvers.model.split import Split, check_split, complete_split
 from solvers.problem.bounds import work_bound
 from solvers.problem.contraction import contract
+from solvers.quantities import milliseconds
 
 
 @dataclass(frozen=True, slots=True)

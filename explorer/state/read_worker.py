@@ -19,6 +19,7 @@ from explorer.state.project_file import is_project, project_fields
 from solvers.formats.graph_json import graph_from_document, parse_graph
 from solvers.model.errors import GraphError, PlacementError
 from solvers.processes.child import Owner
+from solvers.quantities import binary_size, count
 
 
 def too_large(num_nodes: int, num_edges: int, max_nodes: int, max_edges: int) -> str:
@@ -26,9 +27,9 @@ def too_large(num_nodes: int, num_edges: int, max_nodes: int, max_edges: int) ->
     if num_nodes <= max_nodes and num_edges <= max_edges:
         return ""
     return (
-        f"The graph has {num_nodes:,} nodes and {num_edges:,} edges; this server takes up to {max_nodes:,} nodes and "
-        f"{max_edges:,} edges. Fold each layer of the network into one node, or ask whoever runs the server for a "
-        "higher --largest-graph."
+        f"The graph has {count(num_nodes)} nodes and {count(num_edges)} edges; this server takes up to "
+        f"{count(max_nodes)} nodes and {count(max_edges)} edges. Fold each layer of the network into one node, or ask "
+        "whoever runs the server for a higher --largest-graph."
     )
 
 
@@ -60,7 +61,7 @@ def main(arguments: list[str]) -> None:
         owner.send(b"e" + str(error).encode())
     except MemoryError:
         owner.send(
-            f"eReading it takes more than the {memory_bytes / 2**30:.3g} GiB of memory a file is given. Fold each "
+            f"eReading it takes more than the {binary_size(memory_bytes)} of memory a file is given. Fold each "
             "layer of the network into one node.".encode()
         )
 

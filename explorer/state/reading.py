@@ -24,6 +24,7 @@ from explorer.state.records import LoadedGraph
 from solvers.formats.graph_json import parse_graph
 from solvers.model.errors import GraphError, PlacementError
 from solvers.processes.child import Cause, Child
+from solvers.quantities import count
 
 LARGE_BYTES = 2**20
 """Files beyond are read by a process of their own; a file of this size holds some 3,000 nodes and takes 0.1 s."""
@@ -74,10 +75,10 @@ class Reading:
         if not self.num_nodes:
             return "Reading the file"
         if self.num_made >= self.num_nodes + self.num_edges:
-            return f"Checking {self.num_nodes:,} nodes and {self.num_edges:,} edges"
+            return f"Checking {count(self.num_nodes)} nodes and {count(self.num_edges)} edges"
         if self.num_made < self.num_nodes:
-            return f"{self.num_made:,} of {self.num_nodes:,} nodes"
-        return f"{self.num_made - self.num_nodes:,} of {self.num_edges:,} edges"
+            return f"{count(self.num_made)} of {count(self.num_nodes)} nodes"
+        return f"{count(self.num_made - self.num_nodes)} of {count(self.num_edges)} edges"
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until it is over, or for a time; return whether it is."""

@@ -14,10 +14,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from explorer.picture.palette import ACCELERATOR_COLOURS, DARK_TEXT, LIGHT_TEXT, RAMP, THEMES, ThemeName, mix, text_on
-from explorer.words.wording import milliseconds
-from solvers.formats.text_table import plain_text
 from solvers.hardware.prices import Prices
 from solvers.model.result import SolveResult, SolveStatus
+from solvers.quantities import as_given, milliseconds, number, percent
 from solvers.sweep.axes import Axis, Quantity
 from solvers.sweep.front import MARK
 from solvers.sweep.measures import Measure, is_unproven, measured_at
@@ -67,7 +66,7 @@ class Picture:
     def text(self, index: Index, digits: int) -> str:
         """The measure of a point in so many digits, with a mark where it is not proven optimal; empty without one."""
         value = self.value(index)
-        return "" if value is None else plain_text(value, digits) + MARK * self.is_unproven(index)
+        return "" if value is None else number(value, digits) + MARK * self.is_unproven(index)
 
     def is_unproven(self, index: Index) -> bool:
         """Whether a point has a plan of which nobody knows that it is the best."""
@@ -119,9 +118,9 @@ class Picture:
         gap = result.gap
         proof = "optimal, proven" if result.status is SolveStatus.OPTIMAL else "not proven"
         if result.status is not SolveStatus.OPTIMAL and gap is not None:
-            proof = f"within {100 * gap:.3g} % of optimal"
+            proof = f"within {percent(gap)} of optimal"
         rate = measured_at(Measure.THROUGHPUT, self.spec, index, result, self.prices)
-        pace = "" if rate is None else f"<br>{plain_text(rate, 4)} samples/s"
+        pace = "" if rate is None else f"<br>{number(rate)} samples/s"
         return f"{place}<br><b>{milliseconds(result.value_ms)}</b>{pace}<br>{proof}"
 
 
@@ -435,5 +434,5 @@ def _ticks(axis: Axis) -> list[int]:
 def _tick(axis: Axis, i: int) -> str:
     value = _place(axis, i)
     if not isinstance(value, str):
-        return f"{value:.4g}"
+        return as_given(value)
     return escape(value).replace("+", "<br>+ ")  # a kind of devices per line

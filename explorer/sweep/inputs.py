@@ -30,6 +30,7 @@ from solvers.model.costs import Objective
 from solvers.model.errors import PlacementError
 from solvers.model.split import Family
 from solvers.parameters.question import FAMILY, METHOD, TIME_LIMIT, usual_limit_s
+from solvers.quantities import as_given
 from solvers.solve import require_solvable
 from solvers.sweep.axes import Axis, Quantity, Varied
 from solvers.sweep.measures import Measure
@@ -251,7 +252,7 @@ def _take_over(query: Mapping[str, str], link: Link) -> tuple[str, ...]:
     widgets.show("sweep_family", link.values.get(FAMILY.name, Family.CHAIN))
     widgets.show("sweep_limit", min(float(longest_s), max(1.0, limit or usual_limit_s(longest_s))))
     if limit is not None and not 1 <= limit <= longest_s:
-        problems.append(f"limit {limit:g} (give 1 to {longest_s} seconds)")
+        problems.append(f"limit {as_given(limit)} (give 1 to {longest_s} seconds)")
     if method in NAMES_OF_METHODS:
         widgets.show("sweep_method", method)
     elif method is not None:

@@ -21,10 +21,11 @@ from solvers.hardware.device_list import parse_devices
 from solvers.model.costs import Objective
 from solvers.model.errors import PlacementError
 from solvers.model.result import SolveResult, SolveStatus
+from solvers.quantities import count, counted, seconds
 from solvers.sweep.axes import Quantity
 from solvers.sweep.front import MARK, NO_PRICES, hardware_text
 from solvers.sweep.measures import Measure
-from solvers.sweep.run import BY_NEIGHBOUR
+from solvers.sweep.run import BY_NEIGHBOUR, STOPPED
 from solvers.sweep.spec import Index, SweepSpec
 from solvers.sweep.table import csv_of, knee_of, latency_note, parquet_of, sweep_rows
 
@@ -131,6 +132,8 @@ def _show(sweep: Sweep) -> None:
     st.caption(plain(held_text(spec)))
     if len(state.answers) == spec.num_points and (why := why_nothing(spec, state.answers)):
         st.warning(plain(why))
+    elif stopped := why_stopped(state.answers):
+        st.warning(plain(stopped))
     if measure is Measure.PER_COST and (lacking := lacking_text(picture.prices, spec)):
         st.info(plain(lacking))
     else:
@@ -208,12 +211,12 @@ def _progress(sweep: Sweep, state: SweepState) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if state.is_running:
             waits = f" · {state.message}" if state.message else ""
-            st.progress(done / total, f"{done} of {total} points · {state.seconds:.0f} s{waits}")
+            st.progress(done / total, f"{count(done)} of {count(total)} points · {seconds(state.seconds)}{waits}")
             with st.container(key="sweep_button", width=SWEEP_BUTTON_PX):
                 st.button("Cancel", key="cancel_sweep", on_click=sweep.run.cancel, width="stretch")
         elif done < total or state.num_failed:
             missing = state.num_failed if done == total else total - done
-            st.progress(done / total, f"{done} of {total} points · {missing} to go")
+            st.progress(done / total, f"{count(done)} of {count(total)} points · {count(missing)} to go")
             with st.container(key="sweep_button", width=SWEEP_BUTTON_PX):
                 st.button("Resume", key="resume_sweep", on_click=sweep.run.start, type="primary", width="stretch")
     if state.error:
@@ -229,7 +232,7 @@ def _summary(sweep: Sweep, state: SweepState) -> str:
     axes = " × ".join(f"{axis.varied} ({len(axis.values)})" for axis in spec.axes)
     parts = [f"**{plain(sweep.subject.loaded.origin)}**", plain(axes)]
     if not state.is_running and len(state.answers) == spec.num_points:
-        parts.append(f"{spec.num_points} point{'s' * (spec.num_points != 1)} in {state.seconds:.1f} s")
+        parts.append(f"{counted(spec.num_points, 'point')} in {seconds(state.seconds)}")
     statuses = [result.status for result in state.answers.values()]
     is_complete = len(statuses) == spec.num_points
     if is_complete and all(status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE) for status in statuses):
@@ -254,6 +257,15 @@ def why_nothing(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> str:
     is_proven = all(result.status is SolveStatus.INFEASIBLE for result in answers.values())
     lead = "No point of this sweep has a plan" + (", which is proven." if is_proven else "; allow more time.")
     return f"{lead} With {hardware_text(spec, told[0])}: {message}" if message else lead
+
+
+def why_stopped(answers: Mapping[Index, SolveResult]) -> str:
+    """Say how many points were ended at a limit, and why in the words of the first; else empty."""
+    stopped = [answers[index] for index in sorted(answers) if answers[index].method.endswith(STOPPED)]
+    if not stopped:
+        return ""
+    held = "its best plan and bound are" if len(stopped) == 1 else "their best plans and bounds are"
+    return f"{counted(len(stopped), 'point')} ended early, {held} kept. {stopped[0].message}"
 
 
 def legend(picture: "Picture") -> str:

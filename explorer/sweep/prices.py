@@ -6,8 +6,8 @@ import streamlit as st
 
 from explorer.state import session, widgets
 from explorer.words.wording import plain, plain_label
-from solvers.formats.text_table import money_text
 from solvers.hardware.prices import MAX_PRICE, PriceBasis, Prices
+from solvers.quantities import money
 from solvers.sweep.spec import SweepSpec
 
 MOST_NAMED = 3
@@ -91,9 +91,9 @@ def _label(known: Prices, spec: SweepSpec) -> str:
     if len(types) > MOST_NAMED:
         parts.append("...")
     if known.cpu:
-        parts.append(f"CPU {money_text(known.cpu)}")
+        parts.append(f"CPU {money(known.cpu)}")
     return plain(f"{', '.join(parts)} {known.basis}")
 
 
 def _amount(price: float | None) -> str:
-    return "?" if price is None else money_text(price)
+    return "?" if price is None else money(price)

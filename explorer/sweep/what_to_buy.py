@@ -13,8 +13,8 @@ from explorer.state import widgets
 from explorer.sweep.figures import IN_FULL, Picture, add_points, empty_figure, ink, series_colour
 from explorer.sweep.prices import lacking_text
 from explorer.words.wording import plain
-from solvers.formats.text_table import money_text, plain_text
 from solvers.hardware.prices import MAX_PRICE, Prices
+from solvers.quantities import as_given, money, number
 from solvers.sweep.front import (
     MARK,
     NO_PRICES,
@@ -114,10 +114,10 @@ def _front_table(spec: SweepSpec, front: tuple[FrontPoint, ...], prices: Prices)
     rows = [
         [
             Cell(" · ".join(filter(None, (hardware_text(spec, point.index), "most for the money" * (point is best))))),
-            Cell(money_text(point.cost), "number"),
-            Cell(plain_text(point.rate, 4) + MARK * point.is_unproven, "number"),
+            Cell(money(point.cost), "number"),
+            Cell(number(point.rate) + MARK * point.is_unproven, "number"),
             Cell(bar=point.per_cost / most) if point.per_cost and most else Cell(),
-            Cell("–" if point.per_cost is None else plain_text(point.per_cost, 4), "number"),
+            Cell(number(point.per_cost), "number"),
         ]
         for point in front[:MOST_ROWS]
     ]
@@ -170,9 +170,9 @@ def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: fl
         )
     figure.update_traces(cliponaxis=False, selector={"type": "scatter"})  # points at cost 0 are whole
     if at_least is not None:
-        figure.add_hline(at_least, **_wish(theme, f"at least {plain_text(at_least)} samples/s"))
+        figure.add_hline(at_least, **_wish(theme, f"at least {as_given(at_least)} samples/s"))
     if budget is not None:
-        figure.add_vline(budget, **_wish(theme, f"budget {money_text(budget)}"))
+        figure.add_vline(budget, **_wish(theme, f"budget {as_given(budget)}"))
     figure.update_xaxes(title_text=cost_label(prices), rangemode="tozero", **IN_FULL)
     figure.update_yaxes(title_text=throughputs.label, rangemode="tozero", **IN_FULL)
     return figure

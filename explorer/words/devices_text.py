@@ -8,6 +8,7 @@ from solvers.hardware.equipment import Equipped
 from solvers.hardware.roofline import Basis, Retiming, described, origin_of, precision_named
 from solvers.model.errors import PlacementError
 from solvers.model.graph import TimesKind, TimesOrigin
+from solvers.quantities import number, percent
 
 
 def origin_of_times(times: TimesOrigin | None, equipped: Equipped) -> str:
@@ -41,13 +42,13 @@ def _of_retimings(retimings: Sequence[Retiming]) -> str:
     if kinds == {TimesKind.MEASURED}:
         return "Times are as the file has them."
     share = retimings[0].setup.efficiency
-    computed = f"the roofline, {100 * share.compute:g} % of the peak and {100 * share.memory:g} % of the bandwidth"
+    computed = f"the roofline, {percent(share.compute)} of the peak and {percent(share.memory)} of the bandwidth"
     if kinds == {TimesKind.ROOFLINE}:
         return f"Times are computed, not measured: {computed}."
     scaled = []
     for retiming in retimings:
         if retiming.factor is not None:
-            low, high = (f"{factor:.3g}" for factor in retiming.factor)
+            low, high = (number(factor, 3) for factor in retiming.factor)
             scaled.append(f"{retiming.setup.processor.name} × {low if low == high else f'{low} to {high}'}")
     origin = retimings[0].origin
     of = "" if origin is None else f" on {described(origin)}"

@@ -1,7 +1,7 @@
-"""How numbers are written wherever the app shows them: always with a unit, four digits, ms for every time."""
+"""How the app words what it shows: devices, memory and links, what has changed, and what is proven."""
 
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container
 
 from explorer.jobs.pool import Question
 from solvers.model.costs import Objective
@@ -12,7 +12,7 @@ from solvers.parameters.asked import as_asked
 from solvers.parameters.asked import differences as inputs_that_differ
 from solvers.parameters.parameter import Asked
 from solvers.parameters.question import method_text
-from solvers.quantities import binary_size
+from solvers.quantities import bandwidth, binary_size, percent, seconds
 
 MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
 """Characters that can begin Markdown, a link, an image, a formula, a colour or an emoji."""
@@ -23,31 +23,6 @@ VALUE_LABELS = {
     Objective.LATENCY: "Latency of one sample",
 }
 """What the value of each objective is called."""
-
-
-def milliseconds(value: float | None) -> str:
-    """Write a time.
-
-    >>> milliseconds(2.82649), milliseconds(17571.2), milliseconds(None)
-    ('2.826 ms', '17,571 ms', '–')
-    """
-    if value is None:
-        return "–"
-    return f"{value:,.0f} ms" if value >= 9999.5 else f"{value:,.4g} ms"
-
-
-def moving_time(send_ms: float, receive_ms: Sequence[float], write: Callable[[float], str] = milliseconds) -> str:
-    """Write what a transfer takes at its ends, once where all take as long; CPUs take no time and are not named.
-
-    >>> moving_time(0.5, [0.5, 0.0]), moving_time(0.5, [2.0]), moving_time(0.0, [2.0, 0.5]), moving_time(0.0, [0.0])
-    ('0.5 ms', '0.5 ms out, 2 ms in', '0.5 ms to 2 ms in', '0 ms')
-    """
-    sent = [write(send_ms)] if send_ms > 0 else []
-    received = list(dict.fromkeys(write(ms) for ms in sorted(receive_ms) if ms > 0))
-    if len({*sent, *received}) <= 1:
-        return next(iter((*sent, *received)), write(0.0))
-    into = received[0] if len(received) == 1 else f"{received[0]} to {received[-1]}"
-    return f"{sent[0]} out, {into} in" if sent else f"{into} in"
 
 
 def plain(text: str) -> str:
@@ -120,8 +95,8 @@ def links_text(deployment: Deployment, graph: DnnGraph, but: Container[str] = ()
     if own is None:
         return ""
     if not deployment.classes:
-        return f"links of {own / 1e6:.4g} GB/s"
-    speeds = [f"{c.link_speed * own / 1e6:.4g} GB/s ({c.name})" for c in deployment.classes if c.name not in but]
+        return f"links of {bandwidth(own)}"
+    speeds = [f"{bandwidth(c.link_speed * own)} ({c.name})" for c in deployment.classes if c.name not in but]
     return f"links of {' and '.join(speeds)}" if speeds else ""
 
 
@@ -153,18 +128,9 @@ def _differences_of_graphs(old: DnnGraph, new: DnnGraph) -> list[str]:
         return []
     parts = (
         ("node times", lambda node: (node.accelerator_ms, node.cpu_ms, node.class_ms)),
-        ("link bandwidth", lambda node: node.transfer_ms),
+        ("link bandwidth", lambda node: (node.transfer_ms, node.tensor_ms)),
     )
     return [what for what, part in parts if list(map(part, old.nodes)) != list(map(part, new.nodes))]
-
-
-def share(fraction: float | None) -> str:
-    """Write a share as a percentage, exact zero apart from small."""
-    if fraction is None:
-        return "–"
-    if 0 < fraction < 5e-4:
-        return "<0.05 %"
-    return f"{100 * fraction:.3g} %"
 
 
 def proof(result: SolveResult) -> str:
@@ -173,7 +139,7 @@ def proof(result: SolveResult) -> str:
         return "optimal, proven"
     if result.gap is None:
         return "no bound" if result.status is SolveStatus.UNKNOWN else "no bound yet"
-    return f"within {share(result.gap)} of optimal"
+    return f"within {percent(result.gap)} of optimal"
 
 
 def how_found(result: SolveResult) -> str:
@@ -181,4 +147,4 @@ def how_found(result: SolveResult) -> str:
     if result.runtime_s == 0 and result.method == "hand edit":
         return f"{result.method} · {result.family} split"
     method = re.sub(r"\w+", lambda word: method_text(word[0]), result.method)
-    return f"{method} · {result.family} splits · {result.runtime_s:.2f} s"
+    return f"{method} · {result.family} splits · {seconds(result.runtime_s)}"

@@ -278,7 +278,7 @@ def _limit(what: What, parts: list[LoadParts]) -> Limit:
 
 
 def _least_transfer_ms(graph: DnnGraph, deployment: Deployment) -> float | None:
-    moved = (node.transfer_ms for node in graph.nodes if node.transfer_ms > 0 and graph.readers[node.id])
+    moved = (tensor.transfer_ms for tensor in graph.tensors if tensor.transfer_ms > 0)
     least_ms = min(moved, default=None)
     if least_ms is None:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from solvers.analysis.explanation import DeviceFacts, Explanation, Limit
 from solvers.analysis.load_parts import LoadParts
 from solvers.model.costs import CutTensor, Objective
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, quoted
 from solvers.model.split import Family
 from solvers.quantities import binary_size, counted, listed, milliseconds, percent
 
@@ -142,7 +142,8 @@ def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dic
         )
         size = "" if tensor.size_bytes is None else f", {binary_size(tensor.size_bytes)}"
         label, time = graph.node_by_id[tensor.source].label, milliseconds(tensor.ms_on(device))
-        return f"the output of {label} {way} ({time}{size})"
+        which = f"tensor {quoted(tensor.tensor)}" if tensor.tensor else "the output"
+        return f"{which} of {label} {way} ({time}{size})"
 
     if len(cut) == 1:
         return f"The one tensor it moves is {told(cut[0])}."

@@ -126,16 +126,16 @@ def _pieces(graph: DnnGraph, deployment: Deployment, split: Split) -> Mapping[Ta
     for d in range(len(split.accelerators)):
         for i, members in enumerate(split.subgraphs_of(d)):
             needed = {u for v in members for u in graph.inputs[v]} - members
-            sent = [u for u in members if any(v not in members for v in graph.readers[u])]
+            received = [t for u in needed for t in graph.tensors_of[u] if not members.isdisjoint(t.readers)]
+            sent = [t for u in members for t in graph.tensors_of[u] if not members.issuperset(t.readers)]
             pieces["block", d, i] = (
                 d,
                 tuple(sorted(members, key=position.__getitem__)),
-                sum(node[u].transfer_ms / deployment.transfer_speed(d, (place[u],)) for u in needed),
+                sum(t.transfer_ms / deployment.transfer_speed(d, (place[t.source],)) for t in received),
                 sum(deployment.accelerator_ms(node[v], d) for v in members),
                 sum(
-                    node[u].transfer_ms
-                    / deployment.transfer_speed(d, (place[v] for v in graph.readers[u] if v not in members))
-                    for u in sent
+                    t.transfer_ms / deployment.transfer_speed(d, (place[v] for v in t.readers if v not in members))
+                    for t in sent
                 ),
             )
     for c, members in enumerate(split.cpus):

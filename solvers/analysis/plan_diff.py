@@ -71,6 +71,10 @@ class DeviceChange:
         return self.second_memory_bytes - self.first_memory_bytes
 
 
+TensorKey = tuple[int, str]
+"""A tensor: the id of the node that produces it, and its name, empty where it has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlanDiff:
     """What differs between two splits; all changes are second minus first, times in ms per sample.
@@ -78,7 +82,8 @@ class PlanDiff:
     `moved` is sorted by the matched devices, then by the order of the network. `devices` has every device of both
     splits once. `first_limit` and `second_limit` are what the values consist of: the loads of the devices that set the
     pace (for the GPipe time the slowest forward and the slowest backward pass together; None for latency, which no
-    one device sets). `only_in_first` and `only_in_second` are the sources of tensors that are cut in one only.
+    one device sets). `only_in_first` and `only_in_second` are the tensors that are cut in one only, by node
+    and name.
     """
 
     objective: Objective
@@ -90,8 +95,8 @@ class PlanDiff:
     devices: tuple[DeviceChange, ...]
     num_cut_first: int
     num_cut_second: int
-    only_in_first: tuple[int, ...]
-    only_in_second: tuple[int, ...]
+    only_in_first: tuple[TensorKey, ...]
+    only_in_second: tuple[TensorKey, ...]
 
     @property
     def is_same_plan(self) -> bool:
@@ -130,7 +135,7 @@ def plan_diff(first: Placed, second: Placed, objective: Objective = Objective.TH
         for v in first.graph.topological_order
         if partner.get(homes[0][v]) != homes[1][v]
     ]
-    cut = [{tensor.source for tensor in cost.cut_tensors} for cost in costs]
+    cut = [{tensor.key for tensor in cost.cut_tensors} for cost in costs]
     limits = [_limit(cost, objective) for cost in costs]
     return PlanDiff(
         objective=objective,
@@ -142,8 +147,8 @@ def plan_diff(first: Placed, second: Placed, objective: Objective = Objective.TH
         devices=tuple(_device_change(pair, splits, costs) for pair in pairs),
         num_cut_first=len(cut[0]),
         num_cut_second=len(cut[1]),
-        only_in_first=_sources(costs[0], cut[0] - cut[1]),
-        only_in_second=_sources(costs[1], cut[1] - cut[0]),
+        only_in_first=_keys(costs[0], cut[0] - cut[1]),
+        only_in_second=_keys(costs[1], cut[1] - cut[0]),
     )
 
 
@@ -248,6 +253,6 @@ def _limit(costs: SplitCosts, objective: Objective) -> LoadParts | None:
     return load_parts(costs.devices[costs.bottleneck])
 
 
-def _sources(costs: SplitCosts, wanted: set[int]) -> tuple[int, ...]:
-    """Sources of cut tensors, the dearest first."""
-    return tuple(tensor.source for tensor in costs.cut_tensors if tensor.source in wanted)
+def _keys(costs: SplitCosts, wanted: set[TensorKey]) -> tuple[TensorKey, ...]:
+    """Cut tensors by node and name, the dearest first."""
+    return tuple(tensor.key for tensor in costs.cut_tensors if tensor.key in wanted)

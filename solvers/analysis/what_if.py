@@ -20,7 +20,7 @@ from solvers.model.graph import DnnGraph, Node
 from solvers.model.memory import is_scheduled, sync_bandwidth
 from solvers.model.result import PROOF_TOLERANCE, SolveResult, SolveStatus
 from solvers.model.split import Family, Split
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, percent
 
 LINK_FACTOR = 2.0
 MEMORY_FACTOR = 1.25
@@ -168,7 +168,7 @@ def _faster(node: Node, name: str) -> Node:
 
 
 def _transfers_are_free(graph: DnnGraph) -> bool:
-    return all(node.transfer_ms == 0 or not graph.readers[node.id] for node in graph.nodes)
+    return all(tensor.transfer_ms == 0 for tensor in graph.tensors)
 
 
 def _why_memory_is_enough(graph: DnnGraph, deployment: Deployment, limit_bytes: float) -> str:
@@ -311,5 +311,5 @@ def verdict(change: Change, gained: Gain) -> str:
         return "proven"
     if gained.most_share is None or math.isinf(gained.most_share):
         return "not proven"
-    most = f"at most {100 * gained.most_share:.3g} %"
+    most = f"at most {percent(gained.most_share)}"
     return f"{most} possible" if gained.helps else f"no gain found; {most} possible"

@@ -67,12 +67,10 @@ def with_components_tied(graph: DnnGraph) -> DnnGraph:
 
 def _ignored(graph: DnnGraph) -> set[int]:
     """Return the nodes that take no time and are inputs of the network or write next to nothing."""
-    outputs = [node.transfer_ms for node in graph.nodes if node.transfer_ms > 0 and graph.readers[node.id]]
+    outputs = [tensor.transfer_ms for tensor in graph.tensors if tensor.transfer_ms > 0]
     negligible = NEGLIGIBLE_OUTPUT * median(outputs) if outputs else 0.0
     return {
         node.id
         for node in graph.nodes
-        if node.accelerator_ms == 0
-        and node.cpu_ms == 0
-        and (not graph.inputs[node.id] or node.transfer_ms < negligible)
+        if node.accelerator_ms == 0 and node.cpu_ms == 0 and (not graph.inputs[node.id] or node.output_ms < negligible)
     }

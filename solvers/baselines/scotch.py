@@ -61,12 +61,12 @@ def graph_text(graph: DnnGraph, blocks: Contraction, movable: list[int]) -> str:
     block_of = {v: b for b, members in enumerate(blocks.members) for v in members}
     number = {b: i for i, b in enumerate(movable)}
     between: dict[tuple[int, int], float] = {}
-    for node in graph.nodes:
-        a = block_of[node.id]
-        for b in {block_of[v] for v in graph.readers[node.id]} - {a}:
-            if a in number and b in number and node.transfer_ms > 0:
+    for tensor in graph.tensors:
+        a = block_of[tensor.source]
+        for b in {block_of[v] for v in tensor.readers} - {a}:
+            if a in number and b in number and tensor.transfer_ms > 0:
                 ends = (min(number[a], number[b]), max(number[a], number[b]))
-                between[ends] = between.get(ends, 0.0) + node.transfer_ms
+                between[ends] = between.get(ends, 0.0) + tensor.transfer_ms
     times = [float(blocks.accelerator_ms[b]) for b in movable]
     # Every edge is listed at both of its ends.
     total_ms = max(sum(times), 2 * sum(between.values()))

@@ -43,6 +43,7 @@ from solvers.model.split import Split
 from solvers.problem.accelerator_kinds import accelerator_kinds
 from solvers.problem.bounds import work_bound
 from solvers.problem.contraction import Contraction, IntArray
+from solvers.quantities import milliseconds
 
 FIRST_STEP = 0.002
 """Relative step of the first threshold above the lower bound."""
@@ -216,7 +217,7 @@ class ChainSearch:
             if search is None or search.threshold != threshold:
                 search = self.threshold_search(problem, threshold, floor)
             max_steps = most_above if is_above else quick
-            self.phase = f"{phase}, max-load up to {threshold:.4g} ms" if is_loaded() else LOADING
+            self.phase = f"{phase}, max-load up to {milliseconds(threshold)}" if is_loaded() else LOADING
             outcome = STOPPED if self._stop[0] else search.run(self._max_bytes, max_steps)
             if outcome == PAUSED or (outcome == FULL and is_above):
                 too_many = most_above if is_above else 0

@@ -49,6 +49,7 @@ from solvers.model.result import PROOF_TOLERANCE
 from solvers.model.split import Split
 from solvers.problem.bounds import ROUNDING, work_bound
 from solvers.problem.contraction import Contraction, FloatArray
+from solvers.quantities import milliseconds
 
 FIRST_STEP, LARGEST_QUICK_STEP = 0.002, 0.01
 """Relative step of the first threshold above the lower bound, and the largest step after a quick sweep."""
@@ -168,7 +169,7 @@ class VariantSearch:
         threshold = max(self.lower_bound_ms, ceiling * 1e-6)
         while self.lower_bound_ms < self.value_ms * (1 - self._gap):
             threshold = min(threshold * (1 + step), self.value_ms, ceiling)
-            self.phase = f"DP over ideals, value up to {threshold:.4g} ms"
+            self.phase = f"DP over ideals, value up to {milliseconds(threshold)}"
             began = time.monotonic()
             proven = self._sweep(self._problem, threshold)
             is_quick = time.monotonic() - began < QUICK_SECONDS

@@ -20,6 +20,7 @@ from solvers.model.errors import DeploymentError
 from solvers.model.graph import DnnGraph, TimesOrigin
 from solvers.parameters.hardware import DEVICE_LIST, EFFICIENCY, HOST, MEASURED_ON, MEMORY_EFFICIENCY, ROOFLINE
 from solvers.parameters.parameter import Parameter
+from solvers.quantities import UNKNOWN, as_given, number
 
 NEED_A_DEVICE = ("link", "precision", "efficiency", "memory_efficiency", "roofline", "measured_on")
 """Options that say nothing without a device."""
@@ -209,7 +210,7 @@ def _unit(figure: str) -> str:
 
 def _entry_text(entry: Processor | Link) -> str:
     rows = [
-        (figure.name, f"{figure.value:,.6g} {_unit(figure.name)}", figure.source.title, figure.source.verified)
+        (figure.name, f"{as_given(figure.value)} {_unit(figure.name)}", figure.source.title, figure.source.verified)
         for figure in entry.figures
     ]
     urls = list(dict.fromkeys(figure.source.url for figure in entry.figures if figure.source.url))
@@ -229,8 +230,8 @@ def _tables(devices: Catalogue) -> str:
     links = [
         (
             link.name,
-            f"{link.raw_bytes_per_ms / GB_PER_S:,.4g}",
-            "-" if link.usable_bytes_per_ms is None else f"{link.usable_bytes_per_ms / GB_PER_S:,.4g}",
+            number(link.raw_bytes_per_ms / GB_PER_S),
+            number(None if link.usable_bytes_per_ms is None else link.usable_bytes_per_ms / GB_PER_S),
             link.title,
         )
         for link in devices.links
@@ -254,14 +255,14 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _start(device: Processor) -> tuple[str, str, str]:
-    return device.name, f"{device.memory_bytes / GB:,.4g}", f"{device.bandwidth_bytes_per_ms / GB_PER_S:,.5g}"
+    return device.name, number(device.memory_bytes / GB), number(device.bandwidth_bytes_per_ms / GB_PER_S)
 
 
 def _peak(device: Processor, precision: Precision) -> str:
     if precision not in device.precisions:
-        return "-"
-    return f"{device.peak_flops_per_ms(precision) / TFLOP_PER_S:,.5g}"
+        return UNKNOWN
+    return number(device.peak_flops_per_ms(precision) / TFLOP_PER_S)
 
 
 def _ridge(device: Processor) -> str:
-    return f"{device.ridge_flops_per_byte(device.usual_precision):.0f}"
+    return number(device.ridge_flops_per_byte(device.usual_precision), 3)

@@ -2,25 +2,28 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from solvers.cli.options import member_of, reader
 from solvers.cli.output import print_json, print_text, write_text
 from solvers.formats.graph_json import graph_text
 from solvers.formats.text_table import text_table
 from solvers.hardware.catalogue import catalogue, read_catalogue
-from solvers.hardware.devices import GB, CatalogueError
+from solvers.hardware.devices import CatalogueError
 from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
 from solvers.importers.imported import Imported
 from solvers.importers.sources import import_source
-from solvers.importers.workload import USUAL_NODES, Devices, Level, Mode, NumberFormat, Tied, Workload
+from solvers.importers.workload import USUAL_NODES, Devices, Level, Mode, NumberFormat, Tied, TimeUnit, Workload
 from solvers.model.errors import SourceError
 from solvers.parameters.hardware import ACCELERATORS, CPUS
+from solvers.quantities import count, decimal_size, flops, milliseconds, number
 
+T = TypeVar("T")
 USUAL_ACCELERATOR, USUAL_HOST = "H100-SXM", "Xeon-8480"
 
 
@@ -28,11 +31,13 @@ def add_import(commands: Any) -> None:
     """Add the command `import` to the commands of the parser."""
     parser = commands.add_parser(
         "import",
-        help="make a graph of a Hugging Face config.json, a torch.export archive, or a published model by name",
-        description=f"Known types of config.json: {', '.join(MODEL_TYPES)}.",
+        help="make a graph of a model file, or of a published model by name",
+        description="Reads a Hugging Face config.json, an ONNX file, an archive of torch.export (.pt2), a profile of "
+        "PipeDream (graph.txt) or of Piper (JSON); which it is, its content tells. Known types of config.json: "
+        f"{', '.join(MODEL_TYPES)}.",
     )
     parser.add_argument(
-        "source", nargs="?", metavar="SOURCE", help="a config.json, its folder, a .pt2, or a name of --list"
+        "source", nargs="?", metavar="SOURCE", help="a file, a config.json's folder, or a name of --list"
     )
     parser.add_argument("--list", action="store_true", help="list the published models that need no file")
     parser.add_argument("--output", type=Path, metavar="GRAPH.json", help="write the graph to a file")
@@ -49,13 +54,21 @@ def add_import(commands: Any) -> None:
     parser.add_argument(
         "--nodes", type=whole, default=USUAL_NODES, metavar="N", help="with auto: nodes at most (default: %(default)s)"
     )
-    parser.add_argument(
-        "--dim", action="append", type=_dim, default=[], metavar="NAME=N", help="a size that an archive leaves open"
-    )
     parser.add_argument("--batch", type=whole, default=1, metavar="B", help="sequences or images of a micro-batch")
     parser.add_argument("--sequence", type=whole, metavar="T", help="tokens of a sequence (default: up to 2048)")
     parser.add_argument(
         "--context", type=whole, metavar="N", help="with decode: tokens in the cache (default: up to 2048)"
+    )
+    parser.add_argument(
+        "--dim",
+        type=_dimension,
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="size of a dimension that an ONNX file or an archive leaves open, such as batch=8; again for each",
+    )
+    parser.add_argument(
+        "--time-unit", type=member_of(TimeUnit), metavar="{" + ",".join(TimeUnit) + "}", help="of a profile's times"
     )
     choice("--precision", NumberFormat, None, "how weights are stored (default: bf16 where the device computes in it)")
     choice("--tied", Tied, Tied.SHARE, "layers with one matrix share a device, or have a copy each")
@@ -85,11 +98,11 @@ def whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number") from None
 
 
-def _dim(text: str) -> tuple[str, int]:
-    name, _, number = text.partition("=")
-    if not number or not name.isidentifier() or len(name) > 100:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not NAME=N, such as s0=8")
-    return name, whole(number)
+def _dimension(text: str) -> tuple[str, int]:
+    name, _, size = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} names no size; give one, such as batch=8")
+    return name, whole(size)
 
 
 def _import(options: argparse.Namespace) -> int:
@@ -99,7 +112,7 @@ def _import(options: argparse.Namespace) -> int:
         _print_list(options.json)
         return 0
     if options.source is None:
-        raise SourceError("Give a config.json, its folder, a .pt2, or a name that `placement import --list` has.")
+        raise SourceError("Give a file, the folder of a config.json, or a name that `placement import --list` has.")
     workload = Workload(
         options.mode,
         options.level,
@@ -109,7 +122,8 @@ def _import(options: argparse.Namespace) -> int:
         options.precision,
         options.tied,
         tuple(options.dim),
-        options.nodes,
+        nodes=options.nodes,
+        time_unit=options.time_unit,
     )
     found = import_source(options.source, workload, _devices(options))
     if options.output is not None:
@@ -133,7 +147,14 @@ def _devices(options: argparse.Namespace) -> Devices:
     link = options.link or next(iter(accelerator.links), None)
     if link is None:
         raise CatalogueError(f"{accelerator.name} has no link in the catalogue; give --link, such as ethernet-100.")
-    return Devices(accelerator, known.link(link), known.host(options.host), options.accelerators, options.cpus)
+    return Devices(
+        accelerator,
+        known.link(link),
+        known.host(options.host),
+        options.accelerators,
+        options.cpus,
+        is_usual_link=options.link is None,
+    )
 
 
 def _print_list(as_json: bool) -> None:
@@ -154,7 +175,7 @@ def _print_list(as_json: bool) -> None:
         )
         return
     rows = [
-        (p.name, p.title, p.config["model_type"], _counted(p.published_parameters), p.config_source) for p in presets()
+        (p.name, p.title, p.config["model_type"], number(p.published_parameters), p.config_source) for p in presets()
     ]
     left = max(len(row[4]) for row in rows)
     padded = [(*row[:4], row[4].ljust(left)) for row in rows]
@@ -176,37 +197,25 @@ def _document(found: Imported) -> dict[str, Any]:
 def _text(found: Imported) -> str:
     """Write totals and assumptions for people."""
     totals, graph = found.totals, found.graph
-    rows = [("parameters", f"{totals.parameters:,}")]
+    rows: list[tuple[str, str]] = []
+
+    def row(what: str, value: T | None, written: Callable[[T], str]) -> None:
+        if value is not None:
+            rows.append((what, written(value)))
+
+    row("parameters", totals.parameters, count)
     if totals.active_parameters != totals.parameters:
-        rows.append(("parameters that a token meets", f"{totals.active_parameters:,}"))
-    rows.append(("flops forwards", _counted(totals.forward_flops)))
-    if totals.backward_flops:
-        rows.append(("flops backwards", _counted(totals.backward_flops)))
-    kept = "activations kept" if totals.backward_flops else "cache"
-    rows += [
-        ("memory traffic", _bytes(totals.traffic_bytes)),
-        ("weights", _bytes(totals.weight_bytes)),
-        (kept, _bytes(totals.kept_bytes)),
-        ("memory in all", _bytes(totals.memory_bytes)),
-        ("largest operator's tensors", _bytes(totals.working_bytes)),
-        ("nodes", f"{len(graph.nodes):,}"),
-        ("edges", f"{len(graph.edges):,}"),
-    ]
+        row("parameters that a token meets", totals.active_parameters, count)
+    row("flops forwards", totals.forward_flops, flops)
+    row("flops backwards", totals.backward_flops or None, flops)
+    row("time forwards", totals.forward_ms, milliseconds)
+    row("time backwards", totals.backward_ms, milliseconds)
+    row("memory traffic", totals.traffic_bytes, decimal_size)
+    row("weights", totals.weight_bytes, decimal_size)
+    row("activations kept" if graph.is_training else "cache", totals.kept_bytes, decimal_size)
+    row("memory in all", totals.memory_bytes, decimal_size)
+    row("largest operator's tensors", totals.working_bytes, decimal_size)
+    row("nodes", len(graph.nodes), count)
+    row("edges", len(graph.edges), count)
     assumptions = "\n".join(f"- {sentence}" for sentence in found.assumptions)
     return f"{graph.name}\n{found.source}\n\n{text_table(('per micro-batch', ''), rows)}\n\nAssumed:\n{assumptions}\n"
-
-
-def _counted(value: float) -> str:
-    """Write a large number in four digits, by thousands.
-
-    >>> _counted(8.03e9), _counted(124439808), _counted(0.0)
-    ('8.03 G', '124.4 M', '0')
-    """
-    for factor, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if value >= factor:
-            return f"{value / factor:,.4g} {letter}"
-    return f"{value:,.4g}"
-
-
-def _bytes(value: float) -> str:
-    return f"{value / GB:,.4g} GB"

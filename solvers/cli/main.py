@@ -21,7 +21,7 @@ from solvers.cli.output import BAD_INPUT, EXIT_CODES, first_interrupt, print_jso
 from solvers.cli.profiling import add_profile
 from solvers.cli.simulate import add_simulate
 from solvers.cli.sweep import add_sweep
-from solvers.cli.tables import add_compare, add_reproduce
+from solvers.cli.tables import add_compare, add_reproduce, progress_text
 from solvers.formats.graph_json import read_split, split_document
 from solvers.model.costs import Objective, single_sample_latency, split_costs
 from solvers.model.deployment import Deployment
@@ -112,9 +112,7 @@ def _solve(options: argparse.Namespace) -> int:
                 is_told = True
                 print("placement: compiling the solver, once after installation ...", file=sys.stderr)
             if options.progress:
-                value = "-" if progress.incumbent_ms is None else f"{progress.incumbent_ms:.6g} ms"
-                bound = "-" if progress.lower_bound_ms is None else f"{progress.lower_bound_ms:.6g} ms"
-                print(f"{progress.seconds:7.2f} s  value {value}  bound {bound}  {progress.phase}", file=sys.stderr)
+                print(progress_text(progress), file=sys.stderr)
             if is_interrupted():
                 raise SolveCancelled
 
@@ -192,6 +190,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             "cut_tensors": [
                 {
                     "source": tensor.source,
+                    "tensor": tensor.tensor,
                     "from_device": tensor.from_device,
                     "to_devices": list(tensor.to_devices),
                     "out_ms": tensor.send_ms,

@@ -10,6 +10,7 @@ from solvers.cli.output import print_json, write_text
 from solvers.formats.graph_json import graph_text, read_graph
 from solvers.hardware.catalogue import catalogue
 from solvers.model.errors import SourceError
+from solvers.quantities import count
 
 MOST_REPETITIONS, MOST_THREADS = 10_000, 1_024
 
@@ -58,7 +59,7 @@ def _profile(options: argparse.Namespace) -> int:
         ("--warm-up", options.warm_up, 0, MOST_REPETITIONS),
     ):
         if not least <= value <= most:
-            raise SourceError(f"{option} is {value}; give a whole number from {least} to {most:,}.")
+            raise SourceError(f"{option} is {value}; give a whole number from {least} to {count(most)}.")
     graph, deployment = read_graph(options.graph)
     if options.device:
         catalogue().accelerator(options.device)  # there is one, or it is said that there is none

@@ -28,6 +28,7 @@ from solvers.parameters.parameter import AxisTraits, Parameter
 from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, TIME_LIMIT
 from solvers.processes.dask_cluster import dask_executor
 from solvers.processes.worker_processes import WorkerProcesses
+from solvers.quantities import count, seconds
 from solvers.sweep.axes import (
     OUR_DEVICES,
     Axis,
@@ -363,8 +364,8 @@ class _Progress:
             return
         self._told = now
         per_point = (now - self._began) / (self._num_done - self._num_known)
-        left = f", about {per_point * (self._spec.num_points - self._num_done):.0f} s left" if not is_last else ""
-        text = f"{self._num_done} of {self._spec.num_points} points in {now - self._began:.0f} s{left}"
+        left = f", about {seconds(per_point * (self._spec.num_points - self._num_done))} left" if not is_last else ""
+        text = f"{count(self._num_done)} of {count(self._spec.num_points)} points in {seconds(now - self._began)}{left}"
         if sys.stderr.isatty():
             print(f"\r{text}\x1b[K", end="\n" if is_last else "", file=sys.stderr, flush=True)
         else:

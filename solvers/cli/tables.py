@@ -16,11 +16,12 @@ from solvers.cli.options import (
 )
 from solvers.cli.output import EXIT_CODES, first_interrupt, print_json, print_text
 from solvers.formats.graph_json import read_split
-from solvers.formats.text_table import number_text, share_text, text_table
+from solvers.formats.text_table import text_table
 from solvers.model.costs import Objective
 from solvers.model.result import OnProgress, Progress, SolveCancelled, SolveStatus
 from solvers.model.split import Family
 from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, TIME_LIMIT
+from solvers.quantities import UNKNOWN, factor, milliseconds, number, percent, seconds
 from solvers.reproduction.tables import PUBLISHED, Cell, ResultFile, plan, run
 from solvers.reproduction.text import reproduction_text
 
@@ -96,10 +97,15 @@ def watcher(is_interrupted: Callable[[], bool]) -> OnProgress:
             raise SolveCancelled
         if time.monotonic() - reported >= PROGRESS_SECONDS:
             reported = time.monotonic()
-            value, bound = number_text(progress.incumbent_ms), number_text(progress.lower_bound_ms)
-            print(f"  {progress.seconds:.0f} s: value {value} ms, bound {bound} ms, {progress.phase}", file=sys.stderr)
+            print(f"  {progress_text(progress)}", file=sys.stderr)
 
     return watch
+
+
+def progress_text(progress: Progress) -> str:
+    """Say in one line how a solve stands."""
+    value, bound = milliseconds(progress.incumbent_ms), milliseconds(progress.lower_bound_ms)
+    return f"{seconds(progress.seconds)}: value {value}, bound {bound}, {progress.phase}"
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -107,8 +113,8 @@ def outcome_text(outcome: Outcome) -> str:
     if outcome.value_ms is None:
         return outcome.message
     marks = f", but breaks a rule: {outcome.violations[0]}" if outcome.violations else f", {outcome.status}"
-    gap = "" if outcome.gap is None else f", gap {share_text(outcome.gap)}"
-    return f"{number_text(outcome.value_ms)} ms{gap}, {outcome.runtime_s:.1f} s{marks}"
+    gap = "" if outcome.gap is None else f", gap {percent(outcome.gap)}"
+    return f"{milliseconds(outcome.value_ms)}{gap}, {seconds(outcome.runtime_s)}{marks}"
 
 
 def comparison_text(answers: list[tuple[Contender, Outcome]], best_ms: float | None) -> str:
@@ -126,14 +132,14 @@ def comparison_text(answers: list[tuple[Contender, Outcome]], best_ms: float | N
         rows.append(
             (
                 question.label + mark,
-                "-" if outcome.value_ms is None else str(outcome.family),
-                number_text(outcome.value_ms),
-                number_text(outcome.lower_bound_ms),
-                share_text(outcome.gap),
+                UNKNOWN if outcome.value_ms is None else str(outcome.family),
+                number(outcome.value_ms),
+                number(outcome.lower_bound_ms),
+                percent(outcome.gap),
                 "breaks a rule" if outcome.violations else str(outcome.status or "not run"),
-                f"{outcome.runtime_s:.1f}",
-                "-" if memory is None else f"{memory / 2**30:.2f}",
-                "-" if ratio is None else f"{ratio:.2f}x",
+                number(outcome.runtime_s, 3),
+                number(None if memory is None else memory / 2**30),
+                factor(ratio),
             )
         )
     header = ("method", "splits", "value ms", "bound ms", "gap", "status", "s", "GiB", "best is")

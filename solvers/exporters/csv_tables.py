@@ -14,6 +14,7 @@ from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult
 from solvers.model.split import Split
+from solvers.quantities import as_given
 from solvers.schedule.records import Schedule
 
 Cell = str | int | float | bool | None
@@ -99,7 +100,12 @@ def _summary(
         ["time of the solver (s)", result.runtime_s],
     ]
     for c in deployment.classes:
-        rows.append([f"class {c.name}", f"{c.count} accelerators, speed {c.speed:g}, link speed {c.link_speed:g}"])
+        rows.append(
+            [
+                f"class {c.name}",
+                f"{c.count} accelerators, speed {as_given(c.speed)}, link speed {as_given(c.link_speed)}",
+            ]
+        )
         rows.append([f"memory of class {c.name} (bytes)", c.memory_bytes])
     if schedule is not None:
         rows += [
@@ -153,7 +159,7 @@ def _nodes(
             [
                 v, node.name, node.layer, "backward" if node.is_backward else "forward", d, deployment.device_name(d),
                 stage_of.get(v), deployment.node_ms(node, d), node.accelerator_ms,
-                node.cpu_ms, node.memory_bytes, graph.output_bytes[v], node.transfer_ms, v in cut,
+                node.cpu_ms, node.memory_bytes, graph.output_bytes[v], node.output_ms, v in cut,
             ]
         )  # fmt: skip
     return rows
@@ -161,15 +167,16 @@ def _nodes(
 
 def _cut_tensors(graph: DnnGraph, deployment: Deployment, split: Split, costs: SplitCosts) -> list[list[Cell]]:
     rows: list[list[Cell]] = [
-        ["node", "name", "from", "to", "read by nodes", "send (ms)", "receive (ms)", "size (bytes)"],
+        ["node", "name", "tensor", "from", "to", "read by nodes", "send (ms)", "receive (ms)", "size (bytes)"],
     ]
     device_of = split.device_of()
     for tensor in costs.cut_tensors:
-        readers = [v for v in graph.readers[tensor.source] if device_of[v] != tensor.from_device]
+        readers = [v for v in graph.tensor_of[tensor.key].readers if device_of[v] != tensor.from_device]
         rows.append(
             [
                 tensor.source,
                 graph.node_by_id[tensor.source].name,
+                tensor.tensor,
                 deployment.device_name(tensor.from_device),
                 "; ".join(deployment.device_name(d) for d in tensor.to_devices),
                 " ".join(map(str, readers)),

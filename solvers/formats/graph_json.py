@@ -12,7 +12,8 @@ Servers with faster links inside are `acceleratorsPerServer` and `serverLinkSpee
 A node's times on classes, in ms by name, are its `classLatency`. What the times are for is `times` {`accelerator`?,
 `precision`?, `host`?, `kind`: "measured", "scaled", "roofline" or "summed", `measuredOn`?} on top, by names of
 `solvers.hardware.catalogue`; `measuredOn` is a text for people, and `fpgaLatencySpread` of a node the interquartile
-range of its measured `fpgaLatency`.
+range of its measured `fpgaLatency`. Where a node produces several tensors, an edge names its own by `tensor`, any text;
+edges without one carry one tensor, as in the release. Then `cost` is equal on all edges of one tensor.
 
 A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
 the last one win without a word.
@@ -29,8 +30,20 @@ from typing import Any
 
 from solvers.model.deployment import MAX_DEVICES, Deployment, DeviceClass
 from solvers.model.errors import DeploymentError, GraphError, PlacementError, SplitError
-from solvers.model.graph import MAX_BYTES, MAX_FLOPS, MAX_ID, MAX_TIME_MS, DnnGraph, Edge, Node, TimesKind, TimesOrigin
+from solvers.model.graph import (
+    MAX_BYTES,
+    MAX_FLOPS,
+    MAX_ID,
+    MAX_TIME_MS,
+    DnnGraph,
+    Edge,
+    Node,
+    TimesKind,
+    TimesOrigin,
+    quoted,
+)
 from solvers.model.split import Split
+from solvers.quantities import as_given, count
 
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 64 * 2**20
@@ -94,6 +107,7 @@ def graph_from_document(
             _integer(raw, "sourceId", f"edges[{i}]"),
             _integer(raw, "destId", f"edges[{i}]"),
             _optional_number(raw, "size", f"edges[{i}]", MAX_BYTES),
+            _tensor(raw, f"edges[{i}]"),
         )
         for i, raw in counted(raw_edges, len(nodes))
     )
@@ -173,7 +187,9 @@ def _class_times(raw: dict[str, Any], place: str) -> tuple[tuple[str, float], ..
     if not isinstance(times, dict):
         raise GraphError(f"{place}: 'classLatency' is {_short(times)}; give an object of class names and times in ms.")
     if len(times) > MAX_CLASS_TIMES:
-        raise GraphError(f"{place}: 'classLatency' has times on {len(times):,} classes; give up to {MAX_CLASS_TIMES}.")
+        raise GraphError(
+            f"{place}: 'classLatency' has times on {count(len(times))} classes; give up to {MAX_CLASS_TIMES}."
+        )
     return tuple(
         (_short_enough(name, "classLatency", place), _number(times, name, f"{place}, classLatency", MAX_TIME_MS))
         for name in times
@@ -246,7 +262,7 @@ def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
             None if _is_layer_id(node) else node.layer,
         )
     )
-    if extended or graph.times or deployment.classes or any(node.class_ms for node in graph.nodes):
+    if extended or graph.has_names or graph.times or deployment.classes or any(node.class_ms for node in graph.nodes):
         document["version"] = FORMAT_VERSION
         document["name"] = graph.name
     if graph.times is not None:
@@ -265,8 +281,9 @@ def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
         {
             "sourceId": edge.source,
             "destId": edge.target,
-            "cost": graph.node_by_id[edge.source].transfer_ms,
+            "cost": graph.tensor_of[edge.source, edge.tensor].transfer_ms,
             **({} if edge.size_bytes is None else {"size": edge.size_bytes}),
+            **({"tensor": edge.tensor} if edge.tensor else {}),
         }
         for edge in graph.edges
     ]
@@ -355,12 +372,13 @@ def parse_object(text: str | bytes, what: str, error: type[PlacementError]) -> d
     return document
 
 
-def _node(raw: Any, i: int, transfer_ms: dict[int, float]) -> Node:
+def _node(raw: Any, i: int, transfer_ms: dict[int, dict[str, float]]) -> Node:
     place = f"nodes[{i}]"
     if not isinstance(raw, dict):
         raise GraphError(f"{place} is not an object; give a node with named fields.")
     node_id = _integer(raw, "id", place)
     place = f"nodes[{i}] (id {node_id})"
+    tensor_ms = transfer_ms.get(node_id, {})
     layer = _text(raw, "layer", place)
     if layer is None and raw.get("layerId") is not None:
         layer = str(_integer(raw, "layerId", place))
@@ -369,7 +387,7 @@ def _node(raw: Any, i: int, transfer_ms: dict[int, float]) -> Node:
         accelerator_ms=_number(raw, "fpgaLatency", place, MAX_TIME_MS),
         cpu_ms=_number(raw, "cpuLatency", place, MAX_TIME_MS),
         memory_bytes=_optional_number(raw, "size", place, MAX_BYTES) or 0.0,
-        transfer_ms=transfer_ms.get(node_id, 0.0),
+        transfer_ms=tensor_ms.get("", 0.0),
         runs_on_accelerator=_flag(raw, "supportedOnFpga", place),
         is_backward=_flag(raw, "isBackwardNode", place),
         colocation_class=None if raw.get("colorClass") is None else _integer(raw, "colorClass", place),
@@ -381,6 +399,7 @@ def _node(raw: Any, i: int, transfer_ms: dict[int, float]) -> Node:
         class_ms=_class_times(raw, place),
         traffic_bytes=_optional_number(raw, "trafficBytes", place, MAX_BYTES),
         spread_ms=_optional_number(raw, "fpgaLatencySpread", place, MAX_TIME_MS),
+        tensor_ms=tuple((name, ms) for name, ms in tensor_ms.items() if name),
     )
 
 
@@ -430,23 +449,35 @@ def _is_layer_id(node: Node) -> bool:
     return str(int(layer)) == layer and _is_integer(int(layer))
 
 
-def _transfer_times(raw_edges: list[Any]) -> dict[int, float]:
-    """Return c_u per source node; GraphError where the edges out of one node disagree."""
-    transfer_ms: dict[int, float] = {}
-    first: dict[int, int] = {}
+def _transfer_times(raw_edges: list[Any]) -> dict[int, dict[str, float]]:
+    """Return the time of each tensor per source node, by its name; GraphError where the edges of one disagree."""
+    transfer_ms: dict[int, dict[str, float]] = {}
+    first: dict[tuple[int, str], int] = {}
     for i, raw in enumerate(raw_edges):
         if not isinstance(raw, dict):
             raise GraphError(f"edges[{i}] is not an object; give an edge with named fields.")
         u = _integer(raw, "sourceId", f"edges[{i}]")
         cost = _number(raw, "cost", f"edges[{i}]", MAX_TIME_MS)
-        if u not in first:
-            first[u], transfer_ms[u] = i, cost
-        elif abs(cost - transfer_ms[u]) > COST_TOLERANCE_MS:
+        tensor = _tensor(raw, f"edges[{i}]")
+        own = transfer_ms.setdefault(u, {})
+        if tensor not in own:
+            first[u, tensor], own[tensor] = i, cost
+        elif abs(cost - own[tensor]) > COST_TOLERANCE_MS:
+            same = f"tensor {quoted(tensor)} of node {u}" if tensor else f"node {u}"
             raise GraphError(
-                f"edges[{i}] out of node {u} costs {cost} ms, but edges[{first[u]}] out of the same node costs "
-                f"{transfer_ms[u]} ms; a node's output is sent once, so give both the same cost."
+                f"edges[{i}] out of {same} costs {cost} ms, but edges[{first[u, tensor]}] out of the same "
+                f"{'tensor' if tensor else 'node'} costs {own[tensor]} ms; a tensor is sent once, so give both the "
+                "same cost, or name different tensors in 'tensor'."
             )
     return transfer_ms
+
+
+def _tensor(raw: dict[str, Any], place: str) -> str:
+    """Return the name of an edge's tensor, empty where it has none."""
+    name = _text(raw, "tensor", place)
+    if name == "":
+        raise GraphError(f"{place}: 'tensor' is empty; give the tensor a name, or leave it out.")
+    return name or ""
 
 
 def _list(document: dict[str, Any], field: str) -> list[Any]:
@@ -464,7 +495,7 @@ def _number(raw: dict[str, Any], field: str, place: str, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise GraphError(f"{place}: '{field}' is {_short(value)}; give a number.")
     if not 0 <= value <= most:
-        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a finite number from 0 to {most:g}.")
+        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a finite number from 0 to {as_given(most)}.")
     return float(value)
 
 
@@ -484,7 +515,9 @@ def _text(raw: dict[str, Any], field: str, place: str) -> str | None:
 
 def _short_enough(text: str, field: str, place: str) -> str:
     if len(text) > MAX_NAME:
-        raise GraphError(f"{place}: '{field}' has a name of {len(text):,} characters; give up to {MAX_NAME:,}.")
+        raise GraphError(
+            f"{place}: '{field}' has a name of {count(len(text))} characters; give up to {count(MAX_NAME)}."
+        )
     return text
 
 

@@ -37,6 +37,7 @@ from solvers.hardware.devices import (
     Precision,
     Source,
 )
+from solvers.quantities import as_given
 
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 4 * 2**20
@@ -193,7 +194,9 @@ class _Reader:
             value = self.entry.get(field)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_FIGURE:
             what = "is missing" if value is None else f"is {_short(value)}"
-            raise CatalogueError(f"{self.place}: '{field}' {what}; give a number above 0 and up to {MAX_FIGURE:g}.")
+            raise CatalogueError(
+                f"{self.place}: '{field}' {what}; give a number above 0 and up to {as_given(MAX_FIGURE)}."
+            )
         self.figures.append(Figure(field, float(value), self._source_of(field)))
         return float(value)
 
@@ -248,7 +251,9 @@ def _link(entry: _Reader) -> Link:
     raw = entry.figure("rawGBs")
     usable = entry.figure("usableGBs") if entry.entry.get("usableGBs") is not None else None
     if usable is not None and usable > raw:
-        raise CatalogueError(f"{entry.place}: 'usableGBs' is {usable:g}, more than 'rawGBs'; swap or correct them.")
+        raise CatalogueError(
+            f"{entry.place}: 'usableGBs' is {as_given(usable)}, more than 'rawGBs'; swap or correct them."
+        )
     return Link(
         name=entry.name,
         title=entry.text("title", entry.name),

@@ -39,7 +39,7 @@ from solvers.hardware.roofline import precision_named
 from solvers.model.deployment import MAX_CLASSES, MAX_DEVICES, Deployment, DeviceClass
 from solvers.model.errors import DeploymentError
 from solvers.model.graph import DnnGraph, TimesOrigin
-from solvers.quantities import listed
+from solvers.quantities import listed, number
 
 SETTINGS = ("speed", "link", "precision", "memory", "bandwidth", "peak")
 UNITS = {"GB": GB, "GiB": 2.0**30, "GB/s": GB_PER_S, "TFLOP/s": TFLOP_PER_S}
@@ -190,7 +190,7 @@ def relative_sentence(classes: tuple[DeviceClass, ...]) -> str:
     >>> relative_sentence(device_classes(parse_devices("2xbig+4xsmall:speed=0.25,memory=16GB")))
     "Devices relative to the file's times: big 1 times as fast, small 0.25 times; no memory limit for big."
     """
-    first, *rest = (f"{one.name} {one.speed:.4g} times" for one in classes)
+    first, *rest = (f"{one.name} {number(one.speed)} times" for one in classes)
     unlimited = [one.name for one in classes if one.memory_bytes is None]
     limits = f"; no memory limit for {listed(unlimited)}" if unlimited else ""
     return f"Devices relative to the file's times: {', '.join([f'{first} as fast', *rest])}{limits}."

@@ -8,7 +8,7 @@ first, and the link speeds of the others are relative to its link.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from solvers.hardware.devices import GB_PER_S, Accelerator, Catalogue, CatalogueError, HostCpu, Link, Precision
+from solvers.hardware.devices import Accelerator, Catalogue, CatalogueError, HostCpu, Link, Precision
 from solvers.hardware.roofline import (
     USUAL,
     Efficiency,
@@ -24,7 +24,7 @@ from solvers.hardware.roofline import (
 )
 from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, TimesOrigin
-from solvers.quantities import listed
+from solvers.quantities import bandwidth, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +231,9 @@ def link_sentence(link: Link) -> str:
     """
     raw = ", its raw speed" if link.usable_bytes_per_ms is None else ""
     if link.usable_bytes_per_ms not in (None, link.raw_bytes_per_ms):  # equal where somebody wrote the speed
-        raw = f" of {link.raw_bytes_per_ms / GB_PER_S:.4g} GB/s raw"
+        raw = f" of {bandwidth(link.raw_bytes_per_ms)} raw"
     one = f", of all ports together; to one neighbour it is {link.to_one}" if link.to_one else ""
-    return f"Transfers over {link.title} at {link.bandwidth_bytes_per_ms / GB_PER_S:.4g} GB/s{raw}{one}."
+    return f"Transfers over {link.title} at {bandwidth(link.bandwidth_bytes_per_ms)}{raw}{one}."
 
 
 def _transfers(group: Group, name: str, graph: DnnGraph, devices: Catalogue) -> str:
@@ -247,7 +247,7 @@ def _transfers(group: Group, name: str, graph: DnnGraph, devices: Catalogue) -> 
         )
     links = _links_of(group.accelerator, devices)
     one = f"one of its own, such as {' or '.join(links)}," if links else "one"
-    return f"Transfers of {name} over links as in the file, {own / GB_PER_S:.4g} GB/s; name {one} to change that."
+    return f"Transfers of {name} over links as in the file, {bandwidth(own)}; name {one} to change that."
 
 
 def _links_of(accelerator: Accelerator, devices: Catalogue) -> list[str]:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from solvers.model.deployment import Deployment
 from solvers.model.errors import PlacementError
+from solvers.quantities import as_given
 
 MAX_PRICE = 1e9
 
@@ -60,7 +61,9 @@ class Prices:
     def __post_init__(self) -> None:
         for what, price in (("an accelerator", self.accelerator), ("a CPU", self.cpu), *self.of):
             if price is not None and not 0 <= price <= MAX_PRICE:
-                raise PlacementError(f"A price of {price:g} for {what}: give a number from 0 to {MAX_PRICE:g}.")
+                raise PlacementError(
+                    f"A price of {as_given(price)} for {what}: give a number from 0 to {as_given(MAX_PRICE)}."
+                )
 
     @property
     def count_alike(self) -> bool:

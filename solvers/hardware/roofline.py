@@ -22,7 +22,7 @@ from enum import StrEnum
 
 from solvers.hardware.devices import Catalogue, CatalogueError, Precision, Processor, short_name
 from solvers.model.graph import DnnGraph, TimesKind, TimesOrigin
-from solvers.quantities import counted, listed, percent
+from solvers.quantities import as_given, counted, listed, number, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,9 @@ class Efficiency:
     def __post_init__(self) -> None:
         for what, share in (("peak", self.compute), ("memory bandwidth", self.memory)):
             if not 0 < share <= 1:
-                raise CatalogueError(f"An efficiency of {share:g} of the {what}: give a share above 0 and up to 1.")
+                raise CatalogueError(
+                    f"An efficiency of {as_given(share)} of the {what}: give a share above 0 and up to 1."
+                )
 
 
 USUAL = Efficiency()
@@ -125,7 +127,7 @@ class Retiming:
             parts.append(told if num[Basis.ROOFLINE] == len(self.ms) else f"{told} for {num[Basis.ROOFLINE]} nodes")
         scaled = num[Basis.SCALED] + num[Basis.SCALED_BY_PEAK]
         if scaled and self.origin is not None and self.factor is not None:
-            least, most = (f"{factor:.3g}" for factor in self.factor)
+            least, most = (number(factor, 3) for factor in self.factor)
             factor = least if least == most else f"{least} to {most}"
             by = [("rooflines", num[Basis.SCALED]), ("peaks", num[Basis.SCALED_BY_PEAK])]
             ratio = listed([what for what, count in by if count])
@@ -159,9 +161,12 @@ def moved_bytes(graph: DnnGraph) -> dict[int, float | None]:
             partners = [graph.node_by_id[v].parameter_bytes for v in graph.colocation_members[node.colocation_class]]
             own = None if None in partners else 2 * sum(bytes_ or 0.0 for bytes_ in partners)
         weights[node.id] = own
+    read: dict[int, list[float | None]] = {node.id: [] for node in graph.nodes}
+    for edge in graph.edges:
+        read[edge.target].append(graph.tensor_of[edge.source, edge.tensor].size_bytes)
     moved: dict[int, float | None] = {}
     for node in graph.nodes:
-        outputs = [graph.output_bytes[u] for u in graph.inputs[node.id]]
+        outputs = read[node.id]
         outputs.append(graph.output_bytes[node.id] if graph.readers[node.id] else 0.0)
         parts = [weights[node.id], *outputs]
         total = None if None in parts else sum(part or 0.0 for part in parts)

@@ -4,6 +4,7 @@ import json
 from typing import Any, TypeVar
 
 from solvers.model.errors import SourceError
+from solvers.quantities import binary_size
 
 Kind = TypeVar("Kind")
 
@@ -11,7 +12,7 @@ Kind = TypeVar("Kind")
 def parse_object(text: bytes | str, what: str, remedy: str, most_bytes: int) -> dict[str, Any]:
     """Return the object in a JSON text; SourceError, which calls the text `what`, where there is none."""
     if len(text) > most_bytes:
-        raise SourceError(f"The {what} is too long; up to {most_bytes // 2**10:,} KiB are read.")
+        raise SourceError(f"The {what} is too long; up to {binary_size(most_bytes)} are read.")
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from solvers.hardware.roofline import Setup
+from solvers.importers.network import Op
 from solvers.model.graph import TimesKind, TimesOrigin
 
 
@@ -30,6 +31,10 @@ class CostModel:
         return TimesOrigin(
             accelerator.processor.name, str(accelerator.precision), host.processor.name, TimesKind.ROOFLINE
         )
+
+    def bytes_of_weight(self, op: Op) -> float:
+        """Return the bytes of each weight of an operator."""
+        return float(self.weight_bytes if op.weight_bytes is None else op.weight_bytes)
 
     def transfer_ms(self, size_bytes: float) -> float:
         """Return the time in ms to move a tensor of `size_bytes` between an accelerator and host memory."""

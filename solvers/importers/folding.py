@@ -4,8 +4,7 @@ All operators of one layer become one node, those of its backward pass another. 
 sums of the operators'. What leaves a layer:
 
 * Tensors whose readers share the same devices are one tensor of their size together: the same splits cut them.
-* A node of a graph sends one tensor. Where tensors with different readers leave a layer, the second and each further
-  one leaves from a node of its own, which takes no time and no memory and shares the layer's device.
+  Where more than one tensor leaves a layer so, each has a name: "output 1", "output 2".
 * A tensor that only the layer itself reads, or its backward pass, is never cut: forward and backward pass of a layer
   share a device. So do layers of which operators share one.
 
@@ -23,10 +22,10 @@ bytes together, so the graph says that they are sums (`TimesKind.SUMMED`), and a
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from solvers.model.errors import GraphError
-from solvers.model.graph import DnnGraph, Edge, Node, TimesKind
+from solvers.model.graph import DnnGraph, Edge, Node, Tensor, TimesKind
 
 Part = tuple[str, bool]
 """A layer, or one node without a layer, and whether it is its backward pass."""
@@ -45,28 +44,25 @@ def folded_by_layers(graph: DnnGraph) -> DnnGraph:
     for node in graph.nodes:
         members.setdefault(part_of[node.id], []).append(node)
     group = _groups(graph, part_of)
+    class_of = _classes(members, group)
+    number = {part: i for i, part in enumerate(members)}
     nodes: list[Node] = []
     edges: list[Edge] = []
-    first_id: dict[Part, int] = {}
-    order = {part: i for i, part in enumerate(members)}
-    outputs = {part: _outputs(graph, part_of, group, order, own) for part, own in members.items()}
     for part, own in members.items():
-        first_id[part] = len(nodes)
-        nodes += [_sum(part, own, len(nodes))]
-        nodes += [
-            _port(nodes[first_id[part]], number, len(nodes) + number - 2) for number in range(2, len(outputs[part]) + 1)
+        outputs = _outputs(graph, part_of, group, number, own)
+        nodes.append(
+            replace(
+                _sum(part, own, number[part]),
+                transfer_ms=sum(output.transfer_ms for output in outputs if not output.name),
+                colocation_class=class_of.get(part),
+                tensor_ms=tuple((output.name, output.transfer_ms) for output in outputs if output.name),
+            )
+        )
+        edges += [
+            Edge(number[part], number[reader], output.size_bytes, output.name)
+            for output in outputs
+            for reader in output.readers
         ]
-    class_of = _classes(members, outputs, group, first_id)
-    for part in members:
-        main = first_id[part]
-        ports = max(0, len(outputs[part]) - 1)
-        for number, (readers, size_bytes, transfer_ms) in enumerate(outputs[part]):
-            nodes[main + number] = replace(nodes[main + number], transfer_ms=transfer_ms)
-            edges += [Edge(main + number, first_id[reader], size_bytes) for reader in readers]
-            if number == 0:
-                edges += [Edge(main, main + port, size_bytes) for port in range(1, ports + 1)]
-        for number in range(ports + 1):
-            nodes[main + number] = replace(nodes[main + number], colocation_class=class_of.get(part))
     is_computed = graph.times is not None and graph.times.kind is TimesKind.ROOFLINE
     times = replace(graph.times, kind=TimesKind.SUMMED) if graph.times is not None and is_computed else graph.times
     try:
@@ -97,42 +93,49 @@ def _groups(graph: DnnGraph, part_of: dict[int, Part]) -> dict[Part, Part]:
     return {part: root(part) for part in parent}
 
 
-Output = tuple[tuple[Part, ...], float | None, float]
-"""The parts that read a tensor, its bytes and its transfer time."""
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What leaves a part as one tensor; without a name where it is the only one."""
+
+    name: str
+    readers: tuple[Part, ...]
+    size_bytes: float | None
+    transfer_ms: float
 
 
 def _outputs(
     graph: DnnGraph, part_of: dict[int, Part], group: dict[Part, Part], order: dict[Part, int], own: list[Node]
-) -> list[Output]:
+) -> list[_Output]:
     """Return the tensors that leave a part; the first one's readers include those that share the part's device."""
     part = part_of[own[0].id]
-    away: dict[frozenset[Part], list[Node]] = {}
+    away: dict[frozenset[Part], list[Tensor]] = {}
     read_by: dict[frozenset[Part], set[Part]] = {}
     near: dict[Part, None] = {}
-    inside: list[Node] = []
-    for node in own:
-        readers = [part_of[v] for v in graph.readers[node.id] if part_of[v] != part]
+    inside: list[Tensor] = []
+    for tensor in (tensor for node in own for tensor in graph.tensors_of[node.id]):
+        readers = [part_of[v] for v in tensor.readers if part_of[v] != part]
         near.update(dict.fromkeys(reader for reader in readers if group[reader] == group[part]))
         if far := {reader for reader in readers if group[reader] != group[part]}:
             devices = frozenset(group[reader] for reader in far)
-            away.setdefault(devices, []).append(node)
+            away.setdefault(devices, []).append(tensor)
             read_by.setdefault(devices, set()).update(far)
         elif readers:
-            inside.append(node)
-    outputs: list[Output] = []
-    for devices, sources in away.items():
-        far_readers = sorted(read_by[devices], key=order.__getitem__)
-        outputs.append((tuple(far_readers), *_together(graph, sources)))
-    if near and outputs:
-        first_readers, size_bytes, transfer_ms = outputs[0]
-        outputs[0] = ((*near, *first_readers), size_bytes, transfer_ms)
-    elif near:
-        outputs.append((tuple(near), *_together(graph, inside)))
-    return outputs
+            inside.append(tensor)
+    if not away:
+        return [_together("", tuple(near), inside)] if near else []
+    return [
+        _together(
+            f"output {i + 1}" if len(away) > 1 else "",
+            (*(near if i == 0 else ()), *sorted(read_by[devices], key=order.__getitem__)),
+            tensors,
+        )
+        for i, (devices, tensors) in enumerate(away.items())
+    ]
 
 
-def _together(graph: DnnGraph, sources: list[Node]) -> tuple[float | None, float]:
-    return _total(graph.output_bytes[u.id] for u in sources), math.fsum(u.transfer_ms for u in sources)
+def _together(name: str, readers: tuple[Part, ...], tensors: list[Tensor]) -> _Output:
+    size_bytes, transfer_ms = _total(t.size_bytes for t in tensors), math.fsum(t.transfer_ms for t in tensors)
+    return _Output(name, readers, size_bytes, transfer_ms)
 
 
 def _total(values: Iterable[float | None]) -> float | None:
@@ -163,37 +166,10 @@ def _sum(part: Part, own: list[Node], node_id: int) -> Node:
     )
 
 
-def _port(main: Node, number: int, node_id: int) -> Node:
-    """Return the node from which the tensor of this number leaves a layer."""
-    return replace(
-        main,
-        id=node_id,
-        accelerator_ms=0.0,
-        cpu_ms=0.0,
-        memory_bytes=0.0,
-        class_ms=(),
-        name=f"{main.name} output {number}",
-        flops=None if main.flops is None else 0.0,
-        parameter_bytes=None if main.parameter_bytes is None else 0.0,
-        activation_bytes=None if main.activation_bytes is None else 0.0,
-        traffic_bytes=None if main.traffic_bytes is None else 0.0,
-        spread_ms=None if main.spread_ms is None else 0.0,
-    )
-
-
-def _classes(
-    members: dict[Part, list[Node]],
-    outputs: dict[Part, list[Output]],
-    group: dict[Part, Part],
-    first_id: dict[Part, int],
-) -> dict[Part, int]:
-    """Return the colocation class of each part that needs one, by the id of the first node in it."""
+def _classes(members: dict[Part, list[Node]], group: dict[Part, Part]) -> dict[Part, int]:
+    """Return the colocation class of each part that shares a device, by the place of the first part in it."""
+    number = {part: i for i, part in enumerate(members)}
     grouped: dict[Part, list[Part]] = {}
     for part in members:
         grouped.setdefault(group[part], []).append(part)
-    return {
-        part: first_id[parts[0]]
-        for parts in grouped.values()
-        if len(parts) > 1 or len(outputs[parts[0]]) > 1
-        for part in parts
-    }
+    return {part: number[parts[0]] for parts in grouped.values() if len(parts) > 1 for part in parts}

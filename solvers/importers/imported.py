@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-from solvers.hardware.devices import GB_PER_S
 from solvers.hardware.roofline import USUAL
 from solvers.importers.cost_model import CostModel
 from solvers.importers.folding import folded_by_layers
@@ -14,12 +13,12 @@ from solvers.importers.workload import STATE_BYTES, Devices, Level, Mode, Number
 from solvers.model.deployment import Deployment
 from solvers.model.errors import SourceError
 from solvers.model.graph import DnnGraph, Node
-from solvers.quantities import percent
+from solvers.quantities import as_given, bandwidth, count, percent
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over a graph, per micro-batch where that matters.
+    """Sums over a graph, per micro-batch where that matters; None is what a source does not tell.
 
     parameters          each once, those of copies too
     active_parameters   those that one token meets: fewer where it is routed to some experts
@@ -30,17 +29,21 @@ class Totals:
     kept_bytes          per micro-batch: activations kept for the backward pass, or the cache of keys and values
     memory_bytes        of all nodes: weights, state of training and what is kept
     working_bytes       inputs and output of the operator with the largest: what runs needs this much beside
+    forward_ms          measured
+    backward_ms         measured
     """
 
-    parameters: int
-    active_parameters: int
-    forward_flops: float
-    backward_flops: float
-    traffic_bytes: float
+    parameters: int | None
+    active_parameters: int | None
+    forward_flops: float | None
+    backward_flops: float | None
+    traffic_bytes: float | None
     weight_bytes: float
     kept_bytes: float
     memory_bytes: float
-    working_bytes: float
+    working_bytes: float | None
+    forward_ms: float | None = None
+    backward_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def _at_level(
             return graph, totals
         fewest = min(fewest, len(graph.nodes))
     raise SourceError(
-        f"Folded as far as its layers go, this model has {fewest:,} nodes; give --nodes {fewest} or more."
+        f"Folded as far as its layers go, this model has {count(fewest)} nodes; give --nodes {fewest} or more."
     )
 
 
@@ -148,11 +151,11 @@ def _said(network: Network, workload: Workload, devices: Devices, stored: Number
     said = [
         "Flops are those of matrix products, attention and convolutions, a multiply-add being two; other operators "
         "cost the bytes they read and write.",
-        f"Weights take {stored.weight_bytes:g} bytes each ({stored}{scales}), elements of other tensors "
-        f"{stored.element_bytes:g}; products are computed in {arithmetic}.",
+        f"Weights take {as_given(stored.weight_bytes)} bytes each ({stored}{scales}), elements of other tensors "
+        f"{as_given(stored.element_bytes)}; products are computed in {arithmetic}.",
         f"Times are those of the roofline on {accelerator.name} and, for CPUs, {host.name}, at "
         f"{percent(USUAL.compute)} of the peak and {percent(USUAL.memory)} of the bandwidth; transfers pass "
-        f"{link.name} at {link.bandwidth_bytes_per_ms / GB_PER_S:.4g} GB/s.",
+        f"{link.name} at {bandwidth(link.bandwidth_bytes_per_ms)}.",
     ]
     if any(op.recomputed_flops for op in network.ops):
         said.append(
@@ -160,9 +163,9 @@ def _said(network: Network, workload: Workload, devices: Devices, stored: Number
         )
     if workload.mode is Mode.TRAINING:
         said.append(
-            f"Training takes {STATE_BYTES:g} bytes per parameter (weight, gradient, Adam's moments and, in 16 bits, an "
-            "fp32 copy of the weight), keeps what the backward pass reads and recomputes nothing but attention scores; "
-            "the optimizer's step, dropout and the exchange of gradients among replicas are left out."
+            f"Training takes {as_given(STATE_BYTES)} bytes per parameter (weight, gradient, Adam's moments and, in "
+            "16 bits, an fp32 copy of the weight), keeps what the backward pass reads and recomputes nothing but "
+            "attention scores; the optimizer's step, dropout and the exchange of gradients among replicas are left out."
         )
     else:
         said.append(

@@ -25,7 +25,7 @@ def inference_graph(network: Network, costs: CostModel, held: Held = Held.OUTPUT
             network,
             v,
             costs,
-            state_bytes=float(op.parameters * costs.weight_bytes + op.buffer_elements * costs.element_bytes),
+            state_bytes=float(op.parameters * costs.bytes_of_weight(op) + op.buffer_elements * costs.element_bytes),
             activation_bytes=float(
                 costs.element_bytes * (op.output_elements if held is Held.OUTPUT else op.cache_elements)
             ),
@@ -44,7 +44,7 @@ def forward_traffic_bytes(op: Op, costs: CostModel) -> float:
     """Return the bytes the forward pass of an operator reads and writes: inputs, weights, internals, cache, output."""
     written = 0 if op.is_view else op.output_elements
     elements = op.input_reads + op.cache_reads + 2 * op.internal_elements + written
-    return float(elements * costs.element_bytes + op.weight_reads * costs.weight_bytes)
+    return float(elements * costs.element_bytes + op.weight_reads * costs.bytes_of_weight(op))
 
 
 def forward_node(
@@ -75,7 +75,7 @@ def forward_node(
         name=op.name,
         layer=op.layer,
         flops=op.flops,
-        parameter_bytes=float(op.parameters * costs.weight_bytes),
+        parameter_bytes=op.parameters * costs.bytes_of_weight(op),
         activation_bytes=activation_bytes,
         traffic_bytes=traffic_bytes,
     )

@@ -29,6 +29,7 @@ class Op:
     is_view             its output is its input, or one of the network, under another name: nothing is read or written
     idle_parameters     those of its parameters that a token does not meet: experts it is not routed to
     buffer_elements     elements of constants that it holds beside its weights
+    weight_bytes        bytes of each of its weights, where they are not stored as the others are
     """
 
     name: str
@@ -52,6 +53,7 @@ class Op:
     is_view: bool = False
     idle_parameters: int = 0
     buffer_elements: int = 0
+    weight_bytes: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,63 +1,106 @@
-"""Find what a source names: a file, a folder with one, or a preset; and import it."""
+"""Find what a source names: a file, a folder with a config.json, or a preset; and import it.
+
+What a file is its content tells, not its name.
+"""
 
 import json
 from pathlib import Path
+from typing import BinaryIO
 
 from solvers.importers.hugging_face.config import import_config
+from solvers.importers.hugging_face.fields import parse_config
 from solvers.importers.hugging_face.presets import preset
 from solvers.importers.imported import Imported
-from solvers.importers.limits import MAX_FILE_BYTES
+from solvers.importers.limits import MAX_FILE_BYTES, MAX_PROFILE_BYTES
+from solvers.importers.onnx.wire import is_onnx
+from solvers.importers.profiles.pipedream import SIGN, import_pipedream
+from solvers.importers.profiles.piper import import_piper, is_piper
 from solvers.importers.torch_export.archive import ZIP_MAGIC
 from solvers.importers.torch_export.importer import import_archive
 from solvers.importers.workload import Devices, Workload
 from solvers.model.errors import SourceError
 
+HEAD_BYTES = 4096
+"""What is looked at to tell what a file is."""
+
 
 def import_source(source: str, workload: Workload, devices: Devices) -> Imported:
-    """Return the graph of a torch.export archive, of a config.json, of the one in a folder, or of a preset.
+    """Return the graph of a file, of the config.json in a folder, or of a preset; SourceError where there is none.
 
-    What a file is its content tells, not its name. SourceError where nothing is found, or it cannot be imported.
-
-    A file comes before a preset of the same name. What ends in .json or has a slash is never a preset.
+    A file comes before a preset of the same name. What ends in .json, .onnx, .pt2 or .txt or has a slash is never a
+    preset.
     """
     path = Path(source)
     try:
         if path.is_dir():
             path = path / "config.json"
-        is_file = path.is_file() or path.suffix == ".json" or "/" in source
+        is_file = path.is_file() or path.suffix in (".json", ".onnx", ".pt2", ".txt") or "/" in source
     except (OSError, ValueError):  # a name too long for a path, or one with a null character
         is_file = False
-    if is_file and _starts_with(path, ZIP_MAGIC):
-        with path.open("rb") as file:
-            return import_archive(file, workload, devices, str(path), _title(path))
-    if workload.dims:
-        raise SourceError(
-            "--dim gives sizes that an archive of torch.export leaves open, and this is none; leave it out."
-        )
     if is_file:
-        return import_config(_read(path), workload, devices, str(path), _title(path))
+        with _opened(path) as file:
+            return import_file(file, workload, devices, str(path), _title(path))
     known = preset(source)
+    _refuse_dims(workload)
     return import_config(known.config, workload, devices, known.config_source, known.title)
 
 
-def _starts_with(path: Path, magic: bytes) -> bool:
+def import_file(file: BinaryIO, workload: Workload, devices: Devices, source: str, title: str = "") -> Imported:
+    """Return the graph of an open file of any kind; `source` and `title` are names for people."""
+    head = _read(file, HEAD_BYTES)
+    if head.startswith(ZIP_MAGIC):
+        file.seek(0)
+        return import_archive(file, workload, devices, source, title)
+    if is_onnx(head):
+        return _import_onnx(file, workload, devices, source, title)
+    _refuse_dims(workload)
+    if SIGN in head:
+        return import_pipedream(_read(file, MAX_PROFILE_BYTES), workload, devices, source, title)
+    document = parse_config(_read(file, MAX_FILE_BYTES))
+    if is_piper(document):
+        return import_piper(document, workload, devices, source, title)
+    return import_config(document, workload, devices, source, title)
+
+
+def _refuse_dims(workload: Workload) -> None:
+    if workload.dims:
+        raise SourceError(
+            "--dim gives sizes that an ONNX file or an archive of torch.export leaves open, and this is neither; leave "
+            "it out."
+        )
+
+
+def _import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: str, title: str) -> Imported:
     try:
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
-    except (OSError, ValueError):  # said where it is read
-        return False
+        from solvers.importers.onnx.importer import import_onnx
+    except ModuleNotFoundError as error:
+        if error.name not in ("onnx", "numpy"):
+            raise
+        raise SourceError(
+            "An ONNX file takes the package onnx; install the extra: pip install 'dnn-placement-explorer[onnx]'."
+        ) from None
+    return import_onnx(file, workload, devices, source, title)
 
 
 def _title(path: Path) -> str:
     """Return what to call the model of a file: its name, or that of its folder where every model has the same."""
-    name = path.parent.resolve().name if path.name == "config.json" else path.stem
+    is_usual = path.name in ("config.json", "model.onnx", "graph.txt")
+    name = path.parent.resolve().name if is_usual else path.stem
     return "".join(c if c.isprintable() else " " for c in name[:80].encode("utf-8", "replace").decode("utf-8"))
 
 
-def _read(path: Path) -> bytes:
+def _opened(path: Path) -> BinaryIO:
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_FILE_BYTES + 1)  # one byte too many is refused like any other long text
+        return path.open("rb")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise SourceError(f"{json.dumps(str(path))} cannot be read: {reason or 'not a usable path'}.") from None
+
+
+def _read(file: BinaryIO, most: int) -> bytes:
+    """Return the file from its start, one byte more than `most` at most: a longer one is refused by its reader."""
+    try:
+        file.seek(0)
+        return file.read(most + 1)
+    except OSError as error:
+        raise SourceError(f"The file cannot be read: {error.strerror or 'it has no start to go back to'}.") from None

@@ -4,8 +4,8 @@ For operator v with twin v':
 
 * v and v' share a colocation class, for v' reads and updates what v keeps; so do operators that share weights, and
   nothing else.
-* v' -> u' for every input u of v that has a twin: the gradient of u's output. An output has one transfer cost, so
-  its size is that of all the gradients v' sends, or of one for an operator that passes its gradient on unchanged.
+* v' -> u' for every input u of v that has a twin: the gradient of u's output, a tensor of its own. An operator that
+  passes its gradient on unchanged sends one to all.
 * u -> v' for what v' needs of the forward pass: the inputs of v, the output of v, both or neither. A copy that v
   already received serves v' too, so such an edge is free unless it is the only one to its device.
 * flops of v' are twice those of v for a matrix product or convolution (one product for the gradient of each
@@ -27,7 +27,7 @@ readers there read a copy, which costs nothing forwards and whose twin adds up t
 by itself.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from solvers.importers.cost_model import CostModel, time_ms
 from solvers.importers.inference import forward_node
@@ -35,8 +35,12 @@ from solvers.importers.network import Network, Op
 from solvers.model.graph import DnnGraph, Edge, Node
 
 
-def training_graph(network: Network, costs: CostModel) -> DnnGraph:
-    """Return forward and backward pass; the twin of operator v has id 2n - 1 - v, so ids run in execution order."""
+def training_graph(network: Network, costs: CostModel, *, gradients_are_one: bool = False) -> DnnGraph:
+    """Return forward and backward pass; the twin of operator v has id 2n - 1 - v, so ids run in execution order.
+
+    With `gradients_are_one` a twin sends all its gradients as one tensor to every twin of an input: the release of the
+    paper, which knows one transfer cost for a node, can say no more, and the bundled graphs follow it.
+    """
     kept = _kept_outputs(network)
     num_bytes = costs.element_bytes
     forward = tuple(
@@ -50,7 +54,10 @@ def training_graph(network: Network, costs: CostModel) -> DnnGraph:
         )
         for v, op in enumerate(network.ops)
     )
-    backward = tuple(_twin(network, v, costs) for v in reversed(range(len(network.ops))) if network.ops[v].has_backward)
+    sent = {v: _gradients(network, v, are_one=gradients_are_one) for v, op in enumerate(network.ops) if op.has_backward}
+    backward = tuple(
+        _twin(network, v, costs, sent[v]) for v in reversed(range(len(network.ops))) if network.ops[v].has_backward
+    )
     output_bytes = [float(op.output_elements * num_bytes) for op in network.ops]
     edges = [Edge(u, v, output_bytes[u]) for v, op in enumerate(network.ops) for u in dict.fromkeys(op.inputs)]
     for v, op in enumerate(network.ops):
@@ -59,15 +66,18 @@ def training_graph(network: Network, costs: CostModel) -> DnnGraph:
         twin, inputs = twin_id(network, v), tuple(dict.fromkeys(op.inputs))
         read = (inputs if op.keeps_inputs else ()) + ((v,) if op.keeps_output else ())
         edges += [Edge(u, twin, output_bytes[u]) for u in read]
-        size_bytes = float(num_bytes * _gradient_elements(network, v))
-        edges += [Edge(twin, twin_id(network, u), size_bytes) for u in inputs if network.ops[u].has_backward]
+        edges += [
+            Edge(twin, twin_id(network, u), float(num_bytes * gradient.elements), gradient.name)
+            for gradient in sent[v]
+            for u in gradient.inputs
+        ]
     return DnnGraph(forward + backward, tuple(edges), network.name, costs.times)
 
 
 def with_forks(network: Network) -> Network:
-    """Return the network with a fork for each tensor that enters a layer and whose gradient leaves it in parts.
+    """Return the network with a fork for each tensor that several operators of another layer read.
 
-    That is where several operators of the layer read it, or one whose twin sends other gradients with it.
+    Its gradient would leave that layer in parts.
     """
     forked: dict[tuple[int, str], tuple[int, ...]] = {}
     for u, readers in enumerate(network.readers):
@@ -75,9 +85,7 @@ def with_forks(network: Network) -> Network:
             inside = [v for v in readers if network.ops[v].layer == layer]
             if layer == network.ops[u].layer or not network.ops[u].has_backward:
                 continue
-            if len(inside) > 1 or (
-                len(network.ops[inside[0]].inputs) > 1 and not network.ops[inside[0]].passes_gradient
-            ):
+            if len(inside) > 1:
                 forked[u, layer] = tuple(inside)
     ops: list[Op] = []
     place: dict[int, int] = {}  # of each operator of the network among the new ones
@@ -133,17 +141,34 @@ def _source(network: Network, v: int) -> int:
     return v
 
 
-def _gradient_elements(network: Network, v: int) -> int:
-    """Return the elements of what the twin of v sends to the twins of its inputs."""
+@dataclass(frozen=True, slots=True)
+class _Gradient:
+    """A tensor that a twin sends to the twins of some inputs of its operator; the only one has no name."""
+
+    name: str
+    inputs: tuple[int, ...]
+    elements: int
+
+
+def _gradients(network: Network, v: int, *, are_one: bool) -> tuple[_Gradient, ...]:
+    """Return what the twin of v sends to the twins of its inputs."""
     op = network.ops[v]
-    sizes = [network.ops[u].output_elements for u in dict.fromkeys(op.inputs) if network.ops[u].has_backward]
-    return max(sizes, default=0) if op.passes_gradient else sum(sizes)
+    inputs = tuple(u for u in dict.fromkeys(op.inputs) if network.ops[u].has_backward)
+    sizes = [network.ops[u].output_elements for u in inputs]
+    if not inputs:
+        return ()
+    if len(inputs) == 1 or op.passes_gradient or are_one:
+        return (_Gradient("", inputs, max(sizes) if op.passes_gradient else sum(sizes)),)
+    return tuple(
+        _Gradient(f"gradient {i + 1}", (u,), size) for i, (u, size) in enumerate(zip(inputs, sizes, strict=True))
+    )
 
 
-def _twin(network: Network, v: int, costs: CostModel) -> Node:
+def _twin(network: Network, v: int, costs: CostModel, gradients: tuple[_Gradient, ...]) -> Node:
     """Return the backward node of operator v."""
     op = network.ops[v]
-    sent = _gradient_elements(network, v)
+    sent = sum(gradient.elements for gradient in gradients)
+    transfer_ms = {g.name: costs.transfer_ms(float(costs.element_bytes * g.elements)) for g in gradients}
     received = len(network.readers[v])
     flops = float(max(received - 1, 0) * op.output_elements)
     # A sum reads every gradient and writes the result, which is then read like a single gradient; not so by a view.
@@ -156,12 +181,12 @@ def _twin(network: Network, v: int, costs: CostModel) -> Node:
         weights = op.weight_reads * (2 if sent else 1)
     elif received <= 1:
         elements = 0
-    traffic_bytes = float(costs.element_bytes * elements + costs.weight_bytes * weights)
+    traffic_bytes = float(costs.element_bytes * elements + costs.bytes_of_weight(op) * weights)
     return Node(
         id=twin_id(network, v),
         accelerator_ms=time_ms(costs.accelerator, flops, traffic_bytes),
         cpu_ms=time_ms(costs.host, flops, traffic_bytes),
-        transfer_ms=costs.transfer_ms(float(costs.element_bytes * sent)),
+        transfer_ms=transfer_ms.get("", 0.0),
         is_backward=True,
         colocation_class=network.owner(v),
         name=f"{op.name} backward",
@@ -170,4 +195,5 @@ def _twin(network: Network, v: int, costs: CostModel) -> Node:
         parameter_bytes=0.0,
         activation_bytes=0.0,
         traffic_bytes=traffic_bytes,
+        tensor_ms=tuple((name, ms) for name, ms in transfer_ms.items() if name),
     )

@@ -6,8 +6,9 @@ from enum import StrEnum
 from solvers.hardware.devices import Accelerator, CatalogueError, HostCpu, Link, Precision
 from solvers.hardware.roofline import Setup
 from solvers.importers.cost_model import CostModel
-from solvers.importers.limits import MAX_BATCH, MAX_NODES, MAX_TOKENS, MAX_TOKENS_IN_ALL
+from solvers.importers.limits import MAX_BATCH, MAX_DIMENSIONS, MAX_NODES, MAX_TOKENS, MAX_TOKENS_IN_ALL
 from solvers.model.errors import SourceError
+from solvers.quantities import count
 
 USUAL_TOKENS = 2048
 """Tokens of a sequence, or of its cache, where nobody says and the model has as many positions."""
@@ -60,6 +61,19 @@ class NumberFormat(StrEnum):
         return max(2.0, self.weight_bytes)
 
 
+class TimeUnit(StrEnum):
+    """What the times of a profile are in."""
+
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+
+    @property
+    def ms(self) -> float:
+        """The unit in ms."""
+        return {TimeUnit.SECONDS: 1e3, TimeUnit.MILLISECONDS: 1.0, TimeUnit.MICROSECONDS: 1e-3}[self]
+
+
 STATE_BYTES = 16.0
 """Training, per parameter: in 16 bits weight 2, gradient 2, fp32 copy of the weight 4 and Adam's moments 4 and 4;
 in 32 bits weight 4, gradient 4, moments 4 and 4. (Rajbhandari et al., "ZeRO", SC 2020, section 3.1.)
@@ -71,8 +85,9 @@ class Workload:
     """How an imported model is used; `batch` is the number of sequences or images of one micro-batch.
 
     `sequence` and `context` are tokens of a sequence and of the cache that a decoded token finds; None is the usual
-    number, or as many as the model has positions. `dims` are sizes that an archive leaves open, by name; `nodes` is how
-    many nodes `Level.AUTO` may make. `number_format` None is what the accelerator usually computes in.
+    number, or as many as the model has positions. `number_format` None is what the accelerator usually computes in.
+    `dims` are sizes of dimensions that a file leaves open, by name, `nodes` how many nodes `Level.AUTO` may make,
+    `time_unit` that of a profile's times, None the one of its format.
     """
 
     mode: Mode = Mode.PREFILL
@@ -84,20 +99,23 @@ class Workload:
     tied: Tied = Tied.SHARE
     dims: tuple[tuple[str, int], ...] = ()
     nodes: int = USUAL_NODES
+    time_unit: TimeUnit | None = None
 
     def __post_init__(self) -> None:
+        names = [name for name, _ in self.dims]
+        if len(names) > MAX_DIMENSIONS or len(set(names)) < len(names):
+            raise SourceError(f"--dim names a dimension twice, or more than {count(MAX_DIMENSIONS)}; give each once.")
+        for name, size in self.dims:
+            _check(f"--dim {name[:40]}", size, MAX_TOKENS)
         _check("--batch", self.batch, MAX_BATCH)
         _check("--nodes", self.nodes, MAX_NODES)
-        names = [name for name, _ in self.dims]
-        if len(set(names)) < len(names):
-            raise SourceError("--dim gives one size twice; keep one.")
         if self.nodes != USUAL_NODES and self.level is not Level.AUTO:
             raise SourceError("--nodes is how many nodes --level auto may make; give that level, or leave it out.")
         for option, value in (("--sequence", self.sequence), ("--context", self.context)):
             if value is not None:
                 _check(option, value, MAX_TOKENS)
         if self.batch * max(self.sequence or 1, self.context or 1) > MAX_TOKENS_IN_ALL:
-            raise SourceError(f"A batch of more than {MAX_TOKENS_IN_ALL:,} tokens is not imported; give fewer.")
+            raise SourceError(f"A batch of more than {count(MAX_TOKENS_IN_ALL)} tokens is not imported; give fewer.")
         if self.context is not None and self.mode is not Mode.DECODE:
             raise SourceError("--context is the cache that --mode decode finds; give that mode, or leave it out.")
         if self.mode is Mode.TRAINING and self.number_format in (NumberFormat.FP8, NumberFormat.INT4):
@@ -109,18 +127,19 @@ class Workload:
 
 def _check(option: str, value: int, most: int) -> None:
     if not 1 <= value <= most:
-        raise SourceError(f"{option} is {value}; give a whole number from 1 to {most:,}.")
+        raise SourceError(f"{option} is {value}; give a whole number from 1 to {count(most)}.")
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Accelerators that are alike, their link, and host CPUs."""
+    """Accelerators that are alike, their link, and host CPUs; a file's own link comes before a usual one."""
 
     accelerator: Accelerator
     link: Link
     host: HostCpu
     num_accelerators: int = 8
     num_cpus: int = 0
+    is_usual_link: bool = False
 
     def number_format(self, asked: NumberFormat | None) -> NumberFormat:
         """Return how numbers are stored: as asked, or in bf16 where the accelerator computes in it, else fp16, fp32."""

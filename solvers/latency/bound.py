@@ -150,7 +150,7 @@ def _long_paths(graph: DnnGraph, times: Times) -> Iterator[tuple[int, ...]]:
         {v: min(times[v]) for v in nodes},
         {v: node.cpu_ms for v, node in nodes.items()},
         {v: node.memory_bytes for v, node in nodes.items()},
-        {v: node.transfer_ms for v, node in nodes.items()},
+        {v: node.output_ms for v, node in nodes.items()},
         dict.fromkeys(nodes, 1.0),
     )
     seen: set[tuple[int, ...]] = set()
@@ -178,6 +178,6 @@ def _importance(graph: DnnGraph, deployment: Deployment, times: Times, bound: fl
     return {
         v: node.memory_bytes / memory
         + 10 * min(times[v]) / scale
-        + 10 * (node.transfer_ms if graph.readers[v] else 0.0) / scale
+        + 10 * (node.output_ms if graph.readers[v] else 0.0) / scale
         for v, node in graph.node_by_id.items()
     }

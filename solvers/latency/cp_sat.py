@@ -13,7 +13,7 @@ some level would rise and none could fall, so levels exclude circles, even those
     a[v, i] = [level of v < i],  a[v, i] => a[v, i + 1];  a[v, i] => a[u, i] along an edge u -> v
     x[v, s] = a[v, 2s + 2] - a[v, 2s + 1]     v is in slot s           y[v] = 1 - sum_s x[v, s]     v is on a CPU
     used[s + 1] => used[s],  x[v, s] => used[s] => some x[v, s]
-    in[u, s], out[u, s]       slot s receives the output of u, or sends it
+    in[u, s], out[u, s]       slot s receives the output of u, or sends it; of several tensors of u each
     E_s >= S_s + sum_v p_v x[v, s] + sum_u c_u (in[u, s] + out[u, s])
     in[u, s] => S_s >= F_u,   x[v, s] => F_v >= E_s,   F_v >= F_u + q_v y[v] along edges,   T >= F_v
 
@@ -226,9 +226,7 @@ class LatencyProgram:
         finish = [model.new_int_var(0, most, f"F_{v}") for v in range(self.num_nodes)]
         start = [model.new_int_var(0, most, f"S_{s}") for s in range(self.num_slots)]
         end = [model.new_int_var(0, most, f"E_{s}") for s in range(self.num_slots)]
-        readers: dict[int, list[int]] = {}
         for u, v in problem["edges"]:
-            readers.setdefault(u, []).append(v)
             model.add(finish[v] >= finish[u] + (problem["cpu"][v] or 0) * self.on_cpu[v])
         for v, f in enumerate(finish):
             model.add(latency >= f)
@@ -237,9 +235,10 @@ class LatencyProgram:
             load: list[Any] = []
             for v, row in enumerate(self.in_slot):
                 load += self._on_kinds(s, [times[v] for times in problem["accelerator"]], row[s])
-            for u, targets in readers.items():
-                receives, sends = model.new_bool_var(f"in_{u}_{s}"), model.new_bool_var(f"out_{u}_{s}")
-                for v in targets:
+            for t, tensor in enumerate(problem["tensors"]):
+                u = tensor["source"]
+                receives, sends = model.new_bool_var(f"in_{t}_{s}"), model.new_bool_var(f"out_{t}_{s}")
+                for v in tensor["readers"]:
                     here, there = self.in_slot[u][s], self.in_slot[v][s]
                     model.add_bool_or([~there, here, receives])
                     model.add_bool_or([~here, there, sends])
@@ -247,7 +246,7 @@ class LatencyProgram:
                 model.add_implication(sends, self.in_slot[u][s])
                 model.add(start[s] >= finish[u]).only_enforce_if(receives)
                 for moves in (receives, sends):
-                    load += self._on_kinds(s, [times[u] for times in problem["transfer"]], moves)
+                    load += self._on_kinds(s, tensor["transfer"], moves)
             model.add(end[s] >= start[s] + sum(load))
             model.add(latency >= end[s])
             for v, row in enumerate(self.in_slot):

@@ -199,9 +199,10 @@ class PartCuts:
                 share[i] += graph.node_by_id[v].memory_bytes / deployment.memory_bytes
         tensors: list[tuple[list[int], float]] = []
         for u in stands_at:
-            rows = {stands_at[v] for v in (u, *graph.readers[u]) if v in stands_at}
-            if len(rows) > 1 and graph.node_by_id[u].transfer_ms > 0:
-                tensors.append((sorted(rows), graph.node_by_id[u].transfer_ms))
+            for tensor in graph.tensors_of[u]:
+                rows = {stands_at[v] for v in (u, *tensor.readers) if v in stands_at}
+                if len(rows) > 1 and tensor.transfer_ms > 0:
+                    tensors.append((sorted(rows), tensor.transfer_ms))
         nets = tensors + together
         nets_of: list[list[int]] = [[] for _ in row]
         for e, (rows_of_net, _) in enumerate(nets):

@@ -90,12 +90,18 @@ class LatencyProgram:
             "max_subgraphs": deployment.max_subgraphs,
             "accelerator": [[self._units(of_kind[v][0]) for v in number] for of_kind in times],
             "cpu": [self._units(times[0][v][1]) for v in number],
-            "transfer": [
-                [self._units(graph.node_by_id[v].transfer_ms / kind.link_speed) for v in number] for kind in kinds
+            "tensors": [
+                {
+                    "source": number[tensor.source],
+                    "readers": [number[v] for v in tensor.readers],
+                    "transfer": [self._units(tensor.transfer_ms / kind.link_speed) for kind in kinds],
+                }
+                for u in dict.fromkeys(edge.source for edge in graph.edges)
+                for tensor in graph.tensors_of[u]
             ],
             "size": sizes,
             "capacity": capacity,
-            "edges": [[number[e.source], number[e.target]] for e in graph.edges],
+            "edges": [[number[u], number[v]] for u, v in dict.fromkeys((e.source, e.target) for e in graph.edges)],
             "classes": [[number[v] for v in ids] for ids in graph.colocation_members.values()],
             "least": max(0, min(UNITS, math.floor(self.lower_bound_ms * self.units_per_ms * (1 - SLACK)) - 1)),
             "most": UNITS,
@@ -150,6 +156,6 @@ def serial_time(graph: DnnGraph, deployment: Deployment) -> float:
     slowest_link = min((kind.link_speed for kind in kinds), default=1.0)
     return sum(
         max(node.cpu_ms, *(kind.node_ms(node) for kind in kinds))
-        + node.transfer_ms / slowest_link * min(slots, 1 + len(graph.readers[node.id]))
+        + node.output_ms / slowest_link * min(slots, 1 + len(graph.readers[node.id]))
         for node in graph.nodes
     )

@@ -27,6 +27,7 @@ from solvers.model.split import Family, Split, check_split
 from solvers.problem.bounds import why_infeasible
 from solvers.problem.contraction import contract
 from solvers.problem.pins import NO_PINS, Pins
+from solvers.quantities import count, counted, seconds
 
 MAX_ROWS = 150_000
 """A larger program takes too long to be built while somebody waits."""
@@ -106,7 +107,7 @@ def _solved(task: RepairTask, split: Split, time_limit_s: float) -> Repair:
         if found.is_impossible:
             return _none(_why_impossible(task), is_impossible=True)
         if found.split is None:
-            return _none(f"No repair was found in {time_limit_s:.0f} s; re-solving the rest searches longer.")
+            return _none(f"No repair was found in {seconds(time_limit_s)}; re-solving the rest searches longer.")
         best = _with_less_load(task, found.split, found, ends_s)
     except MilpRefusedError:
         return _none("The repair was not computed: the graph's numbers lie too far apart for HiGHS.")
@@ -241,14 +242,14 @@ def _what_moved(task: RepairTask, new_device: dict[int, int], moved: Collection[
     name = task.deployment.device_name
     ways = Counter((task.device_of[v], new_device[v]) for v in moved)
     parts = []
-    for (source, target), count in ways.most_common(3):
-        what = f"{count:,} nodes"
-        if count == 1:
+    for (source, target), num in ways.most_common(3):
+        what = counted(num, "node")
+        if num == 1:
             v = next(v for v in moved if (task.device_of[v], new_device[v]) == (source, target))
             what = task.graph.node_by_id[v].label
         parts.append(f"{what} from {name(source)} to {name(target)}")
-    more = sum(count for _, count in ways.most_common()[3:])
-    parts += [f"{more:,} more"] if more else []
+    more = sum(num for _, num in ways.most_common()[3:])
+    parts += [f"{count(more)} more"] if more else []
     text = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
     if found.is_least:
         proof = "no change of fewer nodes is enough"

@@ -358,11 +358,11 @@ def _add_devices(model: ThroughputModel) -> None:
 def add_convexity(model: ThroughputModel, graph: DnnGraph) -> None:
     """No forward path leaves a device and comes back."""
     block_of = {v: b for b, members in enumerate(model.contraction.members) for v in members}
-    edges = [
+    edges = dict.fromkeys(
         (e.source, e.target)
         for e in graph.edges
         if not graph.node_by_id[e.source].is_backward and not graph.node_by_id[e.target].is_backward
-    ]
+    )
     ends = sorted({v for edge in edges for v in edge})
     for d, x in enumerate(model.accelerator + model.cpu):
         z = {v: model.problem.add_variable(f"z_{v}_{d}".replace("-", "n"), 0, 1) for v in ends}

@@ -6,7 +6,8 @@ however many of its nodes read it, and once if any reader of its own u is elsewh
     load(accelerator, S) = sum_{v in S} p_v + sum_u c_u [ {u} + readers(u) is cut by S ]
     load(cpu, S)         = sum_{v in S} q_v
 
-(Tarnawski et al., NeurIPS 2020, section 3.) For an accelerator of a class p_v is the class's time and c_u is
+(Tarnawski et al., NeurIPS 2020, section 3.) Where a node produces several tensors the second sum has a term for each,
+with the readers of its own. For an accelerator of a class p_v is the class's time and c_u is
 divided by its link speed (`solvers.model.deployment`). The second sum is in + out: what is received and what is sent.
 Devices that overlap transfers with compute take max(compute, in + out) instead, full-duplex ones compute + max(in, out)
 (`solvers.model.deployment.Communication`). Every solver's answer is judged here, so nothing in this module is shared
@@ -108,9 +109,10 @@ class DeviceCosts:
 
 @dataclass(frozen=True, slots=True)
 class CutTensor:
-    """The output of node `source`, read on devices other than its own, and what its transfer adds to each load.
+    """A tensor of node `source`, read on devices other than its own, and what its transfer adds to each load.
 
     `send_ms` is what its own device pays, `receive_ms` what each of `to_devices` does, on its own link; CPUs pay 0.
+    `tensor` is its name among the tensors of the node, empty for the one without.
     """
 
     source: int
@@ -119,6 +121,12 @@ class CutTensor:
     send_ms: float
     receive_ms: tuple[float, ...]
     size_bytes: float | None
+    tensor: str = ""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Its node and its name, as in `DnnGraph.tensor_of`."""
+        return self.source, self.tensor
 
     @property
     def most_ms(self) -> float:
@@ -181,21 +189,24 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
         time_ms = node.cpu_ms if on_cpu else deployment.accelerator_ms(node, accelerator_of[home])
         key = (home, node.is_backward)
         compute[key] = compute.get(key, 0.0) + time_ms
-        abroad = sorted({device_of[v] for v in graph.readers[u]} - {home})
+    for tensor in graph.tensors:
+        home = device_of[tensor.source]
+        abroad = sorted({device_of[v] for v in tensor.readers} - {home})
         if not abroad:
             continue
         send_ms, receive_ms = 0.0, dict.fromkeys(abroad, 0.0)
         if home < num_accelerators:
-            send_ms = node.transfer_ms / deployment.transfer_speed(accelerator_of[home], (place[d] for d in abroad))
+            key = (home, graph.node_by_id[tensor.source].is_backward)
+            send_ms = tensor.transfer_ms / deployment.transfer_speed(accelerator_of[home], (place[d] for d in abroad))
             send[key] = send.get(key, 0.0) + send_ms
         for d in abroad:
             if d < num_accelerators:
-                local_readers = [v for v in graph.readers[u] if device_of[v] == d]
+                local_readers = [v for v in tensor.readers if device_of[v] == d]
                 in_backward = all(graph.node_by_id[v].is_backward for v in local_readers)
-                receive_ms[d] = node.transfer_ms / deployment.transfer_speed(accelerator_of[d], (place[home],))
+                receive_ms[d] = tensor.transfer_ms / deployment.transfer_speed(accelerator_of[d], (place[home],))
                 receive[d, in_backward] = receive.get((d, in_backward), 0.0) + receive_ms[d]
         ends_ms = send_ms, tuple(receive_ms.values())
-        cut_tensors.append(CutTensor(u, home, tuple(abroad), *ends_ms, graph.output_bytes[u]))
+        cut_tensors.append(CutTensor(tensor.source, home, tuple(abroad), *ends_ms, tensor.size_bytes, tensor.name))
 
     def pass_costs(d: int, is_backward: bool) -> PassCosts:
         key = (d, is_backward)
@@ -220,7 +231,7 @@ def split_costs(graph: DnnGraph, deployment: Deployment, split: Split) -> SplitC
         )
         for d in range(len(padded.devices))
     )
-    return SplitCosts(devices, tuple(sorted(cut_tensors, key=lambda t: (-t.most_ms, t.source))))
+    return SplitCosts(devices, tuple(sorted(cut_tensors, key=lambda t: (-t.most_ms, t.source, t.tensor))))
 
 
 Task = tuple[str, int, int]
@@ -249,12 +260,14 @@ def single_sample_latency(graph: DnnGraph, deployment: Deployment, split: Split)
     for u, node in graph.node_by_id.items():
         home = task_of[u]
         duration_ms[home] += node.cpu_ms if home[0] == "cpu" else deployment.accelerator_ms(node, home[1])
-        abroad = {task_of[v] for v in graph.readers[u]} - {home}
+    for tensor in graph.tensors:
+        home = task_of[tensor.source]
+        abroad = {task_of[v] for v in tensor.readers} - {home}
         for task in abroad | {home} if abroad else ():
             if task[0] == "block":
                 others = abroad if task == home else {home}
                 places = (None if other[0] == "cpu" else other[1] for other in others)
-                duration_ms[task] += node.transfer_ms / deployment.transfer_speed(task[1], places)
+                duration_ms[task] += tensor.transfer_ms / deployment.transfer_speed(task[1], places)
     finish_ms: dict[Task, float] = {}
     for task in nx.topological_sort(tasks):
         start_ms = max((finish_ms[t] for t in tasks.predecessors(task)), default=0.0)

@@ -15,6 +15,7 @@ from typing import Any
 
 from solvers.model.errors import DeploymentError
 from solvers.model.graph import MAX_BYTES, Node
+from solvers.quantities import as_given
 
 MAX_DEVICES = 1024
 """More devices than any graph here has use for; a larger number is a typing error."""
@@ -157,12 +158,13 @@ class DeviceClass:
         for what, factor in (("speed", self.speed), ("link speed", self.link_speed)):
             if not LEAST_FACTOR <= factor <= LARGEST_FACTOR:
                 raise DeploymentError(
-                    f"Class {self.name}: a {what} of {factor}; give a factor from {LEAST_FACTOR:g} to "
-                    f"{LARGEST_FACTOR:g}, where 1 is that of the graph's times."
+                    f"Class {self.name}: a {what} of {factor}; give a factor from {as_given(LEAST_FACTOR)} to "
+                    f"{as_given(LARGEST_FACTOR)}, where 1 is that of the graph's times."
                 )
         if self.memory_bytes is not None and not 0 <= self.memory_bytes <= MAX_BYTES:
             raise DeploymentError(
-                f"Class {self.name}: {self.memory_bytes} bytes of memory; give a number from 0 to {MAX_BYTES:g}."
+                f"Class {self.name}: {self.memory_bytes} bytes of memory; give a number from 0 to "
+                f"{as_given(MAX_BYTES)}."
             )
 
     @property
@@ -251,7 +253,7 @@ class Deployment:
         if not 1 <= self.server_link_speed <= LARGEST_FACTOR:
             raise DeploymentError(
                 f"Links within a server that are {self.server_link_speed} times as fast as between servers: give a "
-                f"factor from 1 to {LARGEST_FACTOR:g}."
+                f"factor from 1 to {as_given(LARGEST_FACTOR)}."
             )
         if self.accelerators_per_server is None:
             return

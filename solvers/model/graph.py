@@ -4,17 +4,23 @@ Node v takes p_v ms on an accelerator and q_v ms on a CPU and occupies m_v bytes
 cost c_u (ms): the time to move its output between an accelerator and host memory, paid once however many
 readers there are. (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators",
 NeurIPS 2020, section 3.)
+
+Beyond the paper a node may produce several tensors: edges that name a tensor carry that one, all edges of a node
+without a name carry one more. Each has its own time, size and readers, and what the paper says of the output of a node
+holds of each of them: every sum over nodes u of c_u is one over tensors. `DnnGraph.tensors` lists them.
 """
 
 import hashlib
 import heapq
 import math
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 from solvers.model.errors import GraphError
+from solvers.quantities import as_given
 
 BYTES_TOLERANCE = 1e-3
 """Relative spread up to which bytes / cost on different tensors count as one bandwidth."""
@@ -40,6 +46,9 @@ LARGEST = (
 )
 """The numbers of a node, and how large each may be."""
 
+NamedTimes = tuple[tuple[str, float], ...]
+"""Times in ms by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -49,7 +58,8 @@ class Node:
     `flops`, `parameter_bytes`, `activation_bytes` and `traffic_bytes`, which it reads and writes in device memory, are
     None where a file does not know them. `class_ms` has times on classes of accelerators, by name, where they are known
     and not just `accelerator_ms` divided by the class's speed. `spread_ms` is the interquartile range of a measured
-    `accelerator_ms`; no solver looks at it.
+    `accelerator_ms`; no solver looks at it. `tensor_ms` has the transfer times of tensors with a name; `transfer_ms` is
+    that of the one without.
     """
 
     id: int
@@ -65,8 +75,9 @@ class Node:
     flops: float | None = None
     parameter_bytes: float | None = None
     activation_bytes: float | None = None
-    class_ms: tuple[tuple[str, float], ...] = field(default=(), repr=False)
+    class_ms: NamedTimes = field(default=(), repr=False)
     traffic_bytes: float | None = field(default=None, repr=False)
+    tensor_ms: NamedTimes = field(default=(), repr=False)
     spread_ms: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -82,27 +93,45 @@ class Node:
             if len(times) < len(self.class_ms):
                 raise GraphError(f"{self.label} has two times on one class of accelerators; keep one.")
             object.__setattr__(self, "class_ms", tuple(sorted(times.items())))
+        if self.tensor_ms:
+            times = {
+                name: _checked(ms, MAX_TIME_MS, self, f"the transfer time of tensor {quoted(name)}")
+                for name, ms in self.tensor_ms
+            }
+            if len(times) < len(self.tensor_ms):
+                raise GraphError(f"{self.label} has two transfer times of one tensor; keep one.")
+            if "" in times:
+                raise GraphError(f"{self.label} has a tensor with an empty name; transfer_ms is that of the unnamed.")
+            object.__setattr__(self, "tensor_ms", tuple(sorted(times.items())))
 
     def time_on(self, class_name: str) -> float | None:
         """Time in ms on a class of accelerators; None where only the class's speed tells it."""
         return next((ms for name, ms in self.class_ms if name == class_name), None)
 
     @property
+    def output_ms(self) -> float:
+        """Time in ms to move all its tensors, each once."""
+        return self.transfer_ms + sum(ms for _, ms in self.tensor_ms)
+
+    @property
     def label(self) -> str:
         """What a message calls this node: its id, and its name where it has one."""
-        name = "".join(c if c.isprintable() else " " for c in self.name[:61]).strip()
-        name = name if len(self.name) <= 60 else name[:57] + "..."
+        name = _one_line(self.name)
         node_id = str(self.id) if -MAX_ID <= self.id <= MAX_ID else "with an id of more than 15 digits"
         return f"node {node_id} ({name})" if name else f"node {node_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Node `target` reads the output of node `source`; `size_bytes` is None where a file does not say."""
+    """Node `target` reads a tensor of node `source`; `size_bytes` is None where a file does not say.
+
+    `tensor` is the name of the tensor. All edges of a node without one carry one tensor.
+    """
 
     source: int
     target: int
     size_bytes: float | None = None
+    tensor: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if self.size_bytes is not None:
@@ -111,7 +140,33 @@ class Edge:
     @property
     def label(self) -> str:
         """What a message calls this edge."""
-        return f"edge {self.source} -> {self.target}"
+        of_tensor = f" of tensor {quoted(self.tensor)}" if self.tensor else ""
+        return f"edge {self.source} -> {self.target}{of_tensor}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """What a node `source` produces for its `readers`, in the order of the edges; `name` is empty for the unnamed one.
+
+    `transfer_ms` is what moving it takes at link speed 1, `size_bytes` None where no edge says, or they disagree.
+    """
+
+    source: int
+    name: str
+    transfer_ms: float
+    size_bytes: float | None
+    readers: tuple[int, ...]
+
+
+def quoted(name: str) -> str:
+    """What a message calls a tensor by its name."""
+    return f"'{_one_line(name)}'"
+
+
+def _one_line(name: str) -> str:
+    """A name as a message can hold it: printable, and not long."""
+    text = "".join(c if c.isprintable() else " " for c in name[:61]).strip()
+    return text if len(name) <= 60 else text[:57] + "..."
 
 
 def _checked(value: float, most: float, owner: Node | Edge, what: str) -> float:
@@ -120,7 +175,7 @@ def _checked(value: float, most: float, owner: Node | Edge, what: str) -> float:
     Below the smallest normal float digits are lost, and a share of such a number may be the number itself; it is zero.
     """
     if not 0 <= value <= most:
-        raise GraphError(f"{owner.label}: {what} is {value}; it must be a number from 0 to {most:g}.")
+        raise GraphError(f"{owner.label}: {what} is {value}; it must be a number from 0 to {as_given(most)}.")
     return float(value) if value >= sys.float_info.min else 0.0
 
 
@@ -176,16 +231,20 @@ class DnnGraph:
             if node.id in seen:
                 raise GraphError(f"{node.label}: its id is used twice; ids must differ.")
             seen.add(node.id)
-        pairs: set[tuple[int, int]] = set()
+        named = {(node.id, name) for node in self.nodes for name, _ in node.tensor_ms}
+        known: set[tuple[int, int, str]] = set()
         for edge in self.edges:
             for end in (edge.source, edge.target):
                 if end not in seen:
-                    raise GraphError(
-                        f"edge {edge.source} -> {edge.target}: there is no node {end}; add the node or remove the edge."
-                    )
-            if (edge.source, edge.target) in pairs:
-                raise GraphError(f"edge {edge.source} -> {edge.target} is listed twice; keep one.")
-            pairs.add((edge.source, edge.target))
+                    raise GraphError(f"{edge.label}: there is no node {end}; add the node or remove the edge.")
+            if (edge.source, edge.target, edge.tensor) in known:
+                raise GraphError(f"{edge.label} is listed twice; keep one.")
+            known.add((edge.source, edge.target, edge.tensor))
+            if edge.tensor and (edge.source, edge.tensor) not in named:
+                raise GraphError(
+                    f"{edge.label}: {self.node_by_id[edge.source].label} has no tensor of this name; "
+                    "give the node a transfer time for it."
+                )
         if len(self.topological_order) < len(self.nodes):
             raise GraphError(
                 f"The graph has a cycle: {self._some_cycle()}; a network graph must be acyclic, "
@@ -199,19 +258,49 @@ class DnnGraph:
 
     @cached_property
     def readers(self) -> dict[int, tuple[int, ...]]:
-        """Ids of the nodes that read each node's output, in the order of the edges."""
+        """Ids of the nodes that read a tensor of each node, each once, in the order of the edges."""
         readers: dict[int, list[int]] = {node.id: [] for node in self.nodes}
         for edge in self.edges:
             readers[edge.source].append(edge.target)
-        return {u: tuple(vs) for u, vs in readers.items()}
+        return {u: _each_once(vs) if self.has_names else tuple(vs) for u, vs in readers.items()}
 
     @cached_property
     def inputs(self) -> dict[int, tuple[int, ...]]:
-        """Ids of the nodes whose output each node reads, in the order of the edges."""
+        """Ids of the nodes of which each node reads a tensor, each once, in the order of the edges."""
         inputs: dict[int, list[int]] = {node.id: [] for node in self.nodes}
         for edge in self.edges:
             inputs[edge.target].append(edge.source)
-        return {v: tuple(us) for v, us in inputs.items()}
+        return {v: _each_once(us) if self.has_names else tuple(us) for v, us in inputs.items()}
+
+    @cached_property
+    def has_names(self) -> bool:
+        """Whether any edge names its tensor: only then a node may read two tensors of another."""
+        return any(edge.tensor for edge in self.edges)
+
+    @cached_property
+    def tensors_of(self) -> dict[int, tuple[Tensor, ...]]:
+        """The tensors of each node that are read, in the order of the edges."""
+        if not self.has_names:
+            return {
+                u: (Tensor(u, "", self.node_by_id[u].transfer_ms, self.output_bytes[u], readers),) if readers else ()
+                for u, readers in self.readers.items()
+            }
+        edges: dict[int, dict[str, list[Edge]]] = {node.id: {} for node in self.nodes}
+        for edge in self.edges:
+            edges[edge.source].setdefault(edge.tensor, []).append(edge)
+        times = {node.id: {"": node.transfer_ms, **dict(node.tensor_ms)} for node in self.nodes}
+        return {
+            u: tuple(
+                Tensor(u, name, times[u][name], _same_size(own), tuple(edge.target for edge in own))
+                for name, own in named.items()
+            )
+            for u, named in edges.items()
+        }
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors that are read, in the order of the nodes: what a split may cut."""
+        return tuple(tensor for tensors in self.tensors_of.values() for tensor in tensors)
 
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
@@ -245,32 +334,38 @@ class DnnGraph:
         return {c: tuple(ids) for c, ids in members.items()}
 
     @cached_property
+    def tensor_of(self) -> dict[tuple[int, str], Tensor]:
+        """The tensors that are read, by their node and name."""
+        return {(tensor.source, tensor.name): tensor for tensor in self.tensors}
+
+    @cached_property
     def output_bytes(self) -> dict[int, float | None]:
-        """Bytes of each node's output; None where no edge says, or its edges disagree."""
-        sizes: dict[int, set[float | None]] = {node.id: set() for node in self.nodes}
+        """Bytes of all tensors of each node, each once; None where no edge says, or those of a tensor disagree."""
+        if self.has_names:
+            sizes = {u: [tensor.size_bytes for tensor in tensors] for u, tensors in self.tensors_of.items()}
+            return {u: sum(filter(None, own)) if own and None not in own else None for u, own in sizes.items()}
+        edges: dict[int, list[Edge]] = {node.id: [] for node in self.nodes}
         for edge in self.edges:
-            sizes[edge.source].add(edge.size_bytes)
-        return {u: next(iter(values)) if len(values) == 1 else None for u, values in sizes.items()}
+            edges[edge.source].append(edge)
+        return {u: _same_size(own) for u, own in edges.items()}
 
     @cached_property
     def bandwidth_bytes_per_ms(self) -> float | None:
         """The one bandwidth that explains every transfer time as bytes / bandwidth; None where there is none.
 
-        None when bytes are missing, differ between the edges out of one node, or do not fit the times: then
+        None when bytes are missing, differ between the edges of one tensor, or do not fit the times: then
         bandwidth can only be edited as a multiple of the file's own.
         """
         total_bytes = total_ms = 0.0
         ratios: list[float] = []
-        for node in self.nodes:
-            if not self.readers[node.id]:
-                continue
-            size = self.output_bytes[node.id]
-            if size is None or (size > 0) != (node.transfer_ms > 0):
+        for tensor in self.tensors:
+            size = tensor.size_bytes
+            if size is None or (size > 0) != (tensor.transfer_ms > 0):
                 return None
             if size > 0:
-                ratios.append(size / node.transfer_ms)
+                ratios.append(size / tensor.transfer_ms)
                 total_bytes += size
-                total_ms += node.transfer_ms
+                total_ms += tensor.transfer_ms
         if not ratios or math.isinf(max(ratios)) or max(ratios) > min(ratios) * (1 + BYTES_TOLERANCE):
             return None
         return total_bytes / total_ms
@@ -286,7 +381,9 @@ class DnnGraph:
         measured = "" if self.times is None else self.times.measured_on
         is_spread = any(node.spread_ms is not None for node in self.nodes)
         spread = [node.spread_ms for node in self.nodes] if is_spread else ""
-        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}{measured}{spread}"
+        named = any(node.tensor_ms for node in self.nodes)
+        tensors = ([node.tensor_ms for node in self.nodes], [edge.tensor for edge in self.edges]) if named else ""
+        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}{tensors}{measured}{spread}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def with_bandwidth(self, bytes_per_ms: float) -> "DnnGraph":
@@ -299,16 +396,27 @@ class DnnGraph:
                 "This graph has no consistent bytes on its edges, so a bandwidth in GB/s means nothing here; "
                 "give a multiple of the file's own bandwidth, such as 2x."
             )
-        return self._with_transfers({u: (size or 0.0) / bytes_per_ms for u, size in self.output_bytes.items()})
+        sizes = {key: tensor.size_bytes or 0.0 for key, tensor in self.tensor_of.items()}
+        return self._with_transfers(lambda u, name, _: sizes.get((u, name), 0.0) / bytes_per_ms)
 
     def with_bandwidth_factor(self, factor: float) -> "DnnGraph":
         """This graph with links `factor` times as fast as the file's own."""
         if not (math.isfinite(factor) and factor > 0):
             raise GraphError(f"A bandwidth multiple of {factor} is not usable; give a positive number.")
-        return self._with_transfers({node.id: node.transfer_ms / factor for node in self.nodes})
+        return self._with_transfers(lambda _, __, ms: ms / factor)
 
-    def _with_transfers(self, transfer_ms: dict[int, float]) -> "DnnGraph":
-        return self.with_nodes(tuple(replace(node, transfer_ms=transfer_ms[node.id]) for node in self.nodes))
+    def _with_transfers(self, transfer_ms: Callable[[int, str, float], float]) -> "DnnGraph":
+        """This graph with other transfer times, given a node's id, the tensor's name and the time that it has."""
+        return self.with_nodes(
+            tuple(
+                replace(
+                    node,
+                    transfer_ms=transfer_ms(node.id, "", node.transfer_ms),
+                    tensor_ms=tuple((name, transfer_ms(node.id, name, ms)) for name, ms in node.tensor_ms),
+                )
+                for node in self.nodes
+            )
+        )
 
     def with_nodes(self, nodes: tuple[Node, ...]) -> "DnnGraph":
         """This graph with other times, sizes or names on its nodes."""
@@ -327,3 +435,13 @@ class DnnGraph:
         if len(cycle) > 8:
             return " -> ".join(map(str, cycle[:6])) + f" -> ... ({len(cycle) - 1} nodes) -> {cycle[0]}"
         return " -> ".join(map(str, cycle))
+
+
+def _same_size(edges: Iterable[Edge]) -> float | None:
+    """Return the bytes on all these edges; None where there are none, or they disagree."""
+    sizes = {edge.size_bytes for edge in edges}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _each_once(ids: Iterable[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(ids))

@@ -7,7 +7,7 @@ from solvers.hardware.roofline import USUAL
 from solvers.model.deployment import LARGEST_FACTOR, MAX_DEVICES, Deployment
 from solvers.parameters.codecs import COUNT, DEVICES, FLAG, NUMBER, PERCENT, SETUP, WORD, Codec, optional
 from solvers.parameters.parameter import Asked, AxisTraits, Parameter, Range, Scope, Unit
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, factor
 
 GIB = 2.0**30
 BYTES_PER_MS = 1e6
@@ -340,7 +340,7 @@ SERVER_LINK_SPEED = Parameter[float](
     usual=_server_links,
     limits=Range(1, LARGEST_FACTOR),
     why_not=lambda asked: "there are no servers" if asked.deployment.accelerators_per_server is None else "",
-    text=lambda value: f"{value:g} ×",
+    text=lambda value: factor(value),
     needs="accelerators_per_server",
     axis=AxisTraits(
         "server link speed",

@@ -12,6 +12,7 @@ from solvers.model.errors import PlacementError
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
 from solvers.parameters.codecs import Codec
+from solvers.quantities import as_given
 from solvers.schedule.records import WEIGHT_GRADIENT_SHARE, ScheduleKind
 
 T = TypeVar("T")
@@ -125,7 +126,7 @@ class Range:
 
 
 def _limit(value: float) -> str:
-    return f"{value:g}" if abs(value) >= 1e6 or value != int(value) else f"{value:.0f}"
+    return as_given(value)
 
 
 class Scope(StrEnum):

@@ -10,6 +10,7 @@ from solvers.model.split import Family
 from solvers.parameters.codecs import COUNT, NUMBER, PERCENT, WORD, one_of, optional
 from solvers.parameters.hardware import BYTES_PER_MS, LINK_RANGE
 from solvers.parameters.parameter import Asked, AxisTraits, MemoryOf, Parameter, Range, Scope, Unit
+from solvers.quantities import as_given, percent
 
 DEFAULT_TIME_LIMIT_S = 60.0
 LONGEST_LIMIT_S = 1e9
@@ -268,7 +269,7 @@ TIME_LIMIT = Parameter[float | None](
     usual=lambda asked: usual_limit_s(asked.longest_s),
     limits=Range(0, LONGEST_LIMIT_S, (0,)),
     allowed=lambda asked: Range(0, LONGEST_LIMIT_S if asked.longest_s is None else asked.longest_s, (0,)),
-    text=lambda value: "none" if value is None else f"{value:g} s",
+    text=lambda value: "none" if value is None else f"{as_given(value)} s",
 )
 GAP = Parameter[float](
     name="gap",
@@ -286,5 +287,5 @@ GAP = Parameter[float](
     put=lambda asked, value: replace(asked, gap=value),
     usual=lambda _: 0.0,
     limits=Range(0, 1, (1,)),
-    text=lambda value: f"{100 * value:.3g} %",
+    text=percent,
 )

@@ -89,11 +89,8 @@ def with_identical_accelerators(graph: DnnGraph, deployment: Deployment) -> tupl
     if not kinds:
         return graph, plain
     kind = kinds[0]
-    nodes = tuple(
-        replace(node, accelerator_ms=kind.node_ms(node), transfer_ms=node.transfer_ms / kind.link_speed, class_ms=())
-        for node in graph.nodes
-    )
-    return graph.with_nodes(nodes), plain
+    nodes = tuple(replace(node, accelerator_ms=kind.node_ms(node), class_ms=()) for node in graph.nodes)
+    return graph.with_nodes(nodes).with_bandwidth_factor(kind.link_speed), plain
 
 
 def with_the_best_of_all_classes(graph: DnnGraph, deployment: Deployment) -> tuple[DnnGraph, Deployment]:
@@ -107,16 +104,10 @@ def with_the_best_of_all_classes(graph: DnnGraph, deployment: Deployment) -> tup
         return with_identical_accelerators(graph, deployment)
     link_speed = max(kind.link_speed for kind in kinds)
     nodes = tuple(
-        replace(
-            node,
-            accelerator_ms=min(kind.node_ms(node) for kind in kinds),
-            transfer_ms=node.transfer_ms / link_speed,
-            class_ms=(),
-        )
-        for node in graph.nodes
+        replace(node, accelerator_ms=min(kind.node_ms(node) for kind in kinds), class_ms=()) for node in graph.nodes
     )
     plain = replace(deployment, classes=(), memory_bytes=deployment.largest_memory_bytes)
-    return graph.with_nodes(nodes), plain
+    return graph.with_nodes(nodes).with_bandwidth_factor(link_speed), plain
 
 
 def blocks_on_the_best_of_all_classes(

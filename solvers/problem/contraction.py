@@ -227,17 +227,18 @@ class _Draft:
         self.net_weight: list[float] = []
         self.net_passes: list[tuple[bool, ...]] = []  # in which passes it may be paid: False forward, True backward
         self.nets_of: dict[int, set[int]] = {b: set() for b in self.members}
-        for node in graph.nodes:
-            home = block_of[node.id]
-            ends = {block_of[v] for v in (node.id, *graph.readers[node.id])}
-            if len(ends) > 1 and node.transfer_ms > 0:
+        for tensor in graph.tensors:
+            home = block_of[tensor.source]
+            ends = {home, *(block_of[v] for v in tensor.readers)}
+            if len(ends) > 1 and tensor.transfer_ms > 0:
                 for b in ends:
                     self.nets_of[b].add(len(self.net_blocks))
                 self.net_blocks.append(ends)
                 self.net_writer.append(home)
-                self.net_weight.append(node.transfer_ms)
-                late = any(graph.node_by_id[v].is_backward for v in graph.readers[node.id] if block_of[v] != home)
-                self.net_passes.append((True,) if node.is_backward else (False, True) if late else (False,))
+                self.net_weight.append(tensor.transfer_ms)
+                late = any(graph.node_by_id[v].is_backward for v in tensor.readers if block_of[v] != home)
+                is_backward = graph.node_by_id[tensor.source].is_backward
+                self.net_passes.append((True,) if is_backward else (False, True) if late else (False,))
 
     def hyperedges(self, number: dict[int, int], *, keep_writers: bool) -> tuple[Hyperedge, ...]:
         """Return the hyperedges of more than one block, equal ones merged; `number` renames the blocks."""

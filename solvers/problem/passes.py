@@ -36,14 +36,15 @@ def pass_tensors(graph: DnnGraph, contraction: Contraction) -> dict[PassTensor, 
     """Return the tensors read outside their block, with their transfer time in ms."""
     block_of = {v: b for b, members in enumerate(contraction.members) for v in members}
     weights: dict[PassTensor, float] = defaultdict(float)
-    for node in graph.nodes:
-        home = block_of[node.id]
+    for tensor in graph.tensors:
+        home = block_of[tensor.source]
         readers: dict[bool, set[int]] = {False: set(), True: set()}
-        for v in graph.readers[node.id]:
+        for v in tensor.readers:
             readers[graph.node_by_id[v].is_backward].add(block_of[v])
         forward, backward = (tuple(sorted(readers[is_backward] - {home})) for is_backward in (False, True))
-        if (forward or backward) and node.transfer_ms > 0:
-            weights[PassTensor(home, node.is_backward, forward, backward)] += node.transfer_ms
+        if (forward or backward) and tensor.transfer_ms > 0:
+            is_backward = graph.node_by_id[tensor.source].is_backward
+            weights[PassTensor(home, is_backward, forward, backward)] += tensor.transfer_ms
     return dict(weights)
 
 

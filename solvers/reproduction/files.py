@@ -99,9 +99,9 @@ def _expert(folder: Path, model: str, mode: str) -> Path | None:
 def implied_bandwidth(graph: DnnGraph) -> float | None:
     """Return the median of bytes / transfer time over the tensors in bytes/ms; None where no tensor has both."""
     ratios = [
-        size / graph.node_by_id[v].transfer_ms
-        for v, size in graph.output_bytes.items()
-        if size is not None and size > 0 and graph.node_by_id[v].transfer_ms > 0
+        tensor.size_bytes / tensor.transfer_ms
+        for tensor in graph.tensors
+        if tensor.size_bytes is not None and tensor.size_bytes > 0 and tensor.transfer_ms > 0
     ]
     return median(ratios) if ratios else None
 

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from solvers.analysis.comparison import EXACT, Contender, Outcome
-from solvers.formats.text_table import number_text, share_text, text_table
+from solvers.formats.text_table import text_table
 from solvers.model.costs import Objective
 from solvers.model.split import Family
+from solvers.quantities import UNKNOWN, as_published, number, percent
 from solvers.reproduction.tables import CORRECTED, LATENCY_QUESTIONS, PUBLISHED, THROUGHPUT_QUESTIONS, Cell
+
+DIGITS_OF_VALUES = 6
+"""Values stand beside published ones, from which they may differ in the fifth digit."""
 
 CHAIN, FREE = Contender(EXACT, Family.CHAIN), Contender(EXACT, Family.FREE)
 
@@ -97,7 +101,7 @@ def _values(rows: list[Row], questions: Sequence[Contender]) -> str:
     lines: list[tuple[str, ...]] = []
     for row in rows:
         cells = [_value(row, question, notes) for question in questions]
-        cells.insert(behind, share_text(row.outcomes[FREE].gap if FREE in row.outcomes else None))
+        cells.insert(behind, percent(row.outcomes[FREE].gap if FREE in row.outcomes else None))
         lines.append((row.name, *cells))
     return "\n".join((text_table(("", *header), lines), *notes))
 
@@ -106,8 +110,8 @@ def _value(row: Row, question: Contender, notes: list[str]) -> str:
     """Write one value; a note says why there is none, or what its plan breaks."""
     outcome = row.outcomes.get(question)
     if outcome is None:
-        return "-"
-    value = number_text(outcome.value_ms)
+        return UNKNOWN
+    value = number(outcome.value_ms, DIGITS_OF_VALUES)
     reason = outcome.violations[0] if outcome.violations else "" if outcome.is_valid else outcome.message
     if not reason:
         return value
@@ -129,13 +133,13 @@ def _ratios(rows: list[Row], questions: Sequence[Contender], paper: Mapping[str,
         [ratio for row in rows if row.counts(question) and (ratio := row.ratio(question)) is not None]
         for question in questions
     ]
-    lines.append(("mean", *(f"{fmean(ratios):.2f}" if ratios else "-" for ratios in counted)))
-    lines.append(("max", *(f"{max(ratios):.2f}" if ratios else "-" for ratios in counted)))
+    lines.append(("mean", *(as_published(fmean(ratios) if ratios else None) for ratios in counted)))
+    lines.append(("max", *(as_published(max(ratios, default=None)) for ratios in counted)))
     lines.append(("workloads", *(str(len(ratios)) for ratios in counted)))
     if paper:
         published = [paper.get(question.method) for question in questions]
-        lines.append(("paper: mean", *("-" if pair is None else f"{pair[0]:.2f}" for pair in published)))
-        lines.append(("paper: max", *("-" if pair is None else f"{pair[1]:.2f}" for pair in published)))
+        lines.append(("paper: mean", *(as_published(pair and pair[0]) for pair in published)))
+        lines.append(("paper: max", *(as_published(pair and pair[1]) for pair in published)))
     table = text_table(("", *(question.label for question in questions)), lines)
     explanations = (
         ("(", "In brackets: operator graphs, which the paper's mean for this method is not over."),
@@ -148,6 +152,6 @@ def _ratios(rows: list[Row], questions: Sequence[Contender], paper: Mapping[str,
 def _ratio(row: Row, question: Contender) -> str:
     ratio = row.ratio(question)
     if ratio is None:
-        return "-"
-    text = f"{ratio:.2f}{'!' if row.outcomes[question].violations else ''}"
+        return UNKNOWN
+    text = f"{as_published(ratio)}{'!' if row.outcomes[question].violations else ''}"
     return text if row.counts(question) else f"({text})"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
+from solvers.quantities import percent
 from solvers.schedule.memory import tells_activations, tells_weights
 from solvers.schedule.records import ZERO_BUBBLE_KINDS, LoopedSplit, PipelineStage, ScheduleKind
 
@@ -34,8 +35,8 @@ def assumptions_of(
         sentences.append(f"Every device runs {looped.chunks_per_device} chunks of the pipeline.")
     if kind in ZERO_BUBBLE_KINDS:
         sentences.append(
-            f"Weight gradients take {weight_gradient_share:.0%} of each backward pass, which the graph does not tell, "
-            "and activations are kept until they are done."
+            f"Weight gradients take {percent(weight_gradient_share)} of each backward pass, which the graph does not "
+            "tell, and activations are kept until they are done."
         )
     sentences.append(TRANSFERS)
     if any(deployment.is_cpu(stage.device) for stage in stages):

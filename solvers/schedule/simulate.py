@@ -38,6 +38,7 @@ from collections.abc import Sequence
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Split
+from solvers.quantities import count
 from solvers.schedule.assumptions import assumptions_of
 from solvers.schedule.critical_path import critical_chain, makespan_bounds
 from solvers.schedule.memory import memory_track
@@ -102,11 +103,11 @@ def simulate(
         raise ScheduleError(f"{num_micro_batches} micro-batches: give a number of at least 1.")
     stages = pipeline_stages(graph, deployment, split, kind, weight_gradient_share)
     if max_runs is not None and len(stages) * num_micro_batches > max_runs:
-        fewer = f"up to {max_runs // len(stages):,} micro-batches or " if len(stages) <= max_runs else ""
+        fewer = f"up to {count(max_runs // len(stages))} micro-batches or " if len(stages) <= max_runs else ""
         raise ScheduleError(
-            f"{len(stages):,} stages with {num_micro_batches:,} micro-batches are "
-            f"{len(stages) * num_micro_batches:,} runs, and up to {max_runs:,} are simulated here; choose {fewer}a "
-            "plan with fewer stages."
+            f"{count(len(stages))} stages with {count(num_micro_batches)} micro-batches are "
+            f"{count(len(stages) * num_micro_batches)} runs, and up to {count(max_runs)} are simulated here; choose "
+            f"{fewer}a plan with fewer stages."
         )
     looped = split if isinstance(split, LoopedSplit) else None
     orders = orders_of(stages, kind, deployment, num_micro_batches, looped)

@@ -155,23 +155,23 @@ def _transfers(
     """
     transfers = [_Transfers() for _ in places]
     accelerator = [None if deployment.is_cpu(d) else d for d in devices]
-    for u, node in graph.node_by_id.items():
-        home = stage_of[u]
+    for tensor in graph.tensors:
+        home = stage_of[tensor.source]
         readers: dict[int, set[int]] = {}
-        for v in graph.readers[u]:
+        for v in tensor.readers:
             readers.setdefault(places[stage_of[v]], set()).add(stage_of[v])
         for stage in readers.pop(places[home], set()) - {home}:
             transfers[stage].follows.add(home)
         own = accelerator[home]
         if readers and own is not None:
             others = (accelerator[min(stages)] for stages in readers.values())
-            transfers[home].send_ms += node.transfer_ms / deployment.transfer_speed(own, others)
+            transfers[home].send_ms += tensor.transfer_ms / deployment.transfer_speed(own, others)
         for stages in readers.values():
             first = min(stages)
             transfers[first].receives_from.add(home)
             reader = accelerator[first]
             if reader is not None:
-                transfers[first].receive_ms += node.transfer_ms / deployment.transfer_speed(reader, (own,))
+                transfers[first].receive_ms += tensor.transfer_ms / deployment.transfer_speed(reader, (own,))
             for stage in stages - {first}:
                 transfers[stage].follows.add(first)
     return transfers

@@ -29,7 +29,7 @@ from solvers.model.errors import DeploymentError, PlacementError
 from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import TABLE
 from solvers.parameters.parameter import Asked, AxisTraits, Parameter
-from solvers.quantities import binary_size
+from solvers.quantities import as_given, binary_size
 
 MAX_VALUES = 1000
 """More values on one axis than any picture shows."""
@@ -103,7 +103,7 @@ class Quantity(StrEnum):
         if self is Quantity.MEMORY:
             return binary_size(value)
         one, several = self.traits.units
-        number = f"{value:.0f}" if self.is_whole else f"{value / self.traits.factor:.4g}"
+        number = as_given(value if self.is_whole else value / self.traits.factor)
         return f"{number} {one if value == 1 else several}"
 
 
@@ -157,7 +157,7 @@ class Varied(NamedTuple):
         if not self.of_class:
             return self.quantity.text(value)
         if self.quantity is Quantity.COUNT:
-            return f"{value:.0f} x {self.of_class}"
+            return f"{as_given(float(value))} x {self.of_class}"
         return f"{self.of_class} with {self.quantity.text(value)}"
 
     def is_written_like(self, other: "Varied") -> bool:

@@ -8,9 +8,10 @@ is met by the least demanding ones.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from solvers.formats.text_table import money_text, plain_text, text_table
+from solvers.formats.text_table import text_table
 from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.result import SolveResult, SolveStatus
+from solvers.quantities import as_given, as_written, count, money, number
 from solvers.sweep.axes import Quantity
 from solvers.sweep.measures import BOUGHT_UNIT, Measure, is_unproven, measured_at, pareto_front
 from solvers.sweep.spec import Index, SweepSpec
@@ -19,8 +20,6 @@ MARK = "*"
 """Behind values that are not proven optimal."""
 MARK_NOTE = f"{MARK} not proven optimal: a better plan may exist"
 NO_PRICES = "No accelerator has a price here: each counts as 1."
-AS_SHOWN = 5e-5
-"""A throughput that is less by this share is shown as the same, and meets the same wish."""
 MOST_NAMED = 4
 """Points that a sentence names."""
 WITHOUT_PRICE = frozenset({Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR, Quantity.MEMORY})
@@ -64,7 +63,16 @@ def cheapest(front: Sequence[FrontPoint], at_least: float) -> FrontPoint | None:
     >>> cheapest(front, 20.0).cost, cheapest(front, 40.0)
     (4.0, None)
     """
-    return next((point for point in front if point.rate >= at_least * (1 - AS_SHOWN)), None)
+    return next((point for point in front if meets(point.rate, at_least)), None)
+
+
+def meets(rate: float, at_least: float) -> bool:
+    """Whether a throughput is as large as is wished, or is written as one that is: a wish may be what was read.
+
+    >>> meets(12.20688, 12.21), meets(12.20688, 12.22)
+    (True, False)
+    """
+    return max(rate, as_written(rate)) >= at_least
 
 
 def fastest(front: Sequence[FrontPoint], budget: float) -> FrontPoint | None:
@@ -91,7 +99,7 @@ def cost_of_all(spec: SweepSpec, prices: Prices) -> float | None:
 
 def same_cost_text(spec: SweepSpec, cost: float, prices: Prices) -> str:
     """Say that every point costs the same, and why where what varies has no price."""
-    amount = "the same" if prices.count_alike else f"{money_text(cost)} {prices.basis}"
+    amount = "the same" if prices.count_alike else f"{money(cost)} {prices.basis}"
     if WITHOUT_PRICE.issuperset(axis.quantity for axis in spec.axes):
         return f"Links and memory have no price, so every point costs {amount}."
     return f"Every point costs the same{'' if prices.count_alike else f', {amount}'}."
@@ -105,7 +113,7 @@ def least_demanding(spec: SweepSpec, answers: Mapping[Index, SolveResult], at_le
     groups: dict[Index, list[Index]] = {}
     for index in sorted(answers):
         rate = measured_at(Measure.THROUGHPUT, spec, index, answers[index], Prices())
-        if rate is not None and rate >= at_least * (1 - AS_SHOWN):
+        if rate is not None and meets(rate, at_least):
             named = tuple(i for axis, i in zip(spec.axes, index, strict=True) if not axis.quantity.is_monotone)
             groups.setdefault(named, []).append(index)
 
@@ -135,9 +143,7 @@ def wish_text(
     front = front_of(spec, answers, prices)
     sentences = []
     if at_least is not None and front and cheapest(front, at_least) is None:
-        sentences.append(
-            f"No point has at least {plain_text(at_least)} samples/s; the fastest has {_rate(front[-1], 5)}."
-        )
+        sentences.append(f"No point has at least {as_given(at_least)} samples/s; the fastest has {_rate(front[-1])}.")
     elif at_least is not None:
         sentences.append(_enough_text(spec, answers, prices, front, at_least))
     if budget is not None:
@@ -146,7 +152,7 @@ def wish_text(
         if point is not None:
             sentences.append(f"Fastest for {what}: {_told(spec, point, prices)}.")
         else:
-            least = f" costs {what}; the cheapest costs {money_text(front[0].cost)}" if front else ""
+            least = f" costs {what}; the cheapest costs {money(front[0].cost)}" if front else ""
             sentences.append(f"No point with a plan{least}." if front else "No point has a plan.")
     return (*sentences, *_doubts(spec, answers)) if sentences else ()
 
@@ -173,7 +179,7 @@ def _enough_text(
     front: Sequence[FrontPoint],
     at_least: float,
 ) -> str:
-    what = f"at least {plain_text(at_least)} samples/s"
+    what = f"at least {as_given(at_least)} samples/s"
     point = cheapest(front, at_least)
     if point is None:
         return f"No point has {what}."
@@ -188,7 +194,7 @@ def _enough_text(
 
 
 def _told(spec: SweepSpec, point: FrontPoint, prices: Prices) -> str:
-    return f"{hardware_text(spec, point.index)} ({_rate(point, 4)} samples/s, {cost_text(point.cost, prices)})"
+    return f"{hardware_text(spec, point.index)} ({_rate(point)} samples/s, {cost_text(point.cost, prices)})"
 
 
 def cost_text(cost: float, prices: Prices) -> str:
@@ -198,8 +204,8 @@ def cost_text(cost: float, prices: Prices) -> str:
     ('3 accelerators', '3.2 per hour')
     """
     if prices.has_none:
-        return f"{money_text(cost)} accelerator{'s' * (cost != 1)}"
-    return f"{money_text(cost)} {prices.basis}"
+        return f"{money(cost)} accelerator{'s' * (cost != 1)}"
+    return f"{money(cost)} {prices.basis}"
 
 
 def cost_label(prices: Prices) -> str:
@@ -207,13 +213,13 @@ def cost_label(prices: Prices) -> str:
     return "Accelerators" if prices.has_none else f"Cost {prices.basis}"
 
 
-def _rate(point: FrontPoint, digits: int) -> str:
-    return plain_text(point.rate, digits) + MARK * point.is_unproven
+def _rate(point: FrontPoint) -> str:
+    return number(point.rate) + MARK * point.is_unproven
 
 
 def _rate_at(spec: SweepSpec, index: Index, answers: Mapping[Index, SolveResult]) -> str:
     rate = measured_at(Measure.THROUGHPUT, spec, index, answers[index], Prices())
-    return f"{plain_text(rate, 4)}{MARK * is_unproven(answers[index])} samples/s"
+    return f"{number(rate)}{MARK * is_unproven(answers[index])} samples/s"
 
 
 def front_text(spec: SweepSpec, front: Sequence[FrontPoint], prices: Prices) -> str:
@@ -222,9 +228,9 @@ def front_text(spec: SweepSpec, front: Sequence[FrontPoint], prices: Prices) -> 
     lines = [
         (
             hardware_text(spec, point.index),
-            money_text(point.cost),
-            _rate(point, 5),
-            plain_text(point.per_cost),
+            money(point.cost),
+            _rate(point),
+            number(point.per_cost),
             "most for the money" if point is best else "",
         )
         for point in front
@@ -239,4 +245,4 @@ def per_money_text(prices: Prices) -> str:
     if prices.has_none and prices.basis is PriceBasis.PER_HOUR:
         return "samples per accelerator-hour"
     basis = prices.basis
-    return "samples per money" if basis is PriceBasis.PER_HOUR else f"samples/s per {BOUGHT_UNIT:,} of money"
+    return "samples per money" if basis is PriceBasis.PER_HOUR else f"samples/s per {count(BOUGHT_UNIT)} of money"

@@ -7,6 +7,7 @@ from enum import StrEnum
 from solvers.hardware.prices import DeviceCounts, PriceBasis, Prices
 from solvers.model.costs import Objective
 from solvers.model.result import SolveResult, SolveStatus
+from solvers.quantities import count
 from solvers.sweep.axes import Quantity
 from solvers.sweep.spec import Index, SweepSpec
 
@@ -35,7 +36,7 @@ class Measure(StrEnum):
             Measure.PER_DEVICE: "Throughput per accelerator (samples/s)",
             Measure.PER_COST: "Samples per unit of money"
             if basis is PriceBasis.PER_HOUR
-            else f"Throughput per {BOUGHT_UNIT:,} of money (samples/s)",
+            else f"Throughput per {count(BOUGHT_UNIT)} of money (samples/s)",
         }[self]
 
 

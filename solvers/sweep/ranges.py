@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from solvers.model.errors import PlacementError
+from solvers.quantities import count
 
 MAX_VALUES_READ = 10_000
 
@@ -28,7 +29,7 @@ def read_ranges(text: str, read: Callable[[str], T]) -> tuple[T, ...]:
         for value in _range(part.strip(), read):
             values.append(value)
             if len(values) > MAX_VALUES_READ:
-                raise RangeError(f"{_quoted(part)} has more than {MAX_VALUES_READ:,} values; give a larger step")
+                raise RangeError(f"{_quoted(part)} has more than {count(MAX_VALUES_READ)} values; give a larger step")
     return tuple(values)
 
 

@@ -39,6 +39,9 @@ from solvers.sweep.spec import Index, SweepSpec
 MAX_TRIES = 3
 """A point whose workers failed so often is given up; the sweep goes on."""
 
+STOPPED = " (stopped)"
+"""What is added to the method of a point that was ended at a limit of this machine; its message says which."""
+
 POLL_SECONDS = 0.1
 """How often a sweep that waits looks whether it is cancelled."""
 
@@ -351,7 +354,7 @@ class _Run:
 
     def _stopped(self, index: Index, stopped: WorkerStoppedError) -> SolveResult:
         """Return what a point has found that was ended at a limit."""
-        none = self._without_plan(index, SolveStatus.UNKNOWN, f"{self._spec.method} (stopped)", str(stopped))
+        none = self._without_plan(index, SolveStatus.UNKNOWN, self._spec.method + STOPPED, str(stopped))
         asked, split = self._spec.asked(index), stopped.split
         value_ms = None if split is None else objective_value(asked.graph, asked.deployment, split, asked.objective)
         if value_ms is None:

@@ -26,6 +26,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
 from solvers.parameters.asked import as_asked
 from solvers.parameters.parameter import Asked
+from solvers.quantities import count
 from solvers.solve import require_solvable
 from solvers.sweep.axes import OUR_DEVICES, Axis, Change, DeviceSource, Quantity, Value, asked_at, in_order
 
@@ -67,7 +68,7 @@ class SweepSpec:
         if Quantity.BANDWIDTH in of_class and of_all & {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR}:
             raise PlacementError("The axes vary the links of all accelerators and those of one class; choose one.")
         if self.num_points > MAX_POINTS:
-            raise PlacementError(f"The sweep has {self.num_points:,} points; give up to {MAX_POINTS:,}.")
+            raise PlacementError(f"The sweep has {count(self.num_points)} points; give up to {count(MAX_POINTS)}.")
         # Axes change different things, so a value that works at one place of the other axis works at all; counts of
         # several classes add up, at most in the last point.
         for axis in self.axes:

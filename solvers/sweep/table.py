@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from solvers.exporters.csv_tables import csv_text
-from solvers.formats.text_table import plain_text, share_text, text_table
+from solvers.formats.text_table import text_table
 from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.costs import Objective
 from solvers.model.result import SolveResult, SolveStatus
+from solvers.quantities import number, percent
 from solvers.sweep.axes import Axis, Quantity
 from solvers.sweep.front import MARK, MARK_NOTE, NO_PRICES, front_of, per_money_text
 from solvers.sweep.measures import Measure, is_lone, is_unproven, knee, measured_at, throughput
@@ -168,12 +169,12 @@ def _list_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
             (
                 axis.text(i),
                 str(row["status"]),
-                plain_text(row["value_ms"], 6),
-                share_text(row["gap"]),
-                "-" if row["accelerators_used"] is None else str(row["accelerators_used"]),
-                plain_text(row["throughput_per_s"]),
-                plain_text(row["throughput_per_accelerator_per_s"]),
-                *([plain_text(per_cost)] if of_money else []),
+                number(row["value_ms"]),
+                percent(row["gap"]),
+                number(row["accelerators_used"]),
+                number(row["throughput_per_s"]),
+                number(row["throughput_per_accelerator_per_s"]),
+                *([number(per_cost)] if of_money else []),
                 "knee" if i == bend else "",
             )
         )
@@ -191,7 +192,7 @@ def _grid_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
         if result.status is SolveStatus.INFEASIBLE:
             return "infeasible"
         value = measured_at(measure, spec, index, result, prices)
-        return plain_text(value) + MARK * (value is not None and is_unproven(result))
+        return number(value) + MARK * (value is not None and is_unproven(result))
 
     lines = [
         (rows_axis.text(i), *(cell((i, j)) for j in range(len(columns_axis.values))))

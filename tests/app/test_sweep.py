@@ -18,7 +18,7 @@ from explorer.state.records import LoadedGraph, Subject
 from explorer.sweep.address import axis_name, axis_named, link_to_point, prices_from, prices_query, subject_of_link
 from explorer.sweep.choice import axis_of, quantities
 from explorer.sweep.figures import Picture, sweep_figure
-from explorer.sweep.page import held_text, legend, why_nothing
+from explorer.sweep.page import held_text, legend, why_nothing, why_stopped
 from explorer.sweep.prices import lacking_text
 from explorer.sweep.what_to_buy import front_caption, pareto_figure
 from solvers.hardware.prices import PriceBasis, Prices
@@ -240,6 +240,15 @@ def test_points_that_take_too_much_memory_say_so_and_the_rest_goes_on() -> None:
     for answer in state.answers.values():
         assert (answer.status, answer.method) == (SolveStatus.UNKNOWN, "auto (stopped)")
         assert answer.message.startswith("The solver was stopped at 1 MiB of memory")
+
+
+def test_the_page_says_how_many_points_ended_early_and_why() -> None:
+    answers = solved(two_axes())
+    assert why_stopped(answers) == ""
+    for count, lead in ((1, "1 point ended early, its best plan and bound are kept. Too much."), (2, "2 points ended")):
+        for index in sorted(answers)[-count:]:
+            answers[index] = replace(answers[index], method="auto (stopped)", message="Too much.")
+        assert why_stopped(answers).startswith(lead)
 
 
 def test_an_address_with_devices_sweeps_on_these_devices() -> None:

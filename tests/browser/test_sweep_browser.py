@@ -43,9 +43,9 @@ def click_in_plot(page: Any, right: float, down: float, leads_to: re.Pattern[str
     raise AssertionError(f"a click in the plot led to {page.url}")
 
 
-def start_sweep(page: Any, app: str, accelerators: str, bandwidths: str) -> None:
+def start_sweep(page: Any, app: str, accelerators: str, bandwidths: str, sample: str = SAMPLE) -> None:
     """Come from Explore, and start a sweep over accelerators and bandwidth."""
-    page.goto(f"{app}/?sample={SAMPLE}")
+    page.goto(f"{app}/?sample={sample}")
     page.get_by_text("Time per sample", exact=True).first.wait_for()
     page.get_by_role("link", name="Sweep").click()
     page.get_by_text("Choose what varies at the side").wait_for()
@@ -64,7 +64,8 @@ def parts_of(url: str) -> dict[str, str]:
 
 def test_progress_cancel_resume_and_a_click_that_lands_in_the_explorer(app: str, chromium_page: Any) -> None:
     page = chromium_page
-    start_sweep(page, app, "1:9", "2:64:x2")
+    # Long enough that a busy browser presses Cancel before the end.
+    start_sweep(page, app, "1:9", "2:64:x2", "inception_v3_operator_inference")
     page.get_by_text(re.compile(r"^[1-9]\d? of 54 points · \d+ s")).wait_for()
     page.get_by_role("button", name="Cancel").click()
     text = page.get_by_text(re.compile(r"^\d+ of 54 points · \d+ to go")).inner_text()

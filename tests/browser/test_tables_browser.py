@@ -58,6 +58,23 @@ def test_devices_are_shown_first_with_what_they_do_and_hold(chromium_page: Any, 
     expect(table.locator("caption")).to_have_text("Compute, transfers, load and memory of every device")
 
 
+def test_tensors_of_one_node_are_told_apart(chromium_page: Any, server: str) -> None:
+    picture = Picture(chromium_page, f"{server}/?graph=tensors&alternate=1")
+    table = open_table(chromium_page, "Cut tensors")
+    rows = [dict(zip(heads(table), row, strict=True)) for row in cells(table)]
+    of_first = [(row["Tensor"], row["Time each way (ms)"]) for row in rows if row["Node"] == "1"]
+    assert sorted(of_first) == [("", "0.25"), ("skip", "0.5")]
+    for name, lit in (("skip", "1,1,0,1,0,0"), ("", "1,1,0,0,0,0")):
+        at = next(i for i, row in enumerate(rows) if (row["Node"], row["Tensor"]) == ("1", name))
+        table.locator(f"tr[data-at='{at}']").hover()
+        picture.wait_for(f"String(p.focus.nodes) === '{lit}'")
+    open_table(chromium_page, "Nodes").locator("tr[data-at='0']").click()
+    details = chromium_page.locator(".details:not([hidden])")
+    expect(details).to_contain_text("skip: 1.91 MiB")
+    expect(details).to_contain_text("977 KiB")
+    expect(details).to_contain_text("0.5 ms each way, cut")
+
+
 def test_the_table_of_tensors_has_a_time_for_each_end_where_they_differ(chromium_page: Any, server: str) -> None:
     Picture(chromium_page, f"{server}/?graph=chain&stages=3")
     table = open_table(chromium_page, "Cut tensors")

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from solvers.model.deployment import Deployment
 from solvers.model.result import SolveStatus
 from solvers.model.split import check_split
 from solvers.solve import solve
-from tests.support.graphs import chain, random_dag
+from tests.support.graphs import chain, random_dag, scaled
 from tests.support.root import ROOT
 
 GRAPH = random_dag(2, num_nodes=40, edge_probability=0.1)
@@ -102,12 +101,9 @@ def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e12])
 def test_integers_stay_in_range_whatever_the_unit_of_time(scale: float) -> None:
-    nodes = tuple(
-        replace(n, accelerator_ms=scale * n.accelerator_ms, cpu_ms=scale * n.cpu_ms, transfer_ms=scale * n.transfer_ms)
-        for n in GRAPH.nodes
-    )
-    program = LatencyProgram.below(replace(GRAPH, nodes=nodes), DEPLOYMENT, None, None, 0.0, 0.0)
+    program = LatencyProgram.below(scaled(GRAPH, scale), DEPLOYMENT, None, None, 0.0, 0.0)
     document = program.document(1)
-    numbers = [*document["accelerator"][0], *document["cpu"], *document["transfer"][0], *document["size"]]
+    transfers = [tensor["transfer"][0] for tensor in document["tensors"]]
+    numbers = [*document["accelerator"][0], *document["cpu"], *transfers, *document["size"]]
     assert all(0 <= number < 2**41 for number in numbers)
     assert program.bound_ms({"bound": document["most"]}) == pytest.approx(program.target_ms, rel=1e-9)

@@ -1,6 +1,7 @@
 """A small page with the linked picture, for the browser tests; `streamlit run` it to look at it.
 
-The query says what to show: `graph=chain` (6 nodes), `layers` (200 nodes in layers) or `training`; `nodes=<n>`;
+The query says what to show: `graph=chain` (6 nodes), `layers` (200 nodes in layers), `training` or `tensors` (a chain
+whose edges over three nodes carry a tensor `skip`, which node 2 reads besides the other of node 1); `nodes=<n>`;
 `stages=<n>`, 0 for a graph that is not placed yet; `micro_batches=<n>`; `schedule=<kind>`; `alternate=1` for a split
 whose devices take turns at the nodes; `activations=1` for nodes of 2 GiB, half of it activations; `pair=1` shows the
 graph on two devices beside the same graph on `stages` devices, following each other; `slow_links=1` makes the links of
@@ -40,9 +41,21 @@ def network(num_nodes: int, has_layers: bool, is_training: bool) -> DnnGraph:
     return DnnGraph(tuple(nodes), tuple(Edge(u, v, 1e6) for u, v in sorted(pairs)), "test network")
 
 
+def with_skips(graph: DnnGraph) -> DnnGraph:
+    """Return the graph with a tensor "skip" on each edge that leaves nodes out, and on one that leaves out none."""
+    long = {edge.source for edge in graph.edges if edge.target != edge.source + 1}
+    nodes = (replace(node, tensor_ms=(("skip", 0.5),) if node.id in long else ()) for node in graph.nodes)
+    edges = (
+        edge if edge.target == edge.source + 1 else replace(edge, size_bytes=2e6, tensor="skip") for edge in graph.edges
+    )
+    return DnnGraph(tuple(nodes), (*edges, Edge(1, 2, 2e6, "skip")), graph.name)
+
+
 kind = st.query_params.get("graph", "chain")
 size = int(st.query_params.get("nodes", 200 if kind == "layers" else 6))
 graph = network(size, kind == "layers", kind == "training")
+if kind == "tensors":
+    graph = with_skips(graph)
 if "activations" in st.query_params:
     nodes = (replace(node, memory_bytes=2.0**31, activation_bytes=2.0**30) for node in graph.nodes)
     graph = DnnGraph(tuple(nodes), graph.edges, graph.name)

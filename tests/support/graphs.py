@@ -50,6 +50,21 @@ def training_chain(
     return DnnGraph(nodes, graph.edges)
 
 
+def scaled(graph: DnnGraph, factor: float) -> DnnGraph:
+    """Return the graph with all times multiplied."""
+    nodes = tuple(
+        replace(
+            node,
+            accelerator_ms=factor * node.accelerator_ms,
+            cpu_ms=factor * node.cpu_ms,
+            transfer_ms=factor * node.transfer_ms,
+            tensor_ms=tuple((name, factor * ms) for name, ms in node.tensor_ms),
+        )
+        for node in graph.nodes
+    )
+    return graph.with_nodes(nodes)
+
+
 def one_node_per_device(graph: DnnGraph) -> Split:
     """Return the split that puts forward node v of a chain, and its backward twin, on accelerator v - 1."""
     n = sum(not node.is_backward for node in graph.nodes)
@@ -65,6 +80,16 @@ def two_branches(length: int, transfer_ms: float = 1.0) -> DnnGraph:
     """Return two separate paths of `length` nodes of 1 ms each: 1 -> 2 -> ... and length + 1 -> ..."""
     edges = [(v + start, v + start + 1) for start in (0, length) for v in range(1, length)]
     return dag((1.0,) * (2 * length), edges, transfer_ms)
+
+
+def divided() -> DnnGraph:
+    """Return a node that divides what it gets into two tensors of 1 and 3 ms, each with a reader of its own."""
+    nodes = (
+        Node(1, 4.0, 16.0, 1.0, tensor_ms=(("left", 1.0), ("right", 3.0))),
+        Node(2, 2.0, 8.0, 1.0),
+        Node(3, 2.0, 8.0, 1.0),
+    )
+    return DnnGraph(nodes, (Edge(1, 2, 100.0, "left"), Edge(1, 3, 300.0, "right")))
 
 
 def convex_witness() -> DnnGraph:
@@ -194,6 +219,7 @@ def small_graphs(
     zero_times: bool = True,
     idle_nodes: bool = False,
     known_bytes: bool = False,
+    several_tensors: bool | None = None,
 ) -> tuple[DnnGraph, Deployment]:
     """Draw (graph, deployment), with at least one device; it may be infeasible when memory or support is limited.
 
@@ -202,6 +228,7 @@ def small_graphs(
     a few share one with each other only, a few have none. `colocation` ties some forward nodes together;
     `unsupported` makes some nodes run on CPUs only; `zero_times` allows nodes and transfers of 0 ms, `idle_nodes` asks
     for nodes that take no time on any device, `known_bytes` for parameter and activation bytes on every node.
+    `several_tensors` says whether edges may name their tensors; None draws it.
     """
     times = st.integers(0 if zero_times else 1, 8).map(lambda halves: halves / 2)
     sizes = st.integers(0, 4).map(float)
@@ -236,12 +263,79 @@ def small_graphs(
             for node in nodes
         ]
     graph = DnnGraph(tuple(nodes), tuple(Edge(u, v) for u, v in edges))
+    if draw(st.integers(0, 2)) == 2 if several_tensors is None else several_tensors:
+        graph = draw(named_tensors(graph, times))
     k = draw(st.integers(0 if max_cpus else 1, max_accelerators))
     num_cpus = draw(st.integers(0 if k else 1, max_cpus)) if max_cpus else 0
     limit = None
     if memory_limit and draw(st.booleans()):
         limit = float(draw(st.integers(1, int(sum(node.memory_bytes for node in nodes)) + 1)))
     return graph, Deployment(k, num_cpus, limit)
+
+
+TENSORS_OF_AN_EDGE = (("",), ("a",), ("b",), ("", "a"), ("a", "b"))
+"""What a node may read of another: one of its tensors, or two."""
+
+
+@st.composite
+def named_tensors(draw: st.DrawFn, graph: DnnGraph, times: st.SearchStrategy[float]) -> DnnGraph:
+    """Draw which tensors pass along the edges of a graph, and what their transfers take."""
+    edges = [
+        Edge(edge.source, edge.target, edge.size_bytes, name)
+        for edge in graph.edges
+        for name in draw(st.sampled_from(TENSORS_OF_AN_EDGE))
+    ]
+    names = {u: sorted({edge.tensor for edge in edges if edge.source == u} - {""}) for u in graph.node_by_id}
+    nodes = (replace(node, tensor_ms=tuple((name, draw(times)) for name in names[node.id])) for node in graph.nodes)
+    return DnnGraph(tuple(nodes), tuple(edges), graph.name)
+
+
+def random_tensors(graph: DnnGraph, seed: int) -> DnnGraph:
+    """Return the graph with two tensors more to a node, at random on its edges: some then carry two."""
+    rng = random.Random(seed + 3_000_000)  # noqa: S311
+    edges = [replace(edge, tensor=name) for edge in graph.edges for name in rng.choice(TENSORS_OF_AN_EDGE)]
+    nodes = (
+        replace(node, tensor_ms=tuple((name, rng.randrange(5) / 2) for name in ("a", "b"))) for node in graph.nodes
+    )
+    return DnnGraph(tuple(nodes), tuple(edges), graph.name)
+
+
+def with_carriers(graph: DnnGraph) -> DnnGraph:
+    """Return the graph without names, where each named tensor leaves from a node of its own.
+
+    That node takes no time and no memory and shares the device of the one that produces the tensor.
+    """
+    free_class = 1 + max((node.colocation_class or 0 for node in graph.nodes), default=0)
+    free_id = 1 + max(graph.node_by_id)
+    nodes: list[Node] = []
+    carrier: dict[tuple[int, str], int] = {}
+    for node in graph.nodes:
+        tied = node
+        if node.tensor_ms and node.colocation_class is None:
+            tied = replace(node, colocation_class=free_class)
+            free_class += 1
+        nodes.append(replace(tied, tensor_ms=()))
+        for name, ms in node.tensor_ms:
+            carrier[node.id, name] = free_id
+            nodes.append(
+                replace(
+                    tied,
+                    id=free_id,
+                    accelerator_ms=0.0,
+                    cpu_ms=0.0,
+                    memory_bytes=0.0,
+                    transfer_ms=ms,
+                    class_ms=(),
+                    parameter_bytes=None if node.parameter_bytes is None else 0.0,
+                    activation_bytes=None if node.activation_bytes is None else 0.0,
+                    tensor_ms=(),
+                )
+            )
+            free_id += 1
+    edges = [Edge(carrier.get((e.source, e.tensor), e.source), e.target, e.size_bytes) for e in graph.edges]
+    # A node whose own tensor only its carriers read sends it nowhere else.
+    edges += [Edge(u, v) for (u, _), v in carrier.items()]
+    return DnnGraph(tuple(nodes), tuple(edges), graph.name)
 
 
 def training_memories() -> st.SearchStrategy[TrainingMemory]:

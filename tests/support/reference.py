@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Edge
 from solvers.model.split import Family, Split, check_split
 
 
@@ -72,6 +72,21 @@ def best_value(graph: DnnGraph, deployment: Deployment, family: Family, objectiv
     return best
 
 
+def transfer_ms(graph: DnnGraph, edge: Edge) -> float:
+    """Return the transfer time in ms of the tensor that passes along an edge."""
+    node = graph.node_by_id[edge.source]
+    return {**dict(node.tensor_ms), "": node.transfer_ms}[edge.tensor]
+
+
+def tensors(graph: DnnGraph) -> list[tuple[int, set[int], float]]:
+    """Return the node, the readers and the transfer time in ms of each tensor, read off the edges."""
+    readers: dict[tuple[int, str], set[int]] = {}
+    for edge in graph.edges:
+        readers.setdefault((edge.source, edge.tensor), set()).add(edge.target)
+    ms = {(edge.source, edge.tensor): transfer_ms(graph, edge) for edge in graph.edges}
+    return [(u, targets, ms[u, name]) for (u, name), targets in readers.items()]
+
+
 def max_load_by_definition(graph: DnnGraph, deployment: Deployment, device_of: dict[int, int]) -> float:
     """Return the largest load in ms, each device's as the definition says: its compute plus the tensors it cuts.
 
@@ -92,10 +107,9 @@ def max_load_by_definition(graph: DnnGraph, deployment: Deployment, device_of: d
                 load += node.accelerator_ms
             else:
                 load += times.get(numbered[d].name, node.accelerator_ms / numbered[d].speed)
-        for u in graph.node_by_id:
-            ends = {u, *graph.readers[u]}
-            if ends & here and ends - here:
-                load += graph.node_by_id[u].transfer_ms / (numbered[d].link_speed if numbered else 1.0)
+        for u, readers, ms in tensors(graph):
+            if {u, *readers} & here and {u, *readers} - here:
+                load += ms / (numbered[d].link_speed if numbered else 1.0)
         loads.append(load)
     return max(loads)
 

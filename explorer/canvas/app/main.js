@@ -9,6 +9,7 @@ import { Details } from "../panels/details.js";
 import { make } from "../kit/dom.js";
 import { EditBar } from "../panels/edit_bar.js";
 import { GraphPicture } from "../graph/graph_canvas.js";
+import { formatCount } from "../kit/quantities.js";
 import { MAX_FIT_SCALE } from "../graph/graph_view.js";
 import { KeySheet, pressInside, pressOnPage } from "./keys.js";
 import { Legend, Toolbar, Tooltip, describeThing } from "../panels/panel.js";
@@ -236,7 +237,7 @@ export class PlacedPipeline {
     this.toolbar.showLevels(levels, name);
     this.graph.widths.clear();
     this.graph.restore(this.views[this.graph.viewKey(store.level)] ?? null);
-    this.status.textContent = `${store.level.boxes.label.length} boxes shown`;
+    this.status.textContent = `${formatCount(store.level.boxes.label.length)} boxes shown`;
     this.saveLater();
   }
 

@@ -1,6 +1,6 @@
 /* Several pictures on one page that follow each other: those whose message names the same `syncGroup`.
 
-   What is sent must make sense for another plan of the same graph: nodes go by id, tensors by the node that makes them,
+   What is sent must make sense for another plan of the same graph: nodes go by id, tensors by the node that makes them and their name,
    bars and stages by what they have in common, and views only where the other picture has the same drawing. */
 
 import { thingOfNodes } from "../data/store.js";
@@ -41,10 +41,10 @@ export function portableThing(store, thing) {
   switch (thing.kind) {
     case "node": case "nodes": case "group": return { kind: "nodes", ids: ids(thing.nodes) };
     case "stage": return { kind: "nodes", ids: ids(links.nodesOfStage[thing.stage]) };
-    case "tensor": return { kind: "tensor", id: ids([links.tensors[thing.tensor].source])[0] };
+    case "tensor": return { kind: "tensor", id: ids([links.tensors[thing.tensor].source])[0], name: links.tensors[thing.tensor].name };
     case "edge": {
       const [move] = links.movesOfEdge(level, thing.edge);
-      return move ? { kind: "tensor", id: ids([links.tensors[move.tensor].source])[0] } : null;
+      return move ? { kind: "tensor", id: ids([links.tensors[move.tensor].source])[0], name: links.tensors[move.tensor].name } : null;
     }
     case "bar": return { kind: "microBatch", microBatch: links.bars.microBatch[thing.bar] };
     case "device": return { kind: "device", device: thing.device };
@@ -61,7 +61,7 @@ export function thingFromPortable(store, portable) {
     case "nodes": return thingOfNodes(nodes(portable.ids));
     case "tensor": {
       const [source] = nodes([portable.id]);
-      const tensor = links.tensorOfNode.get(source);
+      const tensor = links.tensorOfNode(source, portable.name);
       // Where it is not cut, the node that makes it.
       return tensor === undefined ? thingOfNodes(source === undefined ? [] : [source]) : { kind: "tensor", tensor };
     }

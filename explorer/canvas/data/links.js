@@ -1,10 +1,10 @@
 /* How nodes, devices, stages, tensors, bars and the boxes of a level belong together; built once per message.
 
-   Nodes, tensors, stages and bars are known by their index in the message. A mask is a Uint8Array with an entry per
+   Nodes, tensors, stages and bars are known by their index in the message. Outputs are all tensors that are read, moved
+   or not: where no node has several they are the nodes, else they are listed in the message. A mask is a Uint8Array with an entry per
    node, edge, box or bar: 1 for those meant, and 2 for the neighbours of the boxes meant. */
 
-/** Kinds of bars. */
-export const [SLOT_RECEIVE, SLOT_COMPUTE, SLOT_SEND] = [0, 1, 2];
+import { SLOT_RECEIVE, SLOT_SEND } from "../kit/contract.js";
 
 export class Links {
   constructor(data) {
@@ -19,7 +19,15 @@ export class Links {
     this.edgeTarget = target;
     this.inputs = Array.from({ length: this.numNodes }, () => []);
     this.readers = Array.from({ length: this.numNodes }, () => []);
+    this.outputs = graph?.outputs ?? null;
+    this.outputOfEdge = this.outputs ? arrays["edge.output"] : source;
+    this.readersOfOutput = this.outputs ? this.outputs.source.map(() => []) : this.readers;
+    this.outputsOfNode = Array.from({ length: this.outputs ? this.numNodes : 0 }, () => []);
+    this.outputs?.source.forEach((u, o) => this.outputsOfNode[u].push(o));
     for (let e = 0; e < source.length; e += 1) {
+      if (this.outputs) this.readersOfOutput[this.outputOfEdge[e]].push(target[e]);
+      // A node that reads two tensors of another is one reader of it.
+      if (this.outputs && this.inputs[target[e]].includes(source[e])) continue;
       this.inputs[target[e]].push(source[e]);
       this.readers[source[e]].push(target[e]);
     }
@@ -32,7 +40,30 @@ export class Links {
       start: arrays["bar.start"], end: arrays["bar.end"], lane: arrays["bar.lane"] } : null;
     this.deviceOfLane = gantt?.lanes.map((lane) => lane.device) ?? [];
     this.tensors = graph?.tensors ?? [];
-    this.tensorOfNode = new Map(this.tensors.map((tensor, t) => [tensor.source, t]));
+    this.tensorOfOutput = new Map(this.tensors.map((tensor, t) => [tensor.output ?? tensor.source, t]));
+  }
+
+  /** The cut tensor that passes along an edge, whether it is moved along this one or not; undefined for none. */
+  tensorOfEdge(e) {
+    return this.tensorOfOutput.get(this.outputOfEdge[e]);
+  }
+
+  /** Nodes that read a tensor. */
+  readersOf(tensor) {
+    const { source, output } = this.tensors[tensor];
+    return this.readersOfOutput[output ?? source];
+  }
+
+  /** Outputs of a node; with `reader` those that this one reads. */
+  outputsOf(node, reader = null) {
+    if (!this.outputs) return [node];
+    return this.outputsOfNode[node].filter((o) => reader === null || this.readersOfOutput[o].includes(reader));
+  }
+
+  /** The first cut tensor of a node, or the one of this name; undefined for none. */
+  tensorOfNode(node, name = null) {
+    const t = this.tensors.findIndex((tensor) => tensor.source === node && (name === null || tensor.name === name));
+    return t < 0 ? undefined : t;
   }
 
   /** The index of a node by its id; -1 when there is none. */
@@ -84,7 +115,7 @@ export class Links {
     const send = new Set(this.stagesOfNode[source]);
     const receive = new Set();
     for (const device of devices) {
-      const readers = new Set(this.readers[source].filter((v) => this.deviceOf[v] === device).flatMap((v) => this.stagesOfNode[v]));
+      const readers = new Set(this.readersOf(tensor).filter((v) => this.deviceOf[v] === device).flatMap((v) => this.stagesOfNode[v]));
       const sorted = [...readers].sort((a, b) => a - b);
       const first = sorted.find((s) => this.stages[s].receivesFrom.some((other) => send.has(other))) ?? sorted[0];
       if (first !== undefined) receive.add(first);
@@ -112,23 +143,23 @@ export class Links {
     return from >= 0 && to >= 0 && from !== to;
   }
 
-  /** Tensors of the cut edges between nodes for which `test(source, target)` holds, as a set. */
+  /** Tensors of the cut edges between nodes for which `test(source, target, edge)` holds, as a set. */
   tensorsWhere(test) {
     const tensors = new Set();
     for (let e = 0; e < this.edgeSource.length; e += 1) {
       const u = this.edgeSource[e];
-      if (this.isCut(e) && test(u, this.edgeTarget[e])) tensors.add(this.tensorOfNode.get(u));
+      if (this.isCut(e) && test(u, this.edgeTarget[e], e)) tensors.add(this.tensorOfEdge(e));
     }
     tensors.delete(undefined);
     return tensors;
   }
 
-  /** Mask of a level's edges that stand for edges between nodes for which `test(source, target)` holds. */
+  /** Mask of a level's edges that stand for edges between nodes for which `test(source, target, edge)` holds. */
   edgesWhere(level, test) {
     const mask = new Uint8Array(level.edges.source.length);
     const edgeOf = edgesOfLevel(level, this.edgeSource, this.edgeTarget);
     for (let e = 0; e < edgeOf.length; e += 1) {
-      if (edgeOf[e] >= 0 && test(this.edgeSource[e], this.edgeTarget[e])) mask[edgeOf[e]] = 1;
+      if (edgeOf[e] >= 0 && test(this.edgeSource[e], this.edgeTarget[e], e)) mask[edgeOf[e]] = 1;
     }
     return mask;
   }
@@ -146,7 +177,7 @@ export class Links {
     const targets = new Map();
     for (let e = 0; e < edgeOf.length; e += 1) {
       if (edgeOf[e] !== edge || !this.isCut(e)) continue;
-      const tensor = this.tensorOfNode.get(this.edgeSource[e]);
+      const tensor = this.tensorOfEdge(e);
       if (tensor === undefined) continue;
       if (!targets.has(tensor)) targets.set(tensor, new Set());
       targets.get(tensor).add(this.deviceOf[this.edgeTarget[e]]);

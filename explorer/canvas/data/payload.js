@@ -23,6 +23,7 @@ export function unpack(bytes) {
 
 /** Add to a level what drawing asks for often: coordinates, routes, the box of each node, lines' extents. */
 function prepareLevel(level, header) {
+  level.lanes = null; // see arrangement.js
   level.x = header.arrays[`${level.name}.x`];
   level.y = header.arrays[`${level.name}.y`];
   const points = header.arrays[`${level.name}.route`];

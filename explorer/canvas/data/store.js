@@ -8,7 +8,8 @@
    with numbers as in the message (see links.js). Whatever is hovered stands out, and when nothing is, the selection.
    Views draw what `focus()` says and are told of changes through `subscribe`. */
 
-import { Links, SLOT_RECEIVE, SLOT_SEND } from "./links.js";
+import { SLOT_RECEIVE, SLOT_SEND } from "../kit/contract.js";
+import { Links } from "./links.js";
 
 /** What is in focus while nothing is: everything plain. */
 const NOTHING = Object.freeze({ kind: null, device: null, devices: null, stages: null, nodes: null, boxes: null,
@@ -136,12 +137,12 @@ export class Store {
   /** Tensors on their way: the nodes that make and read them, and the bars that send and receive them. */
   focusOnMoves(thing, moves) {
     const { links } = this;
-    const targets = new Map(moves.map(({ tensor, devices }) => [links.tensors[tensor].source, devices]));
-    const link = (u, v) => Boolean(targets.get(u)?.has(links.deviceOf[v]));
+    const targets = new Map(moves.map(({ tensor, devices }) => [tensor, devices]));
+    const link = (u, v, e) => Boolean(targets.get(links.tensorOfEdge(e))?.has(links.deviceOf[v]));
     const nodes = new Uint8Array(links.numNodes);
-    for (const [u, devices] of targets) {
-      nodes[u] = 1;
-      for (const v of links.readers[u]) if (devices.has(links.deviceOf[v])) nodes[v] = 1;
+    for (const [t, devices] of targets) {
+      nodes[links.tensors[t].source] = 1;
+      for (const v of links.readersOf(t)) if (devices.has(links.deviceOf[v])) nodes[v] = 1;
     }
     const stages = new Set();
     for (const { tensor, devices } of moves) {

@@ -3,7 +3,7 @@
    The scale is anchored to the boxes that are visible, so that differences show wherever one looks. What is zero, and
    what the file does not say, have looks of their own. */
 
-import { formatBytes, formatMs } from "../kit/format.js";
+import { formatBytes, formatMs } from "../kit/quantities.js";
 
 const MOST_DECADES = 4;
 const MOST_TICKS = 5;
@@ -21,7 +21,7 @@ export const COLOUR_MODES = [
 export class ColourScale {
   constructor(mode, values, ramp) {
     this.mode = mode;
-    this.ramp = ramp;
+    this.ramp = ramp.map((fill) => ({ ...fill, isUnknown: false }));
     let [low, high] = [Infinity, 0];
     for (const value of values) {
       if (!(value > 0)) continue;

@@ -1,8 +1,10 @@
 /* The boxes of the graph: filled by device or by how much they take, with the device's label, a name, and what a
    folded box stands for. */
 
+import { LEVEL_DEVICES, LEVEL_STAGES } from "../kit/contract.js";
 import { COLOUR_MODES, ColourScale } from "./colour_modes.js";
-import { blend, fitText, formatBytes, formatMs } from "../kit/format.js";
+import { blend, fitText } from "../kit/format.js";
+import { formatBytes, formatCount, formatMs } from "../kit/quantities.js";
 import { EdgePainter, FADE } from "./graph_edges.js";
 
 const DEVICE_MODE = COLOUR_MODES[0];
@@ -19,7 +21,7 @@ export class BoxPainter extends EdgePainter {
 
   /** Whether boxes stand for whole stages or devices, with room for what they take and send. */
   isCoarse() {
-    return this.level.name === "stages" || this.level.name === "devices";
+    return this.level.name === LEVEL_STAGES || this.level.name === LEVEL_DEVICES;
   }
 
   // Colours
@@ -308,8 +310,8 @@ export class BoxPainter extends EdgePainter {
   facts(i) {
     const { boxes, name } = this.level;
     const count = boxes.nodes[i].length;
-    const size = count === 1 ? "1 node" : `${count} nodes`;
-    if (name === "devices") {
+    const size = count === 1 ? "1 node" : `${formatCount(count)} nodes`;
+    if (name === LEVEL_DEVICES) {
       const device = this.store.data.devices[boxes.shares[i][0][0]];
       const limit = device.capacityBytes === null ? "" : ` of ${formatBytes(device.capacityBytes)}`;
       return [`${formatMs(device.loadMs)} load`, device.memoryBytes > 0 ? formatBytes(device.memoryBytes) + limit : "",

@@ -3,6 +3,7 @@
    World coordinates are those of the place (arrangement.js); what both canvases know is in the store: data, level,
    highlight, selection, search. */
 
+import { LEVEL_DEVICES } from "../kit/contract.js";
 import { Morph, lanePlace } from "./arrangement.js";
 import { COLOUR_MODES } from "./colour_modes.js";
 import { BoxPainter } from "./graph_boxes.js";
@@ -74,7 +75,7 @@ export class GraphPicture extends BoxPainter {
 
   isInLanes(level = this.level) {
     // A lane of one box says no more than the box.
-    return this.arrangement === "lanes" && level?.name !== "devices" && Boolean(this.store.data?.graph?.placed);
+    return this.arrangement === "lanes" && level?.name !== LEVEL_DEVICES && Boolean(this.store.data?.graph?.placed);
   }
 
   /** Under which name the view of a level is kept. */

@@ -1,5 +1,6 @@
 /* Controls of the graph: fold repeats, what the fill says, order of the boxes; and the legend of the colour scale. */
 
+import { LEVEL_DEVICES } from "../kit/contract.js";
 import { COLOUR_MODES } from "./colour_modes.js";
 import { make } from "../kit/dom.js";
 import { foldedTwin } from "./level_buttons.js";
@@ -43,7 +44,7 @@ export class GraphControls {
     const { levels, placed } = store.data.graph;
     this.fold.hidden = !foldedTwin(levels, level.name);
     this.fold.setAttribute("aria-pressed", String(level.name === "blocks"));
-    this.lanes.disabled = !placed || level.name === "devices";
+    this.lanes.disabled = !placed || level.name === LEVEL_DEVICES;
     this.lanes.setAttribute("aria-pressed", String(picture.isInLanes()));
     this.colour.value = mode.name;
     this.showScale(mode, scale, level);

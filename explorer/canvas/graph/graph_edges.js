@@ -1,7 +1,7 @@
 /* The edges of the graph: those within a device thin, cut ones in the colour of transfers, wide as they are dear, with
    what they cost beside them where there is room. */
 
-import { formatBytes, formatMove, formatMs } from "../kit/format.js";
+import { formatBytes, formatMove } from "../kit/quantities.js";
 import { MAX_FIT_SCALE, ZoomableGraph } from "./graph_view.js";
 
 /** How strongly things out of focus are drawn. */
@@ -151,7 +151,7 @@ export class EdgePainter extends ZoomableGraph {
   costLines(e) {
     const { cutBytes, sendMs, receiveMs, showsCost } = this.level.edges;
     if (!showsCost[e]) return ["same tensor"];
-    const time = formatMove(sendMs[e], [receiveMs[e]], "", (ms) => (ms > 0 && ms < 0.01 ? "< 0.01 ms" : formatMs(ms)));
+    const time = formatMove(sendMs[e], [receiveMs[e]]);
     // Between stages and devices there is room for the size as well.
     return this.isCoarse() && cutBytes[e] !== null ? [time, formatBytes(cutBytes[e])] : [time];
   }

@@ -1,5 +1,6 @@
 /* Buttons for the levels of detail. Layers and joined repeats ("blocks") are one level that can be folded. */
 
+import { LEVEL_BLOCKS, LEVEL_LAYERS } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
 
 const LEVEL_TITLES = { operators: "Nodes", parts: "Parts", layers: "Layers", blocks: "Layers", stages: "Stages", devices: "Devices" };
@@ -11,13 +12,13 @@ const HINTS = {
 
 /** The level that shows the same with repeats joined, or not joined; undefined where there is none. */
 export function foldedTwin(levels, name) {
-  const other = { layers: "blocks", blocks: "layers" }[name];
+  const other = { [LEVEL_LAYERS]: LEVEL_BLOCKS, [LEVEL_BLOCKS]: LEVEL_LAYERS }[name];
   return levels.find((level) => level.name === other);
 }
 
 /** One button per level, the coarsest first; `folds` says which of layers and joined layers stands for both. */
 export function levelButtons(levels, current, folds, choose) {
-  const hidden = folds ? "layers" : "blocks";
+  const hidden = folds ? LEVEL_LAYERS : LEVEL_BLOCKS;
   const shown = levels.filter((level) => level.name !== hidden || !foldedTwin(levels, hidden)).reverse();
   return shown.map((level) => make("button", {
     type: "button", className: level.name === current ? "on" : "", title: HINTS[level.name] ?? "",

@@ -2,16 +2,15 @@
 
    A fact is [name, value, ...]; values are texts or elements. Names from files are set as text, never as HTML. */
 
-import { formatBytes, formatFlops, formatMove, formatMs, formatPercent } from "../kit/format.js";
+import { formatBytes, formatCount, formatFlops, formatMove, formatMs, formatPercent } from "../kit/quantities.js";
 import { rangeTable } from "./gantt_range.js";
-import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../data/links.js";
+import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND, SLOT_WORDS } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
 import { deviceChip } from "./panel.js";
-import { nodeName, stageName } from "./tables.js";
+import { nodeName, stageName, tensorName } from "./tables.js";
 
 const MANY_LINKS = 12;
 const EACH_WAY = " each way";
-const SLOT_TITLES = ["receive", "compute", "send"];
 
 export class Details {
   constructor(actions) {
@@ -99,9 +98,9 @@ class Writer {
   traffic(members) {
     const inside = new Set(members);
     let [receive, send] = [0, 0];
-    for (const { source, to, sendMs, receiveMs } of this.links.tensors) {
+    for (const [t, { source, to, sendMs, receiveMs }] of this.links.tensors.entries()) {
       if (inside.has(source)) send += sendMs;
-      const receivers = new Set(this.links.readers[source].filter((v) => inside.has(v) && to.includes(this.nodes.device[v])).map((v) => this.nodes.device[v]));
+      const receivers = new Set(this.links.readersOf(t).filter((v) => inside.has(v) && to.includes(this.nodes.device[v])).map((v) => this.nodes.device[v]));
       to.forEach((d, k) => { receive += receivers.has(d) ? receiveMs[k] : 0; });
     }
     return this.data.graph.placed ? [["receives", formatMs(receive)], ["sends", formatMs(send)]] : [];
@@ -123,35 +122,64 @@ class Writer {
       return this.link({ kind: "node", nodes: [i] }, [...(device ? [deviceChip(device)] : []), make("span", { className: "what" }, parts)],
         isCut(i) ? "link cut" : "link");
     });
-    return this.section(`${title} (${list.length})`, items, list.length - MANY_LINKS);
+    return this.section(`${title} (${formatCount(list.length)})`, items, list.length - MANY_LINKS);
   }
 
   tensorList(title, list) {
     const items = list.slice(0, MANY_LINKS).map((t) => {
       const tensor = this.links.tensors[t];
       return this.link({ kind: "tensor", tensor: t }, [deviceChip(this.data.devices[tensor.from]), make("span", { className: "what" }, [
-        make("span", { className: "name", text: nodeName(this.nodes, tensor.source), title: nodeName(this.nodes, tensor.source) }),
+        make("span", { className: "name", text: tensorName(this.nodes, tensor), title: tensorName(this.nodes, tensor) }),
         make("small", { text: `${formatMove(tensor.sendMs, tensor.receiveMs)} · ${formatBytes(tensor.bytes)} · to ${tensor.to.map((d) => this.data.devices[d].label).join(", ")}` }),
       ])], "link");
     });
-    return this.section(`${title} (${list.length})`, items, list.length - MANY_LINKS);
+    return this.section(`${title} (${formatCount(list.length)})`, items, list.length - MANY_LINKS);
   }
 
   section(title, items, numMore) {
-    if (numMore > 0) items.push(make("span", { className: "more", text: `and ${numMore} more` }));
+    if (numMore > 0) items.push(make("span", { className: "more", text: `and ${formatCount(numMore)} more` }));
     if (!items.length) items.push(make("span", { className: "more", text: "none" }));
     return make("section", {}, [make("h5", { text: title }), ...items]);
   }
 
-  /** What passes between a node and another: the output of `sender`, and whether it is cut. */
+  /** What passes between a node and another: the tensors of `sender` that `reader` reads, and whether they are cut. */
   passing(sender, reader) {
-    const { nodes } = this;
+    const { nodes, links } = this;
     const isPlaced = nodes.device[sender] >= 0;
     const isCut = isPlaced && nodes.device[sender] !== nodes.device[reader];
-    const size = formatBytes(nodes.outputBytes[sender]);
-    if (!isCut) return `${size} · ${formatMs(nodes.transferMs[sender])}${isPlaced ? ", not cut" : ""}`;
-    const { to, sendMs, receiveMs } = this.links.tensors[this.links.tensorOfNode.get(sender)];
-    return `${size} · ${formatMove(sendMs, [receiveMs[to.indexOf(nodes.device[reader])]])}, cut`;
+    return links.outputsOf(sender, reader).map((o) => {
+      const [name, size] = [this.outputName(o), formatBytes(this.outputBytes(o))];
+      if (!isCut) return `${name}${size} · ${formatMs(this.outputMs(o))}${isPlaced ? ", not cut" : ""}`;
+      const { to, sendMs, receiveMs } = links.tensors[links.tensorOfOutput.get(o)];
+      return `${name}${size} · ${formatMove(sendMs, [receiveMs[to.indexOf(nodes.device[reader])]])}, cut`;
+    }).join("; ");
+  }
+
+  /** The name of a tensor before what is said of it; empty where it has none. */
+  outputName(o) {
+    const name = this.links.outputs?.name[o];
+    return name ? `${name}: ` : "";
+  }
+
+  outputBytes(o) {
+    return (this.links.outputs?.bytes ?? this.nodes.outputBytes)[o];
+  }
+
+  outputMs(o) {
+    return (this.links.outputs?.transferMs ?? this.nodes.transferMs)[o];
+  }
+
+  /** What a node's tensor is and what moving it takes, in rows. */
+  output(i, o) {
+    const device = this.nodes.device[i];
+    const rows = [["output", `${this.outputName(o)}${formatBytes(this.outputBytes(o))}`]];
+    const tensor = this.links.tensors[this.links.tensorOfOutput.get(o)];
+    if (tensor) {
+      rows.push(["transfer", `${formatMove(tensor.sendMs, tensor.receiveMs, EACH_WAY)}, cut`], ...this.devices("sent to", tensor.to));
+    } else {
+      rows.push(["transfer", `${formatMs(this.outputMs(o))}${EACH_WAY}${device >= 0 ? ", not cut" : ""}`]);
+    }
+    return rows;
   }
 }
 
@@ -166,13 +194,7 @@ const DESCRIPTIONS = {
     if (device >= 0) rows.push(["time", formatMs(writer.timeOf(i))]);
     rows.push(["accelerator", nodes.onAccelerator[i] ? formatMs(nodes.acceleratorMs[i]) : "cannot run there"]);
     rows.push(["CPU", formatMs(nodes.cpuMs[i])], ["memory", formatBytes(nodes.memoryBytes[i])], ...writer.flops([i]));
-    rows.push(["output", formatBytes(nodes.outputBytes[i])]);
-    const tensor = links.tensors[links.tensorOfNode.get(i)];
-    if (tensor) {
-      rows.push(["transfer", `${formatMove(tensor.sendMs, tensor.receiveMs, EACH_WAY)}, cut`], ...writer.devices("sent to", tensor.to));
-    } else {
-      rows.push(["transfer", `${formatMs(nodes.transferMs[i])}${EACH_WAY}${device >= 0 ? ", not cut" : ""}`]);
-    }
+    for (const o of links.outputsOf(i)) rows.push(...writer.output(i, o));
     const isElsewhere = (j) => device >= 0 && nodes.device[j] !== device;
     return {
       title: nodeName(nodes, i), subtitle: `id ${nodes.id[i]}, ${nodes.backward[i] ? "backward" : "forward"}`, rows,
@@ -185,7 +207,7 @@ const DESCRIPTIONS = {
     const { nodes } = writer;
     const devices = [...new Set(members.map((i) => nodes.device[i]))].filter((d) => d >= 0).sort((a, b) => a - b);
     return {
-      title: `${members.length} nodes`, subtitle: "Shift and click adds one or takes it out",
+      title: `${formatCount(members.length)} nodes`, subtitle: "Shift and click adds one or takes it out",
       rows: [...writer.devices("on", devices), ["time", formatMs(members.reduce((sum, i) => sum + writer.timeOf(i), 0))],
         ["memory", formatBytes(writer.total(members, nodes.memoryBytes))], ...writer.flops(members), ...writer.traffic(members)],
       lists: [writer.nodeList("nodes", members)],
@@ -203,7 +225,7 @@ const DESCRIPTIONS = {
       ...(boxes.shares[box].length > 1 ? [`${formatPercent(share)} of the time`] : [])]);
     const stages = [...links.stagesOf(links.nodeMask(members))].sort((a, b) => a - b);
     return {
-      title: boxes.title[box], subtitle: `${members.length} nodes, ${boxes.backward[box] ? "backward" : "forward"}`,
+      title: boxes.title[box], subtitle: `${formatCount(members.length)} nodes, ${boxes.backward[box] ? "backward" : "forward"}`,
       rows: [...shares, ...writer.stages(stages.length > 1 ? "stages" : "stage", stages), ["time", formatMs(boxes.timeMs[box])],
         ["memory", formatBytes(writer.total(members, nodes.memoryBytes))], ...writer.flops(members), ...writer.traffic(members)],
       lists: [writer.nodeList("nodes", members)],
@@ -245,7 +267,7 @@ const DESCRIPTIONS = {
     }
     const readers = links.stages.flatMap((other, k) => (other.receivesFrom.includes(s) ? [k] : []));
     return {
-      title: `Stage ${stageName(writer.store, s)}`, subtitle: `${links.nodesOfStage[s].length} nodes, ${stage.pass}`,
+      title: `Stage ${stageName(writer.store, s)}`, subtitle: `${formatCount(links.nodesOfStage[s].length)} nodes, ${stage.pass}`,
       rows: [["device", writer.device(stage.device)], ["receive", `${formatMs(times[SLOT_RECEIVE])} per micro-batch`],
         ["compute", `${formatMs(times[SLOT_COMPUTE])} per micro-batch`], ["send", `${formatMs(times[SLOT_SEND])} per micro-batch`],
         ...writer.stages("waits for", stage.receivesFrom), ...writer.stages("feeds", readers)],
@@ -257,9 +279,9 @@ const DESCRIPTIONS = {
     const { nodes, links } = writer;
     const { source, from, to, sendMs, receiveMs, bytes } = links.tensors[t];
     const { send, receive } = links.transferStages(t);
-    const readers = links.readers[source].filter((v) => to.includes(nodes.device[v]));
+    const readers = links.readersOf(t).filter((v) => to.includes(nodes.device[v]));
     return {
-      title: `Output of ${nodeName(nodes, source)}`, subtitle: to.length > 1 ? `moved to ${to.length} devices` : "moved between devices",
+      title: `${links.tensors[t].name ? `Tensor ${links.tensors[t].name}` : "Output"} of ${nodeName(nodes, source)}`, subtitle: to.length > 1 ? `moved to ${to.length} devices` : "moved between devices",
       rows: [["from", writer.device(from)], ...writer.devices("to", to), ["time", formatMove(sendMs, receiveMs, EACH_WAY)], ["size", formatBytes(bytes)],
         ...writer.stages("made by", [...send]), ...writer.stages("received by", [...receive])],
       lists: [writer.nodeList("made by", [source]), writer.nodeList("read there by", readers)],
@@ -276,7 +298,7 @@ const DESCRIPTIONS = {
     for (let i = 0; i < bars.lane.length; i += 1) {
       if (bars.stage[i] !== s || bars.microBatch[i] !== m) continue;
       [start, end] = [Math.min(start, bars.start[i]), Math.max(end, bars.end[i])];
-      parts.push([SLOT_TITLES[bars.kind[i]], `${formatMs(bars.end[i] - bars.start[i])}, from ${formatMs(bars.start[i])}`]);
+      parts.push([SLOT_WORDS[bars.kind[i]], `${formatMs(bars.end[i] - bars.start[i])}, from ${formatMs(bars.start[i])}`]);
     }
     const pass = links.stages.some((stage) => stage.backward) ? `${links.stages[s].pass}, ` : "";
     return {

@@ -1,12 +1,13 @@
 /* Hand edits: what is selected can be moved, pinned and kept together; steps can be taken back. Python does all of it
    and answers with a new message to the picture, whose `edits` say what is pinned and what came of the last edit. */
 
+import { EDIT_MOVE, EDIT_PIN, EDIT_REDO, EDIT_REPAIR, EDIT_RESET, EDIT_RESOLVE, EDIT_TOGETHER, EDIT_UNDO, EDIT_UNPIN } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
-import { formatBytes, formatMs } from "../kit/format.js";
+import { formatBytes, formatCount, formatMs } from "../kit/quantities.js";
 import { deviceChip } from "./panel.js";
 
-const EDIT_WORDS = { move: "Moving", pin: "Pinning", unpin: "Unpinning", together: "Tying", undo: "Undoing", redo: "Redoing",
-  repair: "Looking for the least change that mends it", resolve: "Solving the rest", reset: "Dropping the edits" };
+const EDIT_WORDS = { [EDIT_MOVE]: "Moving", [EDIT_PIN]: "Pinning", [EDIT_UNPIN]: "Unpinning", [EDIT_TOGETHER]: "Tying", [EDIT_UNDO]: "Undoing", [EDIT_REDO]: "Redoing",
+  [EDIT_REPAIR]: "Looking for the least change that mends it", [EDIT_RESOLVE]: "Solving the rest", [EDIT_RESET]: "Dropping the edits" };
 const PATIENCE_MS = 20000;
 const DRAG_TYPE = "application/x-placement-selection";
 
@@ -106,16 +107,16 @@ export class EditBar {
     const homes = new Set(nodes.map((i) => links.deviceOf[i]));
     const pinned = new Set(edits.pinned);
     const tied = new Set(edits.together.flat());
-    const name = nodes.length === 1 ? data.graph.nodes.name[nodes[0]] || `node ${data.graph.nodes.id[nodes[0]]}` : `${nodes.length} nodes`;
+    const name = nodes.length === 1 ? data.graph.nodes.name[nodes[0]] || `node ${data.graph.nodes.id[nodes[0]]}` : `${formatCount(nodes.length)} nodes`;
     const what = make("span", { className: "edit-what", text: name, title: `${name}: drag onto a device of the legend to move`, draggable: "true",
       ondragstart: (event) => { event.dataTransfer.setData(DRAG_TYPE, "selection"); event.dataTransfer.effectAllowed = "move"; } });
     const targets = data.devices.map((device) => this.target(device, homes.size === 1 && homes.has(device.device)));
     const group = edits.together.find((ids) => nodes.every((i) => ids.includes(i)));
     const parts = [what, make("span", { className: "edit-label", text: "Move to" }),
       make("span", { className: "edit-targets", role: "group", "aria-label": "Move the selection to" }, targets)];
-    if (nodes.some((i) => !pinned.has(i))) parts.push(this.button("pin", "Pin", "Keep the selection where it is when the rest is repaired or solved"));
-    if (nodes.length > 1 && !group) parts.push(this.button("together", "Keep together", "Keep the selection on one device from now on"));
-    if (nodes.some((i) => pinned.has(i) || tied.has(i))) parts.push(this.button("unpin", "Unpin", "Let the selection go: neither pinned nor kept together"));
+    if (nodes.some((i) => !pinned.has(i))) parts.push(this.button(EDIT_PIN, "Pin", "Keep the selection where it is when the rest is repaired or solved"));
+    if (nodes.length > 1 && !group) parts.push(this.button(EDIT_TOGETHER, "Keep together", "Keep the selection on one device from now on"));
+    if (nodes.some((i) => pinned.has(i) || tied.has(i))) parts.push(this.button(EDIT_UNPIN, "Unpin", "Let the selection go: neither pinned nor kept together"));
     return parts;
   }
 
@@ -125,7 +126,7 @@ export class EditBar {
     const load = device.loadMs === null ? "" : ` (${formatMs(device.loadMs)}${free})`;
     const label = isHome ? `${device.name}: the selection is here` : `Move to ${device.name}${load}`;
     const button = make("button", { type: "button", title: label, "aria-label": label, "data-op": `move-${device.device}`,
-      onclick: () => this.send("move", { device: device.device }) }, [deviceChip(device)]);
+      onclick: () => this.send(EDIT_MOVE, { device: device.device }) }, [deviceChip(device)]);
     button.disabled = isHome || this.pendingOp !== null;
     return button;
   }
@@ -134,13 +135,13 @@ export class EditBar {
     const { edits } = this;
     const parts = [];
     if (edits.isEdited || edits.canRedo) {
-      parts.push(this.button("undo", "Undo", "Take the last edit back ( Ctrl+Z )", edits.canUndo));
-      parts.push(this.button("redo", "Redo", "Make it again ( Ctrl+Shift+Z )", edits.canRedo));
+      parts.push(this.button(EDIT_UNDO, "Undo", "Take the last edit back ( Ctrl+Z )", edits.canUndo));
+      parts.push(this.button(EDIT_REDO, "Redo", "Make it again ( Ctrl+Shift+Z )", edits.canRedo));
     }
     if (edits.isEdited) {
-      parts.push(this.button("repair", "Repair", "Move as few nodes as possible until no rule is broken; pinned ones stay"));
-      parts.push(this.button("resolve", "Re-solve the rest", "Find the best plan in which all that is pinned stays"));
-      parts.push(this.button("reset", "Reset", "Drop all edits and show the solver's plan"));
+      parts.push(this.button(EDIT_REPAIR, "Repair", "Move as few nodes as possible until no rule is broken; pinned ones stay"));
+      parts.push(this.button(EDIT_RESOLVE, "Re-solve the rest", "Find the best plan in which all that is pinned stays"));
+      parts.push(this.button(EDIT_RESET, "Reset", "Drop all edits and show the solver's plan"));
     }
     return parts;
   }
@@ -161,13 +162,13 @@ export class EditBar {
     if (target.isContentEditable || target.closest?.("input, textarea, select, [role=dialog]")) return;
     const name = event.key.toLowerCase();
     if ((event.ctrlKey || event.metaKey) && !event.altKey && (name === "z" || name === "y")) {
-      const op = name === "y" || event.shiftKey ? "redo" : "undo";
-      if (op === "redo" ? edits.canRedo : edits.canUndo) this.send(op);
+      const op = name === "y" || event.shiftKey ? EDIT_REDO : EDIT_UNDO;
+      if (op === EDIT_REDO ? edits.canRedo : edits.canUndo) this.send(op);
       else return;
     } else if (event.ctrlKey || event.metaKey || event.altKey) return;
     else if (this.awaitsDevice && name >= "1" && name <= "9") {
       const device = Number(name) - 1;
-      if (device < this.store.data.devices.length) this.send("move", { device });
+      if (device < this.store.data.devices.length) this.send(EDIT_MOVE, { device });
     } else if (name === "m" && this.selectedNodes().length) {
       this.awaitsDevice = true;
       this.drawMessage();
@@ -194,7 +195,7 @@ export class EditBar {
       const device = deviceUnder(event);
       if (!event.dataTransfer.types.includes(DRAG_TYPE) || device === undefined) return;
       event.preventDefault();
-      this.send("move", { device: Number(device) });
+      this.send(EDIT_MOVE, { device: Number(device) });
     });
   }
 

@@ -1,7 +1,7 @@
 /* What the devices do within a range of time. */
 
-import { formatMs, formatPercent } from "../kit/format.js";
-import { SLOT_COMPUTE, SLOT_RECEIVE } from "../data/links.js";
+import { formatMs, formatPercent } from "../kit/quantities.js";
+import { SLOT_COMPUTE, SLOT_RECEIVE } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
 import { deviceChip } from "./panel.js";
 

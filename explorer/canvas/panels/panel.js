@@ -1,11 +1,11 @@
 /* Everything around the canvases: toolbar, legend, tooltip. Names are set as text, never as HTML. */
 
+import { LEVEL_BLOCKS, LEVEL_LAYERS, PASS_NAMES, SLOT_WORDS } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
-import { formatBytes, formatMove, formatMs, formatPercent } from "../kit/format.js";
-import { PASS_NAMES, pieceLetter } from "../timeline/gantt_bars.js";
+import { formatBytes, formatCount, formatMove, formatMs, formatPercent } from "../kit/quantities.js";
+import { pieceLetter } from "../timeline/gantt_bars.js";
 import { levelButtons } from "../graph/level_buttons.js";
 
-const SLOT_NAMES = ["receive", "compute", "send"];
 const SEARCH_HINT = "Words or regular expressions in names and layers, and conditions such as\n"
   + "time>1ms   memory>100MB   output>1MiB   transfer>0.1\ndevice:2   layer:attention   id:17   cut   backward   -cut\n"
   + "All must hold. In quotes a text stands for itself. Enter goes to the next match.";
@@ -64,7 +64,7 @@ export class Toolbar {
   }
 
   showLevels(levels, current) {
-    if (current === "layers" || current === "blocks") this.folds = current === "blocks";
+    if (current === LEVEL_LAYERS || current === LEVEL_BLOCKS) this.folds = current === LEVEL_BLOCKS;
     this.levels.replaceChildren(...levelButtons(levels, current, this.folds, (name) => this.actions.setLevel(name)));
     this.levels.hidden = levels.length < 2;
   }
@@ -76,8 +76,8 @@ export class Toolbar {
     if (search?.error) this.count.textContent = search.error;
     else if (!search) this.count.textContent = "";
     else if (!search.matches.length) this.count.textContent = "no match";
-    else if (search.at < 0) this.count.textContent = `${search.matches.length} found, Enter to go`;
-    else this.count.textContent = `${search.at + 1} of ${search.matches.length}`;
+    else if (search.at < 0) this.count.textContent = `${formatCount(search.matches.length)} found, Enter to go`;
+    else this.count.textContent = `${formatCount(search.at + 1)} of ${formatCount(search.matches.length)}`;
   }
 }
 
@@ -100,7 +100,7 @@ export class Legend {
       const line = make("span", { className: "line" });
       line.style.background = theme.palette.transfer;
       keys.push(make("span", { className: "key", title: "Data moved between devices; the width grows with the time it takes" },
-        [line, make("span", { text: `transfer, ${data.graph.numCutTensors} cut` })]));
+        [line, make("span", { text: `transfer, ${formatCount(data.graph.numCutTensors)} cut` })]));
     }
     if (data.graph?.training) {
       keys.push(make("span", { className: "key" }, [make("span", { className: "hatched" }), make("span", { text: "backward" })]));
@@ -180,14 +180,16 @@ function describeBox(data, links, level, box) {
   const { nodes } = data.graph;
   const where = boxes.shares[box].map(([d]) => data.devices[d].name).join(", ") || "not placed";
   if (boxes.nodes[box].length > 1) {
-    return [boxes.title[box], `${boxes.nodes[box].length} nodes${boxes.backward[box] ? ", backward" : ""} · ${where}`,
+    return [boxes.title[box], `${formatCount(boxes.nodes[box].length)} nodes${boxes.backward[box] ? ", backward" : ""} · ${where}`,
       `${formatMs(boxes.timeMs[box])} of compute`];
   }
   const i = boxes.nodes[box][0];
   const lines = [boxes.title[box], `id ${nodes.id[i]}${nodes.backward[i] ? ", backward" : ""} · ${where}`,
     `${formatMs(boxes.timeMs[box])} · ${formatBytes(nodes.memoryBytes[i])}`];
-  const tensor = links.tensors[links.tensorOfNode.get(i)];
-  if (tensor) lines.push(`output is cut: ${formatMove(tensor.sendMs, tensor.receiveMs, " to move")}`);
+  for (const output of links.outputsOf(i)) {
+    const tensor = links.tensors[links.tensorOfOutput.get(output)];
+    if (tensor) lines.push(`${tensor.name || "output"} is cut: ${formatMove(tensor.sendMs, tensor.receiveMs, " to move")}`);
+  }
   return lines;
 }
 
@@ -211,6 +213,6 @@ function describeBar(data, bars, i) {
   const stage = data.gantt.stages[bars.stage[i]];
   const piece = stage.numPieces > 1 ? `, ${data.gantt.pieceName} ${pieceLetter(stage.piece)} of its device` : "";
   return [`${data.gantt.lanes[bars.lane[i]].name}, stage ${stage.number}${piece}`,
-    `${SLOT_NAMES[bars.kind[i]]}, ${PASS_NAMES[stage.passIndex]}, micro-batch ${bars.microBatch[i]}`,
+    `${SLOT_WORDS[bars.kind[i]]}, ${PASS_NAMES[stage.passIndex]}, micro-batch ${bars.microBatch[i]}`,
     `${formatMs(bars.start[i])} to ${formatMs(bars.end[i])}, takes ${formatMs(bars.end[i] - bars.start[i])}`];
 }

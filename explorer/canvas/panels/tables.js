@@ -2,14 +2,14 @@
 
    They say in numbers what the canvases draw, for whoever reads better than sees, sorts or copies. */
 
-import { formatPercent } from "../kit/format.js";
+import { SLOT_WORDS } from "../kit/contract.js";
+import { formatCount, formatPercent } from "../kit/quantities.js";
 import { make } from "../kit/dom.js";
 import { deviceChip } from "./panel.js";
 import { VirtualTable } from "./virtual_table.js";
 
 const TABLES_KEY = "placement-tables";
 const [GIB, MIB] = [2 ** 30, 2 ** 20];
-const SLOT_WORDS = ["receive", "compute", "send"];
 
 export class Tables {
   constructor(store, actions) {
@@ -60,7 +60,7 @@ export class Tables {
   show() {
     for (const sheet of this.sheets) {
       const numRows = sheet.numRows(this.store);
-      sheet.count.textContent = numRows.toLocaleString("en-US");
+      sheet.count.textContent = formatCount(numRows);
     }
     this.showTab();
   }
@@ -134,7 +134,7 @@ export class Tables {
   async copyTable() {
     const text = this.sheet.table.csv();
     const numRows = this.sheet.table.order.length;
-    this.note.textContent = await copyText(text, this.element) ? `${numRows.toLocaleString("en-US")} rows copied` : "The browser does not let this page copy";
+    this.note.textContent = await copyText(text, this.element) ? `${formatCount(numRows)} rows copied` : "The browser does not let this page copy";
   }
 }
 
@@ -146,6 +146,7 @@ function isThing(selection, thing) {
 }
 
 const numberColumn = (name, value, title) => ({ name, value, title, isNumber: true });
+const idColumn = (name, value, title) => ({ ...numberColumn(name, value, title), text: (row) => String(value(row)) });
 const scaledBytes = (bytes, unit) => (bytes === null || bytes === undefined ? null : bytes / unit);
 
 /** A column of devices, with their chips; `of(row)` lists them. */
@@ -195,7 +196,8 @@ const SHEETS = [
       const { tensors, nodes } = store.data.graph;
       return [
         { name: "Output of", value: (row) => nodeName(nodes, tensors[row].source) },
-        numberColumn("Node", (row) => nodes.id[tensors[row].source], "Id of the node"),
+        idColumn("Node", (row) => nodes.id[tensors[row].source], "Id of the node"),
+        ...(store.data.graph.outputs ? [{ name: "Tensor", value: (row) => tensors[row].name }] : []),
         deviceColumn("From", store, (row) => [tensors[row].from]),
         deviceColumn("To", store, (row) => tensors[row].to, "Devices that read it; each receives it once"),
         ...movingColumns(tensors),
@@ -215,7 +217,7 @@ const SHEETS = [
       const isOnCpu = (row) => nodes.device[row] >= 0 && devices[nodes.device[row]].isCpu;
       return [
         { name: "Node", value: (row) => nodeName(nodes, row) },
-        numberColumn("Id", (row) => nodes.id[row]),
+        idColumn("Id", (row) => nodes.id[row]),
         ...(nodes.layer.some((layer) => layer !== null) ? [{ name: "Layer", value: (row) => nodes.layer[row] }] : []),
         ...(training ? [{ name: "Pass", value: (row) => (nodes.backward[row] ? "backward" : "forward") }] : []),
         ...(placed ? [deviceColumn("Device", store, (row) => (nodes.device[row] < 0 ? [] : [nodes.device[row]]))] : []),
@@ -239,7 +241,7 @@ const SHEETS = [
       return [
         deviceColumn("Device", store, (row) => [deviceOfLane[bars.lane[row]]]),
         { name: "Stage", value: (row) => stageName(store, bars.stage[row]) },
-        numberColumn("Micro-batch", (row) => bars.microBatch[row]),
+        idColumn("Micro-batch", (row) => bars.microBatch[row]),
         ...(stages.some((stage) => stage.backward) ? [{ name: "Pass", value: (row) => stages[bars.stage[row]].pass }] : []),
         { name: "What", value: (row) => SLOT_WORDS[bars.kind[row]] },
         numberColumn("Start (ms)", (row) => bars.start[row]),
@@ -264,6 +266,11 @@ function movingColumns(tensors) {
 
 export function nodeName(nodes, i) {
   return nodes.name[i] || `node ${nodes.id[i]}`;
+}
+
+/** A cut tensor by the node that makes it, and its own name where it has one. */
+export function tensorName(nodes, { source, name }) {
+  return name ? `${nodeName(nodes, source)}: ${name}` : nodeName(nodes, source);
 }
 
 /** Stage number and pass as the field writes them: 2F, 2B; the number alone where there is one pass. */

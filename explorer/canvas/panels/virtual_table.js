@@ -3,7 +3,7 @@
    A column is {name, title?, isNumber?, value(i), text?(i), cell?(i)}: `value` sorts and goes to CSV (null is unknown
    and sorts last), `text` is shown, `cell` makes the nodes of a cell that is more than text. Rows are known by number. */
 
-import { formatNumber } from "../kit/format.js";
+import { formatNumber } from "../kit/quantities.js";
 import { make } from "../kit/dom.js";
 
 const ROW_HEIGHT = 26;

@@ -1,6 +1,6 @@
 /* The playhead: a clock over the schedule, and the row of controls for it. Nothing plays by itself. */
 
-import { formatMs } from "../kit/format.js";
+import { formatCount, formatMs } from "../kit/quantities.js";
 import { make } from "../kit/dom.js";
 
 /** At normal speed a whole run takes this long. */
@@ -181,8 +181,8 @@ export class ReplayBar {
     if (!replay.isOn) return [["hint", "Space plays the run: micro-batches travel through the graph"]];
     const { numFinished, numInFlight, numBusy } = replay.state;
     const { numMicroBatches, index } = replay.moments;
-    return [["clock", formatMs(replay.timeMs)], ["fact", `${numFinished} of ${numMicroBatches} done`],
-      ["fact", `${numInFlight} in flight`], ["fact", `${numBusy} of ${index.numLanes} devices busy`]];
+    return [["clock", formatMs(replay.timeMs)], ["fact", `${formatCount(numFinished)} of ${formatCount(numMicroBatches)} done`],
+      ["fact", `${formatCount(numInFlight)} in flight`], ["fact", `${numBusy} of ${index.numLanes} devices busy`]];
   }
 }
 

@@ -3,7 +3,8 @@
    A tensor goes half of its way while it is sent, waits in host memory in the middle, and goes the other half while it
    is received. Every mark has the colour and the number of its micro-batch. */
 
-import { SLOT_COMPUTE, edgesOfLevel } from "../data/links.js";
+import { SLOT_COMPUTE } from "../kit/contract.js";
+import { edgesOfLevel } from "../data/links.js";
 import { nodesReached } from "./replay_state.js";
 import { prefersCalm } from "./replay.js";
 

@@ -4,7 +4,7 @@
    while its sender sends, waits there until its reader receives, and is on its way down while the reader does. */
 
 import { lastAtMost } from "../data/bar_index.js";
-import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../data/links.js";
+import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../kit/contract.js";
 
 /** Events closer together than this share of the whole are one. */
 const SAME_EVENT = 1e-9;

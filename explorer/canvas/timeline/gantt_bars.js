@@ -3,14 +3,11 @@
    Passes differ by more than colour: F is plain, B and I are hatched, W is lower and ruled, and each has its letter where
    it fits. The pieces or chunks of a device carry a, b, c, and as many notches at the upper edge as come before them. */
 
-import { formatBytes, formatPercent } from "../kit/format.js";
-import { SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../data/links.js";
+import { formatBytes, formatPercent } from "../kit/quantities.js";
+import { PASS_FORWARD, PASS_LETTERS, PASS_WEIGHT_GRADIENT, SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../kit/contract.js";
 import { rgbOf } from "./pixel_rows.js";
 
 /** Passes as numbered in the message: forward, whole backward, gradient of the input, gradient of the weights. */
-export const PASS_LETTERS = ["F", "B", "I", "W"];
-export const PASS_NAMES = ["forward", "backward", "input gradient", "weight gradient"];
-const [FORWARD, WEIGHT_GRADIENT] = [0, 3];
 const PASS_PATTERNS = ["none", "backward", "backward", "weight"];
 const DIM_BAR = 0.2;
 const NOTCH = 3;
@@ -100,7 +97,7 @@ function drawBars(ctx, picture, lane, y, height, colour, focus) {
     const isPlain = picture.isPlain(i, focus);
     if (width < 1) {
       const isWork = kind[i] === SLOT_COMPUTE;
-      const row = isWork ? (pass[i] === WEIGHT_GRADIENT ? 1 : 0) : kind[i] === SLOT_RECEIVE ? 2 : 3;
+      const row = isWork ? (pass[i] === PASS_WEIGHT_GRADIENT ? 1 : 0) : kind[i] === SLOT_RECEIVE ? 2 : 3;
       const rgb = rgbOf(isWork ? fillOfBar(bars, i, colour).fill : theme.palette.transfer);
       rows.add(row, (start[i] - view.from) * perMs, width, rgb, isPlain ? 1 : DIM_BAR);
       continue;
@@ -136,8 +133,8 @@ function drawBars(ctx, picture, lane, y, height, colour, focus) {
   }
   ctx.globalAlpha = 1;
   if (rows.render()) {
-    rows.draw(ctx, 0, plotLeft, ...barExtent(FORWARD, y, height, pad));
-    rows.draw(ctx, 1, plotLeft, ...barExtent(WEIGHT_GRADIENT, y, height, pad));
+    rows.draw(ctx, 0, plotLeft, ...barExtent(PASS_FORWARD, y, height, pad));
+    rows.draw(ctx, 1, plotLeft, ...barExtent(PASS_WEIGHT_GRADIENT, y, height, pad));
     rows.draw(ctx, 2, plotLeft, transferTop(SLOT_RECEIVE, y, height, thin), thin);
     rows.draw(ctx, 3, plotLeft, transferTop(SLOT_SEND, y, height, thin), thin);
   }
@@ -148,7 +145,7 @@ function drawBars(ctx, picture, lane, y, height, colour, focus) {
 /** Upper edge and height of a compute bar: that of a weight gradient is lower. */
 export function barExtent(pass, y, height, pad = Math.max(1, height * 0.1)) {
   const whole = height - 2 * pad;
-  return pass === WEIGHT_GRADIENT ? [y + pad + 0.36 * whole, 0.64 * whole] : [y + pad, whole];
+  return pass === PASS_WEIGHT_GRADIENT ? [y + pad + 0.36 * whole, 0.64 * whole] : [y + pad, whole];
 }
 
 /** What is received comes in above the middle, what is sent goes out below it. */
@@ -193,6 +190,6 @@ export function pieceLetter(piece) {
 
 function fillOfBar(bars, i, colour) {
   const odd = bars.microBatch[i] % 2 === 1;
-  if (bars.pass[i] !== FORWARD) return odd ? colour.backwardOdd : colour.backward;
+  if (bars.pass[i] !== PASS_FORWARD) return odd ? colour.backwardOdd : colour.backward;
   return odd ? colour.forwardOdd : colour.forward;
 }

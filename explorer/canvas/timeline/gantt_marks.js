@@ -1,7 +1,8 @@
 /* What surrounds the bars of the timeline: phases, period, time axis, bounds, critical path, playhead, cursor, range. */
 
-import { formatMs, niceStep } from "../kit/format.js";
-import { SLOT_COMPUTE } from "../data/links.js";
+import { niceStep } from "../kit/format.js";
+import { AS_GIVEN, formatMs, formatNumber } from "../kit/quantities.js";
+import { SLOT_COMPUTE } from "../kit/contract.js";
 
 /** Pixels above the first lane: the phases, then the period's bracket and the heads of the columns. */
 export const TOP = 32;
@@ -103,7 +104,6 @@ export function drawTimeAxis(ctx, picture, top, bottom, y = null) {
   const { theme } = picture.store;
   const { from, to } = picture.view;
   const step = niceStep(((to - from) * 80) / picture.plotWidth);
-  const digits = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));
   ctx.font = `11px ${theme.font}`;
   ctx.textBaseline = "top";
   ctx.textAlign = "center";
@@ -112,7 +112,7 @@ export function drawTimeAxis(ctx, picture, top, bottom, y = null) {
     strokeLine(ctx, theme.faintLine, 1, [[x, top], [x, bottom]]);
     if (y === null) continue;
     ctx.fillStyle = theme.mutedInk;
-    ctx.fillText(digits > 6 ? String(Number((k * step).toPrecision(3))) : (k * step).toFixed(digits), x, y);
+    ctx.fillText(formatNumber(k * step, AS_GIVEN), x, y);
   }
   if (y === null) return;
   ctx.textAlign = "left";

@@ -2,7 +2,8 @@
 
    `strip` is a MemoryPicture: it knows the lanes, their values and where they stand. */
 
-import { formatBytes, formatMs, niceStep } from "../kit/format.js";
+import { niceStep } from "../kit/format.js";
+import { formatBytes, formatMs } from "../kit/quantities.js";
 
 /** Pixels above the curves, for what is written there. */
 export const STRIP_TOP = 20;

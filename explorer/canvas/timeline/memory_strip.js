@@ -4,7 +4,7 @@
    band. The list at the right has each one's label and what it holds at the playhead, at the cursor, or at its peak. */
 
 import { lastAtMost } from "../data/bar_index.js";
-import { formatBytes, formatMs } from "../kit/format.js";
+import { formatBytes, formatMs } from "../kit/quantities.js";
 import { drawMoment, drawRange, drawTimeAxis } from "./gantt_marks.js";
 import {
   ROW, STRIP_TOP, drawBand, drawCurve, drawDots, drawLimits, drawList, drawValueAxis,

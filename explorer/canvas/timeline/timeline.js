@@ -1,7 +1,8 @@
 /* The timeline part of the picture: its head with the replay, the bars, memory below them, and the notes under both. */
 
+import { formatCount } from "../kit/quantities.js";
 import { GanttPicture, ganttHeight } from "./gantt_canvas.js";
-import { SLOT_COMPUTE } from "../data/links.js";
+import { PASS_LETTERS, PASS_NAMES, SLOT_COMPUTE } from "../kit/contract.js";
 import { MemoryPicture, STRIP_HEIGHT } from "./memory_strip.js";
 import { make } from "../kit/dom.js";
 import { Replay, ReplayBar, prefersCalm } from "../replay/replay.js";
@@ -77,7 +78,7 @@ export class TimelinePart {
     this.replay.load(gantt.makespanMs > 0 ? new ReplayState(bars, index, gantt.stages, gantt.numMicroBatches) : null);
     this.bar.show();
     const count = gantt.numMicroBatches;
-    this.title.textContent = `${gantt.title}, ${count} micro-batch${count === 1 ? "" : "es"}`;
+    this.title.textContent = `${gantt.title}, ${formatCount(count)} micro-batch${count === 1 ? "" : "es"}`;
     this.keys.replaceChildren(...this.legend(gantt, bars));
     this.memoryNote.hidden = gantt.tellsMemory;
     this.modeGroup.hidden = !gantt.tellsMemory;
@@ -97,7 +98,7 @@ export class TimelinePart {
   /** What the shapes of bars mean, of those that are there. */
   legend(gantt, bars) {
     const passes = new Set(gantt.stages.map((stage) => stage.passIndex));
-    const names = gantt.hasBackward ? ["F forward", "B backward", "I input gradient", "W weight gradient"] : ["compute"];
+    const names = gantt.hasBackward ? PASS_NAMES.map((name, i) => `${PASS_LETTERS[i]} ${name}`) : ["compute"];
     const entry = (shape, text, title = "") => make("span", { className: "key", title },
       [make("i", { className: `swatch ${shape}` }), make("span", { text })]);
     const keys = [...passes].sort().map((pass) => entry(`pass${pass}`, names[pass]));

@@ -25,6 +25,7 @@ from solvers.importers.limits import MAX_HEADS, MAX_LABELS, MAX_LAYERS, MAX_TOKE
 from solvers.importers.network import Network
 from solvers.importers.workload import USUAL_TOKENS, Devices, Mode, Workload
 from solvers.model.errors import SourceError
+from solvers.quantities import count
 
 WORD_ENCODER_DEFAULTS = {"type_vocab_size": 2, "tie_word_embeddings": True}
 
@@ -89,10 +90,10 @@ class _Reading:
     def _length(self, option: str, asked: int | None, positions: int | None, *, learned: bool) -> int:
         if asked is None:
             usual = USUAL_TOKENS if positions is None else max(1, min(USUAL_TOKENS, positions))
-            self.said.append(f"{option} is taken to be {usual:,} tokens.")
+            self.said.append(f"{option} is taken to be {count(usual)} tokens.")
             return usual
         if positions is not None and asked > positions:
-            told = f"{option} is {asked:,}, and the model has positions for {positions:,}"
+            told = f"{option} is {count(asked)}, and the model has positions for {count(positions)}"
             if learned:
                 raise SourceError(f"{told}; give at most that.")
             self.said.append(f"{told}: it would run beyond what its config allows for.")
@@ -341,7 +342,9 @@ def _whisper(reading: _Reading) -> Network:
         frames=frames,
         positions=fields.count("max_target_positions", most=MAX_TOKENS),
     )
-    reading.said.append(f"The encoder hears {frames:,} frames, the most that it can; --sequence is of the decoder.")
+    reading.said.append(
+        f"The encoder hears {count(frames)} frames, the most that it can; --sequence is of the decoder."
+    )
     if reading.workload.mode is Mode.DECODE:
         reading.no_sequence()
     return _encoder_decoder(reading, shape, frames, shape.positions, learned=True)

@@ -9,7 +9,7 @@ from typing import Any
 from solvers.importers.checked import parse_object, short
 from solvers.importers.limits import MAX_FILE_BYTES
 from solvers.model.errors import SourceError
-from solvers.quantities import listed
+from solvers.quantities import count, listed
 
 
 class Fields:
@@ -23,7 +23,7 @@ class Fields:
         """Return a whole number; any of the names may have it."""
         value = self.optional_count(*names, most=most, least=least)
         if value is None:
-            raise SourceError(f"{self._where(names[0])} is missing; give a whole number from {least} to {most:,}.")
+            raise SourceError(f"{self._where(names[0])} is missing; give a whole number from {least} to {count(most)}.")
         return value
 
     def optional_count(self, *names: str, most: int, least: int = 1) -> int | None:
@@ -32,7 +32,9 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise SourceError(f"{self._where(name)} is {short(value)}; give a whole number from {least} to {most:,}.")
+            raise SourceError(
+                f"{self._where(name)} is {short(value)}; give a whole number from {least} to {count(most)}."
+            )
         return value
 
     def flag(self, name: str) -> bool:
@@ -54,10 +56,14 @@ class Fields:
         """Return a list of whole numbers from 0, empty where it is null or missing."""
         value = self.raw.get(name) or []
         if not isinstance(value, list) or len(value) > most:
-            raise SourceError(f"{self._where(name)} is {short(value)}; give a list of up to {most:,} whole numbers.")
+            raise SourceError(
+                f"{self._where(name)} is {short(value)}; give a list of up to {count(most)} whole numbers."
+            )
         for number in value:
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= most:
-                raise SourceError(f"{self._where(name)} has {short(number)}; give whole numbers from 0 to {most:,}.")
+                raise SourceError(
+                    f"{self._where(name)} has {short(number)}; give whole numbers from 0 to {count(most)}."
+                )
         return tuple(value)
 
     def texts(self, name: str, known: Sequence[str], length: int) -> tuple[str, ...] | None:
@@ -66,7 +72,9 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, list) or len(value) != length:
-            raise SourceError(f"{self._where(name)} is {short(value)}; give a list of {length:,} texts, one a layer.")
+            raise SourceError(
+                f"{self._where(name)} is {short(value)}; give a list of {count(length)} texts, one a layer."
+            )
         for text in value:
             if text not in tuple(known):
                 raise SourceError(f"{self._where(name)} has {short(text)}; give {listed(list(known))} alone.")

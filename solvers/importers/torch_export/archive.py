@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from solvers.importers.checked import parse_object
 from solvers.importers.limits import MAX_DIRECTORY_BYTES, MAX_PROGRAM_BYTES
 from solvers.model.errors import SourceError
-from solvers.quantities import listed
+from solvers.quantities import binary_size, count, listed
 
 ZIP_MAGIC = b"PK\x03\x04"
 """How an archive starts."""
@@ -63,7 +63,7 @@ def _member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     if len(found) > 1:
         names = [member.filename.rpartition("/")[2].removesuffix(".json")[:40] for member in found[:5]]
         raise SourceError(
-            f"The archive has {len(found):,} models, such as {listed(names)}; save the one to import by itself."
+            f"The archive has {count(len(found))} models, such as {listed(names)}; save the one to import by itself."
         )
     return found[0]
 
@@ -76,10 +76,10 @@ class _Bounded:
 
     def read(self, size: int = -1) -> bytes:
         if size > self.most:
-            raise SourceError(f"The archive's {self.what} is too long; up to {self.most // 2**10:,} KiB are read.")
+            raise SourceError(f"The archive's {self.what} is too long; up to {binary_size(self.most)} are read.")
         content = self.file.read(self.most + 1 if size < 0 else size)
         if len(content) > self.most:
-            raise SourceError(f"The archive's {self.what} is too long; up to {self.most // 2**10:,} KiB are read.")
+            raise SourceError(f"The archive's {self.what} is too long; up to {binary_size(self.most)} are read.")
         return content
 
     def seek(self, offset: int, whence: int = 0) -> int:

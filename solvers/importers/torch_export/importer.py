@@ -10,7 +10,7 @@ from solvers.importers.torch_export.program import parse_program
 from solvers.importers.torch_export.translate import translate
 from solvers.importers.workload import Devices, Mode, Workload
 from solvers.model.errors import SourceError
-from solvers.quantities import listed
+from solvers.quantities import count, listed
 
 
 def import_archive(file: BinaryIO, workload: Workload, devices: Devices, source: str, title: str) -> Imported:
@@ -47,12 +47,12 @@ def import_program(
     if found.num_constants:
         said.append(
             "What depends on no input and no parameter, such as positions and masks, is computed once, and each module "
-            f"that reads it holds a copy: the results of {found.num_constants:,} operators."
+            f"that reads it holds a copy: the results of {count(found.num_constants)} operators."
         )
     if found.unused_parameters:
         said.append(
-            f"Inputs of {found.unused_parameters:,} parameters are read by no operator, such as a tied matrix under "
-            "its other name; they are left out."
+            f"Inputs of {count(found.unused_parameters)} parameters are read by no operator, such as a tied matrix "
+            "under its other name; they are left out."
         )
     if workload.mode is Mode.TRAINING:
         said.append("The backward pass starts at all outputs of the archive; a loss counts where it is in the model.")

@@ -17,6 +17,7 @@ from solvers.importers.limits import MAX_ELEMENTS, MAX_OPERATORS, MAX_RANK, MAX_
 from solvers.importers.torch_export.archive import REMEDY
 from solvers.importers.torch_export.symbols import Sizes
 from solvers.model.errors import SourceError
+from solvers.quantities import count
 
 KNOWN_SCHEMAS = (7, 8)
 """Major versions of the schema: PyTorch 2.5 writes 7, 2.6 to 2.14 write 8."""
@@ -206,7 +207,9 @@ class _Reader:
         nodes = item(raw, "nodes", list, place)
         self.num_calls += len(nodes)
         if self.num_calls > MAX_OPERATORS:
-            raise SourceError(f"The archive has more than {MAX_OPERATORS:,} operators; export a part of the model.")
+            raise SourceError(
+                f"The archive has more than {count(MAX_OPERATORS)} operators; export a part of the model."
+            )
         calls = tuple(self._call(node, f"{place}.nodes[{i}]", depth) for i, node in enumerate(nodes))
         ends = [
             tuple(
@@ -224,10 +227,12 @@ class _Reader:
             raise SourceError(f"{place} has the unknown number format {short(dtype)}; {REMEDY}.")
         sizes, strides = item(raw, "sizes", list, place), item(raw, "strides", list, place)
         if len(sizes) > MAX_RANK:
-            raise SourceError(f"{place} has {len(sizes):,} dimensions; up to {MAX_RANK} are imported.")
+            raise SourceError(f"{place} has {count(len(sizes))} dimensions; up to {MAX_RANK} are imported.")
         shape = tuple(self.sizes.size(size, place) for size in sizes)
         if math.prod(shape) > MAX_ELEMENTS:
-            raise SourceError(f"{place} has more than {MAX_ELEMENTS:,} elements, which no device holds; give it fewer.")
+            raise SourceError(
+                f"{place} has more than {count(MAX_ELEMENTS)} elements, which no device holds; give it fewer."
+            )
         return Tensor(dtype, shape, self._is_contiguous(shape, strides, place))
 
     def _is_contiguous(self, shape: tuple[int, ...], strides: list[Any], place: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from solvers.importers.checked import item, short
 from solvers.importers.limits import MAX_ELEMENTS, MAX_EXPRESSION
 from solvers.model.errors import SourceError
-from solvers.quantities import listed
+from solvers.quantities import count, listed
 
 LARGEST = 2**64
 """Of any number within a formula; more is a typing error or an attack."""
@@ -80,7 +80,7 @@ class Sizes:
         for name, value in dims.items():
             least, most = ranges.get(name, (None, None))
             if not 1 <= value <= MAX_ELEMENTS or (least or 0) > value or (most is not None and most < value):
-                bounds = f"from {max(1, least or 1):,} to {min(MAX_ELEMENTS, most or MAX_ELEMENTS):,}"
+                bounds = f"from {count(max(1, least or 1))} to {count(min(MAX_ELEMENTS, most or MAX_ELEMENTS))}"
                 raise SourceError(f"--dim {name}={value} is out of range; give a whole number {bounds}.")
 
     def size(self, raw: Any, place: str) -> int:
@@ -90,7 +90,7 @@ class Sizes:
         else:
             value = self._value(item(raw, "as_expr", dict, place), place)
         if not 0 <= value <= MAX_ELEMENTS:
-            raise SourceError(f"{place} is {short(value)}; sizes from 0 to {MAX_ELEMENTS:,} are imported.")
+            raise SourceError(f"{place} is {short(value)}; sizes from 0 to {count(MAX_ELEMENTS)} are imported.")
         return value
 
     def check_all_used(self) -> None:

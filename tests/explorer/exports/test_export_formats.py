@@ -18,8 +18,9 @@ from explorer.exports.report import report_html
 from explorer.figures.figure import figure_svg
 from explorer.figures.subject import Subject, file_stem
 from solvers.model.deployment import Deployment, DeviceClass
+from solvers.model.split import Split
 from tests.support.examples import examples
-from tests.support.graphs import chain, one_node_per_device
+from tests.support.graphs import chain, divided, one_node_per_device
 from tests.support.subjects import HOSTILE, named, sample_subject, subject_of, without_schedule
 
 # pydot still calls its own parser by old names.
@@ -93,7 +94,7 @@ def test_the_graph_of_devices_says_what_passes_between_them() -> None:
     assert len(own_nodes(graph)) == 2
     (edge,) = graph.get_edges()
     assert "0.25 ms" in edge.get("label")
-    assert "0.954 MiB" in edge.get("label")
+    assert "976.6 KiB" in edge.get("label")
 
 
 def test_every_export_tells_what_each_end_of_a_tensor_pays() -> None:
@@ -107,6 +108,22 @@ def test_every_export_tells_what_each_end_of_a_tensor_pays() -> None:
         "figure": figure_svg(subject),
     }
     assert {name: "1 ms out, 4 ms in" in text for name, text in exports.items()} == dict.fromkeys(exports, True)
+
+
+def test_every_export_names_the_tensors_of_a_node() -> None:
+    deployment = Deployment(2)
+    subject = subject_of(divided(), deployment, Split((frozenset({1, 2}), frozenset({3}))))
+    labels = [str(edge.get("label")) for edge in parsed_dot(dot_of(subject)).get_edges()]
+    assert [all(part in label for part in ("right", "300 B", "3 ms")) for label in labels] == [False, True]
+    (graph,) = documents(subject)[f"{subject.stem}.json"]["graphs"]
+    nodes = {node["id"]: node for node in graph["nodes"]}
+    outputs = [{fact["key"]: fact["value"] for fact in one["attrs"]} for one in nodes["1"]["outputsMetadata"]]
+    assert [(one["tensor"], one["size"]) for one in outputs] == [("left", "100 B"), ("right", "300 B")]
+    assert [nodes[v]["incomingEdges"][0]["sourceNodeOutputId"] for v in ("2", "3")] == ["0", "1"]
+    (overlays,) = graph["tasksData"]["edgeOverlaysDataListLeftPane"]
+    assert [(e["sourceNodeId"], e["targetNodeId"]) for e in overlays["overlays"][0]["edges"]] == [("1", "3")]
+    assert "<th" in report_html(subject)
+    assert ">right<" in report_html(subject)
 
 
 def documents(subject: Subject) -> dict[str, Any]:

@@ -46,6 +46,27 @@ def test_message_carries_boxes_edges_and_bars():
     assert all(entry[1] % 8 == 0 for entry in header["arrays"].values())
 
 
+@settings(deadline=None)
+@given(mixed_placements())
+def test_edges_of_the_message_say_which_tensor_they_carry(case: Any) -> None:
+    graph, deployment, split = case
+    header, arrays = unpack(pack(dag_info(graph, deployment, split), None, "k"))
+    outputs = header["graph"]["outputs"]
+    if not graph.has_names:
+        assert outputs is None
+        assert "edge.output" not in arrays
+        return
+    ids = header["graph"]["nodes"]["id"]
+    carried = [(ids[outputs["source"][o]], outputs["name"][o]) for o in arrays["edge.output"]]
+    assert carried == [(edge.source, edge.tensor) for edge in graph.edges]
+    assert [ids[v] for v in arrays["edge.target"]] == [edge.target for edge in graph.edges]
+    for tensor in header["graph"]["tensors"]:
+        assert (outputs["source"][tensor["output"]], outputs["name"][tensor["output"]]) == (
+            tensor["source"],
+            tensor["name"],
+        )
+
+
 def test_equal_views_send_equal_messages_and_others_differ():
     assert pack(*views(), "k") == pack(*views(), "k")
     first, _ = unpack(pack(*views(), "k"))

@@ -15,7 +15,7 @@ from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Split
 from solvers.samples import read_sample
 from solvers.solve import solve
-from tests.support.graphs import chain, diamond, mixed_placements, random_split, random_training_graph
+from tests.support.graphs import chain, diamond, divided, mixed_placements, random_split, random_training_graph
 
 
 def placed(device_of: dict[int, int], deployment: Deployment) -> Split:
@@ -41,6 +41,22 @@ def test_cut_edges_cost_their_tensor_and_say_so_once_per_device():
     assert [edges[1, 2].shows_cost, edges[1, 3].shows_cost] == [True, False]
     assert edges[2, 4].cut_ms is None
     assert info.num_cut_tensors == 1
+
+
+def test_an_edge_shows_its_own_tensor():
+    deployment = Deployment(3)
+    info = dag_info(divided(), deployment, placed({1: 0, 2: 1, 3: 2}, deployment))
+    edges = {(info.nodes[e.source].id, info.nodes[e.target].id): e for e in info.levels[0].edges}
+    assert [(edges[1, v].cut_ms, edges[1, v].cut_bytes) for v in (2, 3)] == [(1.0, 100.0), (3.0, 300.0)]
+    assert all(edge.shows_cost for edge in edges.values())
+    assert (info.nodes[0].output_bytes, info.nodes[0].transfer_ms, info.num_cut_tensors) == (400.0, 4.0, 2)
+    together = dag_info(divided(), deployment, placed({1: 0, 2: 0, 3: 2}, deployment))
+    assert together.num_cut_tensors == 1
+    assert [(o.name, o.transfer_ms, o.size_bytes) for o in together.outputs] == [
+        ("left", 1.0, 100.0),
+        ("right", 3.0, 300.0),
+    ]
+    assert together.output_of_edge == (0, 1)
 
 
 @settings(deadline=None)

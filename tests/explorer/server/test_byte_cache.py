@@ -21,6 +21,7 @@ from solvers.samples import read_sample
 from solvers.schedule.simulate import ScheduleKind, simulate
 from solvers.solve import solve
 from tests.support.examples import examples
+from tests.support.graphs import random_tensors
 
 
 class Clock:
@@ -184,7 +185,8 @@ def real_size(value: Any) -> int:
 
 def graphs() -> list[DnnGraph]:
     names = ("bert_base_operator_inference", "unet_operator_training", "gpt2_xl_layer_training")
-    return [read_sample(name)[0] for name in names] + [layered(10, 20, 10)[0]]
+    plain = [read_sample(name)[0] for name in names] + [layered(10, 20, 10)[0]]
+    return [*plain, random_tensors(plain[0], 0)]
 
 
 def test_stated_sizes_are_about_the_real_ones() -> None:
@@ -192,7 +194,7 @@ def test_stated_sizes_are_about_the_real_ones() -> None:
     for graph in graphs():
         deployment = read_sample("gpt2_xl_layer_training")[1]
         graph = DnnGraph(graph.nodes, graph.edges, graph.name, graph.times)
-        graph.node_by_id, graph.readers, graph.inputs, graph.output_bytes, graph.topological_order  # noqa: B018
+        graph.node_by_id, graph.readers, graph.inputs, graph.output_bytes, graph.topological_order, graph.tensor_of  # noqa: B018
         check(sizes.graph_bytes(graph), graph)
         groups = single_nodes(graph)
         check(groups_bytes(groups), groups)

@@ -100,7 +100,7 @@ def test_a_moved_node_and_what_it_changes() -> None:
     diff = plan_diff(placed(graph, {1, 2}, {3, 4}), placed(graph, {1, 2, 3}, {4}))
     assert [(move.node, move.first, move.second) for move in diff.moved] == [(3, 1, 0)]
     assert (diff.first_value_ms, diff.second_value_ms) == (7.25, 6.125)
-    assert (diff.only_in_first, diff.only_in_second) == ((2,), (3,))
+    assert (diff.only_in_first, diff.only_in_second) == (((2, ""),), ((3, ""),))
     left, right = diff.devices
     assert (left.num_arrived, left.num_left, left.change.compute_ms, left.change.send_ms) == (1, 0, 3.0, -0.125)
     assert (right.num_arrived, right.num_left, right.change.compute_ms, right.change.receive_ms) == (0, 1, -3.0, -0.125)

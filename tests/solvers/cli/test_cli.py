@@ -20,7 +20,7 @@ from solvers.model.result import Progress, SolveCancelled, SolveResult, SolveSta
 from solvers.model.split import Family, Split, check_split
 from solvers.samples import read_sample, sample_names, sample_text
 from tests.support.command_line import Answer, Run
-from tests.support.graphs import chain, dag, diamond, training_chain
+from tests.support.graphs import chain, dag, diamond, divided, training_chain
 
 GIB = 2.0**30
 
@@ -254,6 +254,17 @@ def test_evaluate_tells_what_each_end_of_a_cut_tensor_pays(placement: Run, tmp_p
     assert [device["load_ms"] for device in evaluated["devices"]] == [4.0 + 1.0, 4.0 + 4.0]
 
 
+def test_evaluate_and_explain_name_the_tensors_of_a_node(placement: Run, tmp_path: Path) -> None:
+    path, output = tmp_path / "graph.json", tmp_path / "split.json"
+    write_graph(path, divided(), Deployment(2))
+    output.write_text(json.dumps(split_document(Split((frozenset({1, 2}), frozenset({3}))))))
+    (tensor,) = placement("evaluate", path, output).json["cut_tensors"]
+    assert (tensor["source"], tensor["tensor"], tensor["out_ms"]) == (1, "right", 3.0)
+    assert "tensor 'right' of node 1 to" in placement("explain", path, output).out
+    solved = placement("solve", path, "--accelerators", "2", "--family", "free").json
+    assert solved["value_ms"] == 7.0
+
+
 def test_output_that_cannot_be_written_does_not_lose_the_answer(
     placement: Run, graph_file: Path, tmp_path: Path
 ) -> None:
@@ -428,7 +439,7 @@ def test_simulate_takes_a_share_of_weight_gradients_and_says_so(placement: Run, 
     document = placement(*run, "--weight-gradient-share", 0.25, "--slots").json
     weights = [slot for slot in document["slots"] if "weight-gradient" in slot.values()]
     assert [slot["end_ms"] - slot["start_ms"] for slot in weights] == [1.0] * 4
-    assert any("25%" in sentence for sentence in document["assumptions"])
+    assert any("25 %" in sentence for sentence in document["assumptions"])
     assert_refused(placement(*run, "--weight-gradient-share", 2), "give a share from 0 to 1")
     assert_refused(placement(*run, "--chunks", 2), "--chunks is for the schedules interleaved and zb-v, not for zb-h1")
 
@@ -561,10 +572,10 @@ def test_50_megabytes_of_nonsense_are_refused(placement: Run, tmp_path: Path, pi
         (("solve", "GRAPH", "--objective", "speed"), '"speed" is none of throughput, gpipe, latency'),
         (("solve", "GRAPH", "--method", "magic"), '"magic" is none of auto, dp, ip'),
         (("solve", "GRAPH", "--family", "tree"), '"tree" is none of chain, convex, free'),
-        (("solve", "GRAPH", "--accelerators", "-1"), "whole number from 0 to 1024"),
-        (("solve", "GRAPH", "--accelerators", "2.5"), "whole number from 0 to 1024"),
-        (("solve", "GRAPH", "--accelerators", "9" * 5000), "whole number from 0 to 1024"),
-        (("solve", "GRAPH", "--cpus", "1025"), "whole number from 0 to 1024"),
+        (("solve", "GRAPH", "--accelerators", "-1"), "whole number from 0 to 1,024"),
+        (("solve", "GRAPH", "--accelerators", "2.5"), "whole number from 0 to 1,024"),
+        (("solve", "GRAPH", "--accelerators", "9" * 5000), "whole number from 0 to 1,024"),
+        (("solve", "GRAPH", "--cpus", "1025"), "whole number from 0 to 1,024"),
         (("solve", "GRAPH", "--subgraphs", "0"), "whole number from 1 to 64"),
         (("solve", "GRAPH", "--memory", "nan"), "give a number from 0"),
         (("solve", "GRAPH", "--memory", "lots"), "give a number from 0"),
@@ -583,8 +594,8 @@ def test_50_megabytes_of_nonsense_are_refused(placement: Run, tmp_path: Path, pi
         (("evaluate", "GRAPH"), "required: SPLIT.json"),
         (("simulate", "GRAPH", "S"), "required: --schedule, --micro-batches"),
         (("simulate", "GRAPH", "S", "--schedule", "fast", "--micro-batches", "1"), '"fast" is none of'),
-        (("simulate", "GRAPH", "S", "--schedule", "gpipe", "--micro-batches", "0"), "whole number from 1 to 10000"),
-        (("simulate", "GRAPH", "S", "--schedule", "gpipe", "--micro-batches", "1e9"), "whole number from 1 to 10000"),
+        (("simulate", "GRAPH", "S", "--schedule", "gpipe", "--micro-batches", "0"), "whole number from 1 to 10,000"),
+        (("simulate", "GRAPH", "S", "--schedule", "gpipe", "--micro-batches", "1e9"), "whole number from 1 to 10,000"),
     ],
 )
 def test_bad_options_are_refused_in_one_sentence(

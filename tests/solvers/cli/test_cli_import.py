@@ -13,6 +13,7 @@ from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
 from tests.support.archives import archive, two_blocks
 from tests.support.command_line import Run
+from tests.support.profiles import PIPEDREAM, piper
 from tests.support.root import ROOT
 from tests.support.small_models import SMALL
 
@@ -96,18 +97,47 @@ def test_what_the_page_on_importing_shows_runs(
         assert (answer.code, answer.err) == (0, ""), command
     exec(compile(example, "docs/importing.md", "exec"), {})  # noqa: S102 -- our own text
     assert capsys.readouterr().out.startswith("8030261248\n")
-    known = page.partition("## What is known")[2].partition("Any other")[0]
+    known = page.partition("## Configs")[2].partition("Any other")[0]
     assert set(MODEL_TYPES) <= set(re.findall(r"\w+", known))
+
+
+def test_an_onnx_file_and_profiles_are_imported_by_their_content(placement: Run, tmp_path: Path) -> None:
+    """Whatever they are called."""
+    pytest.importorskip("onnx", reason="this test needs the package onnx, which is an optional extra")
+    from tests.support.onnx_models import perceptrons
+
+    path, graph = tmp_path / "model", tmp_path / "graph.json"
+    path.write_bytes(perceptrons(batch="rows").SerializeToString())
+    refused = placement("import", str(path))
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "give --dim rows=SIZE" in refused.err
+    answer = placement("import", str(path), "--dim", "rows=8", "--output", str(graph))
+    assert answer.code == 0
+    assert "rows = 8" in answer.out
+    assert placement("solve", str(graph)).json["status"] == "OPTIMAL"
+    auto = placement("import", str(path), "--dim", "*=8", "--level", "auto", "--json")
+    assert (
+        auto.json["nodes"]
+        == placement("import", str(path), "--dim", "*=8", "--level", "operators", "--json").json["nodes"]
+    )
+    for content, told in ((PIPEDREAM, "6.5 ms"), (json.dumps(piper()), "4.5 ms")):
+        path.write_text(content, encoding="utf-8")
+        assert told in placement("import", str(path)).out
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "Give a config.json, its folder, a .pt2, or a name that `placement import --list` has."),
+        ((), "Give a file, the folder of a config.json, or a name that `placement import --list` has."),
         (("llama-3",), 'no file and no preset "llama-3"; the nearest names are llama-3.2-1b'),
         (("nothing.json",), '"nothing.json" cannot be read: No such file or directory.'),
         (("a\0b",), "no file and no preset"),
         (("x" * 5000,), "no file and no preset"),
+        (("gpt2", "--dim", "batch"), "names no size; give one, such as batch=8"),
+        (("gpt2", "--dim", "batch=many"), "is no whole number"),
+        (("gpt2", "--dim", "a=0"), "--dim a is 0; give a whole number from 1"),
+        (("gpt2", "--dim", "a=1", "--dim", "a=2"), "--dim names a dimension twice"),
+        (("gpt2", "--time-unit", "min"), "is none of s, ms, us"),
         (("gpt2", "--list"), "--list lists all; leave the source out."),
         (("gpt2", "--batch", "many"), "is no whole number"),
         (("gpt2", "--batch", "0"), "--batch is 0; give a whole number from 1"),
@@ -157,7 +187,7 @@ def test_an_archive_is_known_by_its_content_and_is_solved(placement: Run, archiv
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--dim", "s0"), "'s0' is not NAME=N, such as s0=8"),
+        (("--dim", "s0"), "'s0' names no size; give one, such as batch=8"),
         (("--dim", "s0=x"), "'x' is no whole number"),
         (("--dim", "t=4"), "the archive has no size of that name; its open sizes are s0."),
         (("--nodes", "4"), "--nodes is how many nodes --level auto may make"),
@@ -182,7 +212,11 @@ def test_a_damaged_archive_is_refused_in_a_sentence(placement: Run, archive_file
     assert answer.err.count("\n") == 1
 
 
-def test_open_sizes_are_for_archives_alone(placement: Run) -> None:
-    answer = placement("import", "gpt2", "--dim", "s0=4")
+@pytest.mark.parametrize("content", [None, json.dumps(SMALL["llama"]), PIPEDREAM, json.dumps(piper())])
+def test_only_onnx_files_and_archives_leave_sizes_open(placement: Run, tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "model"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    answer = placement("import", "gpt2" if content is None else path, "--dim", "s0=4")
     assert (answer.code, answer.out) == (2, "")
-    assert "--dim gives sizes that an archive of torch.export leaves open" in answer.err
+    assert "--dim gives sizes that an ONNX file or an archive of torch.export leaves open" in answer.err

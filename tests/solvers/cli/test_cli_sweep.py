@@ -155,7 +155,7 @@ def test_what_is_said_of_devices_is_said_of_each_list(placement: Run, tmp_path: 
         (["--memory", "1:8:x1"], "does not grow"),
         (["--memory", "1:1e6"], "larger step"),
         (["--accelerators", "1,1"], "a value twice"),
-        (["--accelerators", "1,x"], "whole number from 0 to 1024"),
+        (["--accelerators", "1,x"], "whole number from 0 to 1,024"),
         (["--bandwidth", "1,2"], "multiple"),
         (["--bandwidth", "1x,2"], "mixes GB/s and multiples"),
         (["--bandwidth", "1,2X,4"], "mixes GB/s and multiples"),

@@ -15,7 +15,7 @@ from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family, Split
 from solvers.schedule.simulate import ScheduleKind, simulate
-from tests.support.graphs import mixed_placements, random_chain_split, random_dag
+from tests.support.graphs import mixed_placements, random_chain_split, random_dag, random_tensors
 
 
 def tables_of(graph: DnnGraph, deployment: Deployment, split: Split) -> dict[str, list[dict[str, str]]]:
@@ -31,6 +31,7 @@ def tables_of(graph: DnnGraph, deployment: Deployment, split: Split) -> dict[str
 @pytest.mark.parametrize("seed", range(5))
 def test_tables_agree_with_costs_and_schedule(seed: int) -> None:
     graph, deployment = random_dag(seed), Deployment(3, 1, 1e9)
+    graph = random_tensors(graph, seed) if seed % 2 else graph
     split = random_chain_split(graph, deployment, seed).on(deployment)
     tables = tables_of(graph, deployment, split)
     costs = split_costs(graph, deployment, split)
@@ -42,12 +43,13 @@ def test_tables_agree_with_costs_and_schedule(seed: int) -> None:
         compute_ms[int(row["device"])] = compute_ms.get(int(row["device"]), 0.0) + float(row["time (ms)"])
     for device in costs.devices:
         assert compute_ms.get(device.device, 0.0) == pytest.approx(device.compute_ms)
-    assert [int(row["node"]) for row in tables["cut_tensors.csv"]] == [t.source for t in costs.cut_tensors]
-    for row in tables["cut_tensors.csv"]:
-        readers = set(map(int, row["read by nodes"].split()))
-        assert readers == {
-            v for v in graph.readers[int(row["node"])] if split.device_of()[v] != split.device_of()[int(row["node"])]
-        }
+    rows = tables["cut_tensors.csv"]
+    assert [(int(row["node"]), row["tensor"]) for row in rows] == [t.key for t in costs.cut_tensors]
+    device = split.device_of()
+    for row in rows:
+        u = int(row["node"])
+        readers = {e.target for e in graph.edges if (e.source, e.tensor) == (u, row["tensor"])}
+        assert set(map(int, row["read by nodes"].split())) == {v for v in readers if device[v] != device[u]}
     assert [(float(r["start (ms)"]), float(r["end (ms)"])) for r in tables["slots.csv"]] == [
         (slot.start_ms, slot.end_ms) for slot in schedule.slots
     ]

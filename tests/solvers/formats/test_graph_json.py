@@ -24,7 +24,7 @@ from solvers.formats.graph_json import (
 )
 from solvers.model.deployment import MAX_DEVICES, Deployment
 from solvers.model.errors import GraphError, PlacementError, SplitError
-from solvers.model.graph import DnnGraph, Edge, Node
+from solvers.model.graph import DnnGraph, Edge, Node, Tensor
 from solvers.model.split import Split
 from tests.support.graphs import random_split, small_graphs
 
@@ -169,6 +169,30 @@ def test_paper_splits_round_trip(paper_workloads: Path) -> None:
         assert parse_split(json.dumps(split_document(split))) == split
 
 
+def test_an_edge_names_its_tensor() -> None:
+    document = {
+        **GRAPH,
+        "edges": [
+            {"sourceId": 1, "destId": 2, "cost": 0.5, "size": 50, "tensor": "h"},
+            {"sourceId": 1, "destId": 3, "cost": 0.5, "size": 50, "tensor": "h"},
+            {"sourceId": 1, "destId": 3, "cost": 2.0},
+            {"sourceId": 2, "destId": 3, "cost": 1.0, "tensor": 7},
+        ],
+    }
+    graph, deployment = parse_graph(json.dumps(document))
+    assert graph.tensors == (
+        Tensor(1, "h", 0.5, 50.0, (2, 3)),
+        Tensor(1, "", 2.0, None, (3,)),
+        Tensor(2, "7", 1.0, None, (3,)),
+    )
+    written = graph_document(graph, deployment)
+    assert written["edges"][:3] == document["edges"][:3]
+    assert written["edges"][3]["tensor"] == "7"
+    assert parse_graph(json.dumps(written))[0].digest == graph.digest
+    plain = {**GRAPH, "edges": [{"sourceId": 1, "destId": 2, "cost": 1}]}
+    assert "tensor" not in json.dumps(graph_document(*parse_graph(json.dumps(plain))))
+
+
 def test_every_field_is_read() -> None:
     graph, deployment = parse_graph(json.dumps(GRAPH))
     assert deployment == Deployment(2, 1, 100.0)
@@ -195,8 +219,8 @@ def graphs_with_every_field(draw: st.DrawFn) -> tuple[DnnGraph, Deployment]:
             flops=draw(number),
             parameter_bytes=draw(number),
             activation_bytes=draw(number),
-            # Transfer times live on edges in a file; a node nobody reads has none to keep.
-            transfer_ms=node.transfer_ms if graph.readers[node.id] else 0.0,
+            # Transfer times live on edges in a file; a tensor nobody reads has none to keep.
+            transfer_ms=node.transfer_ms if (node.id, "") in graph.tensor_of else 0.0,
         )
         for node in graph.nodes
     )
@@ -316,6 +340,12 @@ def test_names_are_kept_as_they_are_but_can_be_written() -> None:
 # What is refused
 
 
+def with_edges(*edges: tuple[int, int, float, str]) -> str:
+    """Return the text of the tiny graph with these edges: source, target, cost and tensor."""
+    fields = ("sourceId", "destId", "cost", "tensor")
+    return json.dumps({**GRAPH, "edges": [dict(zip(fields, edge, strict=True)) for edge in edges]})
+
+
 MALFORMED_GRAPHS: dict[str, tuple[str | bytes, str]] = {
     "nothing": ("", "The graph is empty; give a JSON object."),
     "blanks": (b" \n\t", "The graph is empty; give a JSON object."),
@@ -378,7 +408,7 @@ MALFORMED_GRAPHS: dict[str, tuple[str | bytes, str]] = {
     "time is null": (changed(GRAPH, "nodes.1.fpgaLatency", None), "nodes[1] (id 2): 'fpgaLatency' is null; give a num"),
     "time is negative": (
         changed(GRAPH, "nodes.1.fpgaLatency", -0.5),
-        "nodes[1] (id 2): 'fpgaLatency' is -0.5; give a finite number from 0 to 1e+15.",
+        "nodes[1] (id 2): 'fpgaLatency' is -0.5; give a finite number from 0 to 1e15.",
     ),
     "time is NaN": (changed(GRAPH, "nodes.1.fpgaLatency", math.nan), "'fpgaLatency' is NaN; give a finite number"),
     "time is infinite": (changed(GRAPH, "nodes.1.cpuLatency", math.inf), "'cpuLatency' is Infinity; give a finite"),
@@ -410,7 +440,25 @@ MALFORMED_GRAPHS: dict[str, tuple[str | bytes, str]] = {
     "two costs": (
         changed(GRAPH, "edges.1.cost", 0.75),
         "edges[1] out of node 1 costs 0.75 ms, but edges[0] out of the same node costs 0.5 ms; "
-        "a node's output is sent once, so give both the same cost.",
+        "a tensor is sent once, so give both the same cost, or name different tensors in 'tensor'.",
+    ),
+    "two costs of a tensor": (
+        with_edges((1, 2, 1.0, "h"), (1, 3, 2.0, "h")),
+        "edges[1] out of tensor 'h' of node 1 costs 2.0 ms, but edges[0] out of the same tensor costs 1.0 ms; a tensor "
+        "is sent once, so give both the same cost",
+    ),
+    "tensor is a list": (changed(GRAPH, "edges.0.tensor", ["h"]), "edges[0]: 'tensor' is a list; give a text."),
+    "tensor is empty": (
+        changed(GRAPH, "edges.0.tensor", ""),
+        "edges[0]: 'tensor' is empty; give the tensor a name, or leave it out.",
+    ),
+    "tensor is long": (
+        changed(GRAPH, "edges.0.tensor", "h" * 1001),
+        "edges[0]: 'tensor' has a name of 1,001 characters; give up to 1,000.",
+    ),
+    "tensor twice": (
+        with_edges((1, 2, 1.0, "h"), (1, 2, 1.0, "h")),
+        "edge 1 -> 2 of tensor 'h' is listed twice; keep one.",
     ),
     "edge twice": (changed(GRAPH, "edges.1.destId", 2), "edge 1 -> 2 is listed twice; keep one."),
     "cycle": (

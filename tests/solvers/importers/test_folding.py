@@ -11,10 +11,10 @@ from solvers.importers.folding import folded_by_layers
 from solvers.model.costs import split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.errors import GraphError
-from solvers.model.graph import DnnGraph, Edge, Node, TimesKind, TimesOrigin
+from solvers.model.graph import DnnGraph, Edge, Node, Tensor, TimesKind, TimesOrigin
 from solvers.model.split import Split
 from tests.support.examples import examples
-from tests.support.graphs import random_dag, random_split, random_training_graph
+from tests.support.graphs import random_dag, random_split, random_tensors, random_training_graph
 
 
 def layered(graph: DnnGraph, num_layers: int, seed: int) -> DnnGraph:
@@ -45,6 +45,7 @@ def test_every_split_of_the_layers_costs_what_it_costs_the_operators(
     seed: int, num_layers: int, training: bool
 ) -> None:
     graph = layered(random_training_graph(seed, 10) if training else random_dag(seed, 12), num_layers, seed)
+    graph = random_tensors(graph, seed) if seed % 2 else graph
     folded = folded_by_layers(graph)
     deployment = Deployment(3, 1)
     for i in range(4):
@@ -56,7 +57,7 @@ def test_every_split_of_the_layers_costs_what_it_costs_the_operators(
                 assert getattr(one, what) == pytest.approx(getattr(other, what)), what
 
 
-def test_a_layer_with_two_outputs_sends_each_from_a_node_of_its_own() -> None:
+def test_a_layer_with_two_outputs_has_two_tensors() -> None:
     nodes = (
         Node(0, 1.0, 1.0, transfer_ms=2.0, layer="a"),
         Node(1, 1.0, 1.0, transfer_ms=3.0, layer="a"),
@@ -66,15 +67,16 @@ def test_a_layer_with_two_outputs_sends_each_from_a_node_of_its_own() -> None:
     )
     edges = tuple(Edge(u, v, 1e6) for u, v in ((0, 1), (0, 3), (1, 3), (2, 3), (2, 4)))
     folded = folded_by_layers(DnnGraph(nodes, edges))
-    assert [(node.name, node.accelerator_ms, node.transfer_ms) for node in folded.nodes] == [
-        ("a", 3.0, 5.0),
-        ("a output 2", 0.0, 5.0),
+    assert [(node.name, node.accelerator_ms, node.output_ms) for node in folded.nodes] == [
+        ("a", 3.0, 10.0),
         ("b", 1.0, 0.0),
         ("c", 1.0, 0.0),
     ]
-    assert folded.output_bytes[0] == 2e6
-    assert folded.colocation_members == {0: (0, 1)}
-    assert folded.readers == {0: (2, 1), 1: (2, 3), 2: (), 3: ()}
+    assert folded.tensors == (
+        Tensor(0, "output 1", 5.0, 2e6, (1,)),
+        Tensor(0, "output 2", 5.0, 1e6, (1, 2)),
+    )
+    assert folded.colocation_members == {}
 
 
 def test_layers_that_pass_data_to_and_fro_are_refused() -> None:

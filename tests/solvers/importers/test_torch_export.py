@@ -423,16 +423,16 @@ def empty() -> dict[str, Any]:
         (zipped({"models/a.json": b"{}"}, zipfile.ZIP_LZMA), "packed in a way that PyTorch does not use"),
         (
             zipped({"models/a.json": bytes(limits.MAX_PROGRAM_BYTES + 1)}, zipfile.ZIP_DEFLATED),
-            "is too long; up to 32,768 KiB are read",
+            "is too long; up to 32 MiB are read",
         ),
         (
             zipped({f"{i:x<200}": b"" for i in range(18_000)} | {"models/a.json": b"{}"}),
-            "list of members is too long; up to 4,096 KiB are read",
+            "list of members is too long; up to 4 MiB are read",
         ),
         (archive({}), "'schema_version' is missing"),
         (archive(with_version(6)), "those of PyTorch 2.5 to 2.14 are read"),
         (archive(without(two_blocks().document(), "graph_module", "graph", "nodes")), "'nodes' is missing"),
-        (archive(with_rank(limits.MAX_RANK + 1)), "has 33 dimensions; up to 32 are imported"),
+        (archive(with_rank(limits.MAX_RANK + 1)), "has 65 dimensions; up to 64 are imported"),
         (archive(nested(limits.MAX_SUBGRAPH_DEPTH + 1)), "graphs lie more than 20 deep in each other"),
         (archive(huge()), "has more than 1,125,899,906,842,624 elements"),
         (archive(misfit()), "has arguments that its flops cannot be told from"),
@@ -460,7 +460,7 @@ def test_too_many_operators_are_refused() -> None:
         ({"batch": 2}, "--batch says nothing here"),
         ({"sequence": 2}, "--sequence says nothing here"),
         ({"nodes": 7}, "--nodes is how many nodes --level auto may make"),
-        ({"dims": (("s0", 1), ("s0", 2))}, "--dim gives one size twice"),
+        ({"dims": (("s0", 1), ("s0", 2))}, "--dim names a dimension twice"),
     ],
 )
 def test_choices_that_an_archive_has_not(asked: dict[str, Any], told: str) -> None:

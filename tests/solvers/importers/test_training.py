@@ -8,6 +8,7 @@ from sample_graphs.cost_model import COSTS
 from solvers.importers.inference import Held, inference_graph
 from solvers.importers.network import Network, NetworkBuilder
 from solvers.importers.training import training_graph, twin_id, with_forks
+from solvers.model.graph import Tensor
 
 ELEMENTS = 1000
 
@@ -40,17 +41,36 @@ def test_a_fork_sends_one_gradient_back_and_costs_nothing_forwards() -> None:
         assert added == 0.0, what
 
 
-def test_a_single_reader_needs_no_fork_unless_it_sends_other_gradients_with_it() -> None:
+def test_each_gradient_is_a_tensor_of_its_own() -> None:
     net = NetworkBuilder("two", 1, layer="a")
     x = net.add("x", (), flops=0, elements=4)
     net.layer = "b"
     y = net.add("y", (x,), flops=0, elements=4)
-    z = net.add("z", (), flops=0, elements=4)
+    z = net.add("z", (), flops=0, elements=6)
     net.layer = "c"
-    net.add("product", (y, z), flops=0, elements=4)
-    assert [op.name for op in with_forks(net.network()).ops] == [
-        "x", "y", "z", "c fork of y", "c fork of z", "product",
-    ]  # fmt: skip
+    product = net.add("product", (y, z), flops=0, elements=4)
+    network = net.network()
+    assert with_forks(network) == network
+    graph, back = training_graph(network, COSTS), twin_id(network, product)
+    ms = COSTS.transfer_ms(COSTS.element_bytes * 4.0), COSTS.transfer_ms(COSTS.element_bytes * 6.0)
+    assert graph.tensors_of[back] == (
+        Tensor(back, "gradient 1", ms[0], COSTS.element_bytes * 4.0, (twin_id(network, y),)),
+        Tensor(back, "gradient 2", ms[1], COSTS.element_bytes * 6.0, (twin_id(network, z),)),
+    )
+    one = training_graph(network, COSTS, gradients_are_one=True)
+    (both,) = one.tensors_of[back]
+    assert (both.size_bytes, set(both.readers)) == (COSTS.element_bytes * 10.0, set(graph.readers[back]))
+    assert both.transfer_ms == pytest.approx(sum(ms))
+    assert [replace(node, tensor_ms=(), transfer_ms=0.0) for node in graph.nodes] == [
+        replace(node, transfer_ms=0.0) for node in one.nodes
+    ]
+
+
+def test_a_gradient_that_is_passed_on_is_one_tensor() -> None:
+    network = residual_network()
+    graph = training_graph(network, COSTS)
+    back = twin_id(network, 3)
+    assert [(t.name, t.size_bytes) for t in graph.tensors_of[back]] == [("", COSTS.element_bytes * ELEMENTS)]
 
 
 def test_recomputed_products_are_added_to_the_backward_pass() -> None:

@@ -27,7 +27,16 @@ from solvers.problem.solving import MethodError
 from solvers.solve import solve
 from tests.support.agreement import Instance, assert_least_latency, solve_by_cp_sat_alone
 from tests.support.examples import examples
-from tests.support.graphs import chain, dag, diamond, random_dag, small_graphs, training_chain, two_branches
+from tests.support.graphs import (
+    chain,
+    dag,
+    diamond,
+    random_dag,
+    scaled,
+    small_graphs,
+    training_chain,
+    two_branches,
+)
 from tests.support.reference import best_latency
 
 
@@ -328,13 +337,8 @@ def test_more_memory_never_hurts_and_doubled_times_double(seed: int) -> None:
     memory = sum(node.memory_bytes for node in graph.nodes)
     values = [solve_latency(graph, Deployment(2, 1, share * memory)).value_ms for share in (0.2, 0.5, 1.0)]
     assert values == sorted(values, reverse=True)  # type: ignore[type-var]
-    doubled = tuple(
-        replace(n, accelerator_ms=2 * n.accelerator_ms, cpu_ms=2 * n.cpu_ms, transfer_ms=2 * n.transfer_ms)
-        for n in graph.nodes
-    )
-    assert solve_latency(DnnGraph(doubled, graph.edges), Deployment(2, 1, 0.2 * memory)).value_ms == pytest.approx(
-        2 * values[0]  # type: ignore[operator]
-    )
+    slower = solve_latency(scaled(graph, 2), Deployment(2, 1, 0.2 * memory)).value_ms
+    assert slower == pytest.approx(2 * values[0])  # type: ignore[operator]
 
 
 @pytest.mark.slow

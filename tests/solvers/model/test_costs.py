@@ -15,7 +15,17 @@ from solvers.model.deployment import Communication, Deployment, DeviceClass, Rep
 from solvers.model.errors import DeploymentError
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Family, Split, check_split, complete_split
-from tests.support.graphs import chain, dag, diamond, mixed_placements, random_split, small_graphs, with_backward
+from tests.support.graphs import (
+    chain,
+    dag,
+    diamond,
+    mixed_placements,
+    random_split,
+    scaled,
+    small_graphs,
+    with_backward,
+)
+from tests.support.reference import tensors
 
 Case = tuple[DnnGraph, Deployment, Split]
 
@@ -34,25 +44,10 @@ def naive_load_ms(graph: DnnGraph, deployment: Deployment, split: Split, device:
     if deployment.is_cpu(device):
         return sum(graph.node_by_id[v].cpu_ms for v in members)
     load_ms = sum(graph.node_by_id[v].accelerator_ms for v in members)
-    for u in graph.node_by_id:
-        hyperedge = {u} | {edge.target for edge in graph.edges if edge.source == u}
-        if hyperedge & members and hyperedge - members:
-            load_ms += graph.node_by_id[u].transfer_ms
+    for u, readers, ms in tensors(graph):
+        if {u, *readers} & members and {u, *readers} - members:
+            load_ms += ms
     return load_ms
-
-
-def scaled(graph: DnnGraph, factor: float) -> DnnGraph:
-    """The graph with all times multiplied."""
-    nodes = tuple(
-        replace(
-            node,
-            accelerator_ms=factor * node.accelerator_ms,
-            cpu_ms=factor * node.cpu_ms,
-            transfer_ms=factor * node.transfer_ms,
-        )
-        for node in graph.nodes
-    )
-    return DnnGraph(nodes, graph.edges)
 
 
 @given(placements())
@@ -130,7 +125,7 @@ def test_renaming_and_reordering_change_nothing(case: Case, random: object) -> N
     random.shuffle(new_ids)  # type: ignore[attr-defined]
     new = dict(zip(ids, new_ids, strict=True))
     nodes = [replace(node, id=new[node.id], name=f"n{node.id}") for node in graph.nodes]
-    edges = [Edge(new[e.source], new[e.target]) for e in graph.edges]
+    edges = [replace(e, source=new[e.source], target=new[e.target]) for e in graph.edges]
     random.shuffle(nodes)  # type: ignore[attr-defined]
     random.shuffle(edges)  # type: ignore[attr-defined]
     renamed = DnnGraph(tuple(nodes), tuple(edges))

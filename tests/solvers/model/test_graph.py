@@ -117,7 +117,9 @@ def test_orders_and_neighbours(case: tuple[DnnGraph, Deployment]) -> None:
         assert position[edge.source] < position[edge.target]
         assert edge.target in graph.readers[edge.source]
         assert edge.source in graph.inputs[edge.target]
-    assert sum(map(len, graph.readers.values())) == sum(map(len, graph.inputs.values())) == len(graph.edges)
+    pairs = {(edge.source, edge.target) for edge in graph.edges}
+    assert sum(map(len, graph.readers.values())) == sum(map(len, graph.inputs.values())) == len(pairs)
+    assert sum(len(tensor.readers) for tensor in graph.tensors) == len(graph.edges)
     listed = [v for members in graph.colocation_members.values() for v in members]
     assert sorted(listed) == sorted(node.id for node in graph.nodes if node.colocation_class is not None)
     assert graph.is_training == any(node.is_backward for node in graph.nodes)

@@ -12,6 +12,7 @@ from solvers.problem.bounds import balance_bound
 from solvers.problem.contraction import Contraction, Hyperedge, block_times, contract
 from tests.support.examples import examples
 from tests.support.graphs import small_graphs
+from tests.support.reference import tensors
 
 Instance = tuple[DnnGraph, Deployment]
 
@@ -32,10 +33,10 @@ def traffic_of_blocks(contraction: Contraction, device: tuple[int, ...], d: int)
 def traffic_of_nodes(graph: DnnGraph, device_of: dict[int, int], d: int) -> tuple[float, float]:
     """The same from the definition."""
     received = sent = 0.0
-    for u, node in graph.node_by_id.items():
-        readers = {device_of[v] for v in graph.readers[u]} - {device_of[u]}
-        received += node.transfer_ms if d in readers else 0.0
-        sent += node.transfer_ms if readers and device_of[u] == d else 0.0
+    for u, targets, ms in tensors(graph):
+        readers = {device_of[v] for v in targets} - {device_of[u]}
+        received += ms if d in readers else 0.0
+        sent += ms if readers and device_of[u] == d else 0.0
     return received, sent
 
 

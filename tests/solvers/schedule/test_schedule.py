@@ -25,9 +25,11 @@ from tests.support.graphs import (
     random_dag,
     random_split,
     random_training_graph,
+    scaled,
     training_chain,
     with_backward,
 )
+from tests.support.reference import transfer_ms
 from tests.support.root import ROOT
 from tests.support.schedules import GPIPE, INFERENCE, ONE_F_ONE_B, Case, cases, halves, slots_of, spans
 
@@ -64,7 +66,7 @@ def test_every_input_is_there_before_a_node_runs(case: Case, count: int) -> None
             if schedule.stages[u].device == schedule.stages[v].device:
                 assert compute[u, n].end_ms <= reader.start_ms
             else:
-                price = 0.0 if deployment.is_cpu(reader.device) else graph.node_by_id[edge.source].transfer_ms
+                price = 0.0 if deployment.is_cpu(reader.device) else transfer_ms(graph, edge)
                 assert whole[u, n][1] + price <= reader.start_ms
 
 
@@ -136,13 +138,7 @@ def test_the_period_is_unknown_for_too_few_micro_batches() -> None:
 @given(cases(), st.integers(1, 6))
 def test_twice_the_times_take_twice_as_long(case: Case, count: int) -> None:
     graph, deployment, split, kind = case
-    slower = DnnGraph(
-        tuple(
-            replace(n, accelerator_ms=2 * n.accelerator_ms, cpu_ms=2 * n.cpu_ms, transfer_ms=2 * n.transfer_ms)
-            for n in graph.nodes
-        ),
-        graph.edges,
-    )
+    slower = scaled(graph, 2)
     schedule = simulate(graph, deployment, split, kind, count)
     doubled = simulate(slower, deployment, split, kind, count)
     assert doubled.makespan_ms == 2 * schedule.makespan_ms

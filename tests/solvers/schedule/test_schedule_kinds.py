@@ -24,10 +24,12 @@ from tests.support.graphs import (
     random_chain_split,
     random_dag,
     random_training_graph,
+    scaled,
     small_graphs,
     training_chain,
     with_backward,
 )
+from tests.support.reference import transfer_ms
 from tests.support.schedules import AnyCase, any_cases, known_bytes, slots_of, spans
 
 WORK = {Pass.FORWARD: False, Pass.BACKWARD: True, Pass.INPUT_GRADIENT: True}
@@ -74,7 +76,7 @@ def test_every_input_is_there_before_a_node_runs(case: AnyCase) -> None:
             if stays:
                 assert compute[u.index, n].end_ms <= reader.start_ms
             else:
-                price = 0.0 if deployment.is_cpu(v.device) else graph.node_by_id[edge.source].transfer_ms
+                price = 0.0 if deployment.is_cpu(v.device) else transfer_ms(graph, edge)
                 assert whole[u.index, n][1] + price <= reader.start_ms
     inputs = {stage.nodes: stage.index for stage in schedule.stages if stage.direction is Pass.INPUT_GRADIENT}
     for stage in schedule.stages:
@@ -134,13 +136,7 @@ def test_memory_starts_and_ends_with_nothing_in_flight_and_never_falls_below_tha
 @given(any_cases())
 def test_doubling_all_times_doubles_all_times(case: AnyCase) -> None:
     graph, deployment, split, kind, count = case
-    slower = DnnGraph(
-        tuple(
-            replace(n, accelerator_ms=2 * n.accelerator_ms, cpu_ms=2 * n.cpu_ms, transfer_ms=2 * n.transfer_ms)
-            for n in graph.nodes
-        ),
-        graph.edges,
-    )
+    slower = scaled(graph, 2)
     once, twice = run(case), simulate(slower, deployment, split, kind, count)
     assert twice.makespan_ms == 2 * once.makespan_ms
     assert twice.peak_memory_bytes == once.peak_memory_bytes

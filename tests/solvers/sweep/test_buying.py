@@ -78,9 +78,9 @@ def test_the_example_is_as_it_says(printed: list[tuple[str, str]]) -> None:
 
     assert line_of("1 x bandwidth").endswith("knee")
     usual, faster, slower = (ms(f"{factor} x bandwidth") for factor in ("1", "10", "0.1"))
-    assert usual / faster - 1 == pytest.approx(0.056, abs=0.0005)
+    assert usual / faster - 1 == pytest.approx(0.056, abs=0.001)
     assert usual / slower == pytest.approx(2 / 3, abs=0.02)
     slowest, fastest = ms("0.0001 x bandwidth"), ms("100 x bandwidth")
-    assert 1000 / slowest == pytest.approx(one[1], rel=1e-4)
+    assert 1000 / slowest == pytest.approx(one[1], rel=5e-4)
     assert slowest / 9 == pytest.approx(20.6, abs=0.05)
     assert slowest / 9 < fastest < faster < usual

@@ -1,0 +1,153 @@
+"""Import an ONNX file: its graph as a network of operators, sizes by shape inference, weights by their sizes alone.
+
+The file is data: nothing of it is run, no path in it is followed, and external weights are not looked for.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import BinaryIO
+
+import onnx
+
+from solvers.importers.imported import Imported, imported
+from solvers.importers.limits import MAX_OPSET
+from solvers.importers.network import Network
+from solvers.importers.onnx.interpreter import Interpreter, Scope
+from solvers.importers.onnx.model_file import ALL, Dimensions, read_model, shown
+from solvers.importers.onnx.networks import network_of
+from solvers.importers.onnx.shapes import ShapeReader
+from solvers.importers.onnx.tensors import T, Value, checked_text
+from solvers.importers.workload import Devices, Mode, NumberFormat, Workload
+from solvers.model.errors import SourceError
+from solvers.quantities import count, counted, listed
+
+STORED: dict[int, NumberFormat] = {
+    T.FLOAT: NumberFormat.FP32,
+    T.DOUBLE: NumberFormat.FP32,
+    T.FLOAT16: NumberFormat.FP16,
+    T.BFLOAT16: NumberFormat.BF16,
+}
+
+
+def import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: str, title: str = "") -> Imported:
+    """Return the graph of an ONNX file; SourceError, in one sentence, where it cannot be imported.
+
+    `workload.dims` has sizes for the dimensions that the file leaves open, by their names, or as tensor.axis where they
+    have none; "*" is the size of all that are given none.
+    """
+    if workload.mode is Mode.DECODE:
+        raise SourceError("An ONNX file is one pass as it was exported, so it has no --mode decode; leave it out.")
+    if workload.sequence is not None:
+        raise SourceError("--sequence says nothing here; give the file's own dimensions, such as --dim sequence=128.")
+    model = read_model(file)
+    said: list[str] = []
+    if workload.number_format is None:
+        number_format = _stored(model.graph)
+        said.append(f"Numbers are in {number_format}, as most weights of the file are; --precision gives another.")
+        workload = replace(workload, number_format=number_format)
+    dimensions = Dimensions(workload)
+    shapes = _shape_reader(model, dimensions)
+    interpreter = Interpreter(shapes, devices.number_format(workload.number_format).element_bytes)
+    scope: Scope = {}
+    interpreter.initializers(model.graph, scope, "")
+    for info in model.graph.input:
+        if info.name not in scope:
+            scope[checked_text(info.name)] = Value(*shapes.shape_of(info))
+    dimensions.refuse_missing("The file leaves sizes of its inputs open")
+    operators = interpreter.run(model.graph.node, scope, "")
+    dimensions.refuse_unused()
+    results = [scope[info.name].producer for info in model.graph.output if info.name in scope]
+    network = network_of(operators, results, workload, title or "ONNX model")
+    if not network.ops:
+        raise SourceError("All of the ONNX file is constant, so nothing is left to place; give one of a whole model.")
+    if workload.mode is Mode.TRAINING and interpreter.is_quantized:
+        raise SourceError("Quantised weights are not trained; export the model in floating point, or leave --mode out.")
+    said += _assumed(interpreter, dimensions, network)
+    return imported(network, workload, devices, source, tuple(said))
+
+
+def _stored(graph: onnx.GraphProto) -> NumberFormat:
+    """Return the format of most weights in floating point; fp32 where there are none."""
+    elements: Counter[int] = Counter()
+    for tensor in graph.initializer:
+        if tensor.data_type in STORED:
+            size = 1
+            for dim in tensor.dims:
+                size *= max(dim, 0)
+            elements[tensor.data_type] += size
+    return STORED[elements.most_common(1)[0][0]] if elements else NumberFormat.FP32
+
+
+def _shape_reader(model: onnx.ModelProto, dimensions: Dimensions) -> ShapeReader:
+    opsets: dict[str, int] = {}
+    for opset in model.opset_import:
+        if not 0 < opset.version <= MAX_OPSET:
+            raise SourceError(
+                f"The ONNX file has opset version {opset.version}; give one from 1 to {count(MAX_OPSET)}."
+            )
+        opsets["" if opset.domain == "ai.onnx" else checked_text(opset.domain)] = opset.version
+    declared = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output, *model.graph.input)}
+    return ShapeReader(opsets, dimensions, declared)
+
+
+def _assumed(interpreter: Interpreter, dimensions: Dimensions, network: Network) -> list[str]:
+    said = []
+    shapes = interpreter.shapes
+    sizes = [f"{shown(name)} = {count(size)}" for name, size in dimensions.used.items() if name != ALL]
+    if sizes:
+        said.append(f"Open dimensions of the file have these sizes: {listed(sizes, 20)}.")
+    if dimensions.guessed:
+        size = dimensions.given[ALL]
+        said.append(
+            f"{counted(len(dimensions.guessed), 'further open dimension')} of the file, or what only its data tells, "
+            f"have size {count(size)}: {listed([shown(name) for name in dimensions.guessed])}."
+        )
+    if shapes.unknown:
+        said.append(
+            f"{counted(sum(shapes.unknown.values()), 'operator')} of kinds that are not known cost the bytes they read "
+            f"and write, and no flops: {_kinds(shapes.unknown)}."
+        )
+    if shapes.assumed:
+        said.append(
+            f"The shapes of what {counted(sum(shapes.assumed.values()), 'operator')} give are not to be told from the "
+            f"file; they are taken to be those of their first inputs: {_kinds(shapes.assumed)}."
+        )
+    if interpreter.open_loops:
+        options = ", ".join(f"--dim {shown(name)}=SIZE" for name in list(interpreter.open_loops)[:4])
+        said.append(
+            f"{counted(sum(interpreter.open_loops.values()), 'loop')} with a number of trips that data decides are "
+            f"taken to run once; {options} give it."
+        )
+    if interpreter.num_graphs:
+        said.append(
+            f"The graphs inside {counted(interpreter.num_graphs, 'If, Loop or Scan operator')} are one operator "
+            "each, with all their weights: of two branches the costlier one runs, unless sizes decide."
+        )
+    if interpreter.num_impossible:
+        said.append(
+            f"Branches that cannot run with these sizes are left out, {count(interpreter.num_impossible)} in all."
+        )
+    said.append(
+        f"Computed once and so at no cost are {counted(interpreter.num_folded, 'operator')} on constants and sizes; "
+        f"{counted(interpreter.num_views, 'operator')} that only rename or reshape a tensor are left out."
+    )
+    said.append(
+        "Weights are the file's initialisers with more than one element, statistics of normalisations and tables that "
+        "were stored among them; constants written into the graph count from 65 elements."
+    )
+    if interpreter.num_external:
+        said.append(
+            f"The values of {counted(interpreter.num_external, 'weight')} are in other files, which are not read."
+        )
+    if interpreter.is_quantized:
+        said.append(
+            "Quantised weights and tensors take the bytes that they have in the file, and products of them run at the "
+            "rate of other products."
+        )
+    return said
+
+
+def _kinds(found: Mapping[str, int]) -> str:
+    ordered = sorted(found.items(), key=lambda item: -item[1])
+    return listed([f"{shown(name)} ({count(times)})" for name, times in ordered], 12)
