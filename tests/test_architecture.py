@@ -29,6 +29,7 @@ IMPORTS = {
     "solvers.free": "solvers.model solvers.problem solvers.milp",
     "solvers.latency": "solvers.model solvers.problem solvers.processes solvers.chain",
     "solvers.importers": "solvers.quantities solvers.model solvers.hardware",
+    "solvers.torch_models": "solvers.model solvers.importers",
     "solvers.exporters": "solvers.quantities solvers.model solvers.schedule",
     "solvers.baselines": "solvers.model solvers.problem solvers.chain solvers.latency",
     "solvers.parameters": (
@@ -48,8 +49,8 @@ IMPORTS = {
     "solvers.reproduction": "solvers.quantities solvers.model solvers.formats solvers.problem solvers.analysis",
     "solvers.cli": (
         "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.problem solvers.processes "
-        "solvers.schedule solvers.importers solvers.exporters solvers.baselines solvers.parameters solvers.samples "
-        "solvers.solve solvers.analysis solvers.sweep solvers.reproduction"
+        "solvers.schedule solvers.importers solvers.torch_models solvers.exporters solvers.baselines "
+        "solvers.parameters solvers.samples solvers.solve solvers.analysis solvers.sweep solvers.reproduction"
     ),
     "explorer.server": "solvers.model solvers.schedule",
     "explorer.layout": "solvers.quantities solvers.model solvers.schedule explorer.server",
@@ -130,6 +131,7 @@ LIBRARIES = {
     "pyarrow": "solvers.sweep",
     "resvg_py": "explorer.figures",
     "starlette": "explorer.server",
+    "torch": "solvers.torch_models",
     "streamlit": (
         "explorer.server explorer.jobs explorer.picture explorer.state explorer.elements explorer.form "
         "explorer.plan explorer.sweep explorer.explore explorer.compare explorer.app explorer.launch"
@@ -316,6 +318,16 @@ def test_the_server_starts_without_the_solvers_of_the_worker() -> None:
     code = "import sys, explorer.explore.page; print(sorted({'numba', 'pulp', 'highspy'} & set(sys.modules)))"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # noqa: S603
     assert output.stdout.strip() == "[]"
+
+
+def test_only_one_command_runs_models_of_others() -> None:
+    """PyTorch runs and unpickles what it is given: nothing that answers requests may come near it."""
+    users = {
+        name for name, others in imports().items() if any(unit(other) == "solvers.torch_models" for other in others)
+    }
+    assert {name for name in users if unit(name) != "solvers.torch_models"} == {"solvers.cli.profiling"}
+    assert not any(other.startswith("solvers.cli") for name, others in imports().items() for other in others
+                   if name.startswith("explorer"))  # fmt: skip
 
 
 def test_scripts_of_the_canvas_import_one_way() -> None:

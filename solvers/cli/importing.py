@@ -18,7 +18,7 @@ from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
 from solvers.importers.imported import Imported
 from solvers.importers.sources import import_source
-from solvers.importers.workload import Devices, Level, Mode, NumberFormat, Tied, TimeUnit, Workload
+from solvers.importers.workload import USUAL_NODES, Devices, Level, Mode, NumberFormat, Tied, TimeUnit, Workload
 from solvers.model.errors import SourceError
 from solvers.parameters.hardware import ACCELERATORS, CPUS
 from solvers.quantities import count, decimal_size, flops, milliseconds, number
@@ -32,8 +32,9 @@ def add_import(commands: Any) -> None:
     parser = commands.add_parser(
         "import",
         help="make a graph of a model file, or of a published model by name",
-        description="Reads a Hugging Face config.json, an ONNX file, a profile of PipeDream (graph.txt) or of Piper "
-        f"(JSON); which it is, its content tells. Known types of config.json: {', '.join(MODEL_TYPES)}.",
+        description="Reads a Hugging Face config.json, an ONNX file, an archive of torch.export (.pt2), a profile of "
+        "PipeDream (graph.txt) or of Piper (JSON); which it is, its content tells. Known types of config.json: "
+        f"{', '.join(MODEL_TYPES)}.",
     )
     parser.add_argument(
         "source", nargs="?", metavar="SOURCE", help="a file, a config.json's folder, or a name of --list"
@@ -49,11 +50,14 @@ def add_import(commands: Any) -> None:
         )
 
     choice("--mode", Mode, Mode.PREFILL, "read a prompt, generate one token, or train")
-    choice("--level", Level, Level.LAYERS, "what a node is")
-    parser.add_argument("--batch", type=_whole, default=1, metavar="B", help="sequences or images of a micro-batch")
-    parser.add_argument("--sequence", type=_whole, metavar="T", help="tokens of a sequence (default: up to 2048)")
+    choice("--level", Level, Level.LAYERS, "what a node is; auto: the finest level with at most --nodes nodes")
     parser.add_argument(
-        "--context", type=_whole, metavar="N", help="with decode: tokens in the cache (default: up to 2048)"
+        "--nodes", type=whole, default=USUAL_NODES, metavar="N", help="with auto: nodes at most (default: %(default)s)"
+    )
+    parser.add_argument("--batch", type=whole, default=1, metavar="B", help="sequences or images of a micro-batch")
+    parser.add_argument("--sequence", type=whole, metavar="T", help="tokens of a sequence (default: up to 2048)")
+    parser.add_argument(
+        "--context", type=whole, metavar="N", help="with decode: tokens in the cache (default: up to 2048)"
     )
     parser.add_argument(
         "--dim",
@@ -61,7 +65,7 @@ def add_import(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=SIZE",
-        help="size of a dimension that an ONNX file leaves open, such as batch=8; again for each",
+        help="size of a dimension that an ONNX file or an archive leaves open, such as batch=8; again for each",
     )
     parser.add_argument(
         "--time-unit", type=member_of(TimeUnit), metavar="{" + ",".join(TimeUnit) + "}", help="of a profile's times"
@@ -86,7 +90,8 @@ def add_import(commands: Any) -> None:
     parser.set_defaults(run=_import)
 
 
-def _whole(text: str) -> int:
+def whole(text: str) -> int:
+    """Read a whole number of an option."""
     try:
         return int(text)
     except ValueError:
@@ -97,7 +102,7 @@ def _dimension(text: str) -> tuple[str, int]:
     name, _, size = text.rpartition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} names no size; give one, such as batch=8")
-    return name, _whole(size)
+    return name, whole(size)
 
 
 def _import(options: argparse.Namespace) -> int:
@@ -117,7 +122,8 @@ def _import(options: argparse.Namespace) -> int:
         options.precision,
         options.tied,
         tuple(options.dim),
-        options.time_unit,
+        nodes=options.nodes,
+        time_unit=options.time_unit,
     )
     found = import_source(options.source, workload, _devices(options))
     if options.output is not None:

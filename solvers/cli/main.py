@@ -20,6 +20,7 @@ from solvers.cli.hardware import add_devices
 from solvers.cli.importing import add_import
 from solvers.cli.options import Parser, add_device_options, add_model_options, add_parameter, read_question
 from solvers.cli.output import BAD_INPUT, EXIT_CODES, first_interrupt, print_json, print_text, write_text
+from solvers.cli.profiling import add_profile
 from solvers.cli.simulate import add_simulate
 from solvers.cli.sweep import add_sweep
 from solvers.cli.tables import add_compare, add_reproduce, progress_text
@@ -89,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     add_devices(commands)
     add_import(commands)
     add_export(commands)
+    add_profile(commands)
 
     sampling = commands.add_parser("samples", help="list the sample graphs, or write one to a file")
     sampling.add_argument("name", nargs="?", metavar="NAME")

@@ -10,9 +10,10 @@ ours. A node's layer is one text: a whole number is read from and written to the
 `linkSpeed`?} on top, whose counts add up to `maxFPGAs`; then each class has a memory and there is no `maxSizePerFPGA`.
 Servers with faster links inside are `acceleratorsPerServer` and `serverLinkSpeed`, their speed relative to the others.
 A node's times on classes, in ms by name, are its `classLatency`. What the times are for is `times` {`accelerator`?,
-`precision`?, `host`?, `kind`: "measured", "scaled", "roofline" or "summed"} on top, by names of
-`solvers.hardware.catalogue`. Where a node produces several tensors, an edge names its own by `tensor`, any text; edges
-without one carry one tensor, as in the release. Then `cost` is equal on all edges of one tensor.
+`precision`?, `host`?, `kind`: "measured", "scaled", "roofline" or "summed", `measuredOn`?} on top, by names of
+`solvers.hardware.catalogue`; `measuredOn` is a text for people, and `fpgaLatencySpread` of a node the interquartile
+range of its measured `fpgaLatency`. Where a node produces several tensors, an edge names its own by `tensor`, any text;
+edges without one carry one tensor, as in the release. Then `cost` is equal on all edges of one tensor.
 
 A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
 the last one win without a word.
@@ -142,13 +143,15 @@ def _times_origin(document: dict[str, Any]) -> TimesOrigin | None:
     if kind not in tuple(TimesKind):
         raise GraphError(f"times: 'kind' is {_short(kind)}; give one of {', '.join(TimesKind)}.")
     accelerator, precision, host = ((_text(raw, name, "times") or "")[:80] for name in TIMES_NAMES)
-    return TimesOrigin(accelerator, precision, host, TimesKind(kind))
+    measured_on = (_text(raw, "measuredOn", "times") or "")[:200]
+    return TimesOrigin(accelerator, precision, host, TimesKind(kind), measured_on)
 
 
 def _times_document(times: TimesOrigin) -> dict[str, Any]:
     names = zip(TIMES_NAMES, (times.accelerator, times.precision, times.host), strict=True)
     known = {name: value for name, value in names if value}
-    return {**known, "kind": str(times.kind)}
+    measured_on = {"measuredOn": times.measured_on} if times.measured_on else {}
+    return {**known, "kind": str(times.kind), **measured_on}
 
 
 def _device_classes(document: dict[str, Any]) -> tuple[DeviceClass, ...]:
@@ -255,6 +258,7 @@ def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
             node.parameter_bytes,
             node.activation_bytes,
             node.traffic_bytes,
+            node.spread_ms,
             None if _is_layer_id(node) else node.layer,
         )
     )
@@ -394,6 +398,7 @@ def _node(raw: Any, i: int, transfer_ms: dict[int, dict[str, float]]) -> Node:
         activation_bytes=_optional_number(raw, "activationBytes", place, MAX_BYTES),
         class_ms=_class_times(raw, place),
         traffic_bytes=_optional_number(raw, "trafficBytes", place, MAX_BYTES),
+        spread_ms=_optional_number(raw, "fpgaLatencySpread", place, MAX_TIME_MS),
         tensor_ms=tuple((name, ms) for name, ms in tensor_ms.items() if name),
     )
 
@@ -429,6 +434,7 @@ def _node_document(node: Node) -> dict[str, Any]:
         "parameterBytes": node.parameter_bytes,
         "activationBytes": node.activation_bytes,
         "trafficBytes": node.traffic_bytes,
+        "fpgaLatencySpread": node.spread_ms,
         "classLatency": dict(node.class_ms) or None,
     }
     document.update({key: value for key, value in optional.items() if value is not None})

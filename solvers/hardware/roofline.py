@@ -276,7 +276,12 @@ def precision_named(name: str) -> Precision:
 
 def with_times(graph: DnnGraph, retiming: Retiming) -> DnnGraph:
     """Return the graph with the times of a retiming as its `accelerator_ms`; its times on classes stay."""
-    nodes = tuple(replace(node, accelerator_ms=retiming.ms[node.id]) for node in graph.nodes)
+    nodes = tuple(
+        node  # with the spread of its measured time
+        if retiming.ms[node.id] == node.accelerator_ms
+        else replace(node, accelerator_ms=retiming.ms[node.id], spread_ms=None)
+        for node in graph.nodes
+    )
     return graph.with_nodes(nodes)
 
 

@@ -162,6 +162,7 @@ def _sum(part: Part, own: list[Node], node_id: int) -> Node:
         activation_bytes=_total(node.activation_bytes for node in own),
         class_ms=tuple((name, math.fsum(times[name] for times in classes)) for name in names),
         traffic_bytes=_total(node.traffic_bytes for node in own),
+        spread_ms=_total(node.spread_ms for node in own),
     )
 
 

@@ -4,14 +4,16 @@ import math
 from dataclasses import dataclass
 
 from solvers.hardware.roofline import USUAL
+from solvers.importers.cost_model import CostModel
 from solvers.importers.folding import folded_by_layers
 from solvers.importers.inference import Held, inference_graph
 from solvers.importers.network import Network
 from solvers.importers.training import training_graph, with_forks
 from solvers.importers.workload import STATE_BYTES, Devices, Level, Mode, NumberFormat, Tied, Workload
 from solvers.model.deployment import Deployment
+from solvers.model.errors import SourceError
 from solvers.model.graph import DnnGraph, Node
-from solvers.quantities import as_given, bandwidth, percent
+from solvers.quantities import as_given, bandwidth, count, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +64,58 @@ class Imported:
 
 
 def imported(
-    network: Network, workload: Workload, devices: Devices, source: str, assumptions: tuple[str, ...]
+    network: Network,
+    workload: Workload,
+    devices: Devices,
+    source: str,
+    assumptions: tuple[str, ...],
+    finer: tuple[tuple[str, ...], ...] = (),
 ) -> Imported:
-    """Return the graph of a network for a workload on devices, with what it takes for granted said at the end."""
+    """Return the graph of a network for a workload on devices, with what it takes for granted said at the end.
+
+    `finer` are other names of layers for each operator, for `Level.AUTO` to choose among.
+    """
     stored = devices.number_format(workload.number_format)
     costs = devices.costs(stored)
+    graph, totals = _at_level(network, workload, costs, finer)
+    deployment = Deployment(devices.num_accelerators, devices.num_cpus, devices.accelerator.memory_bytes)
+    said = (*assumptions, *_said(network, workload, devices, stored))
+    return Imported(source, graph, deployment, said, totals)
+
+
+def _at_level(
+    network: Network, workload: Workload, costs: CostModel, finer: tuple[tuple[str, ...], ...]
+) -> tuple[DnnGraph, Totals]:
+    """Return the graph whose nodes are what the workload asks for, and its totals."""
+    operators, totals = _operators(network, workload, costs)
+    if workload.level is Level.OPERATORS:
+        return operators, totals
+    if workload.level is Level.LAYERS:
+        return folded_by_layers(operators), totals
+    if len(operators.nodes) <= workload.nodes:
+        return operators, totals
+    own = tuple(op.layer for op in network.ops)
+    fewest = len(operators.nodes)
+    for layers in sorted({*finer, own}, key=lambda layers: (-len(set(layers)), layers)):
+        operators, totals = _operators(network.with_layers(layers), workload, costs)
+        graph = folded_by_layers(operators)
+        if len(graph.nodes) <= workload.nodes:
+            return graph, totals
+        fewest = min(fewest, len(graph.nodes))
+    raise SourceError(
+        f"Folded as far as its layers go, this model has {count(fewest)} nodes; give --nodes {fewest} or more."
+    )
+
+
+def _operators(network: Network, workload: Workload, costs: CostModel) -> tuple[DnnGraph, Totals]:
+    """Return the graph of operators and its totals."""
     if workload.mode is Mode.TRAINING:
         network = with_forks(network)
         graph = training_graph(network, costs)
     else:
         graph = inference_graph(network, costs, Held.CACHE)
-    totals = _totals(
-        network, graph, max(_working_bytes(network, v, costs.element_bytes) for v in range(len(network.ops)))
-    )
-    if workload.level is Level.LAYERS:
-        graph = folded_by_layers(graph)
-    deployment = Deployment(devices.num_accelerators, devices.num_cpus, devices.accelerator.memory_bytes)
-    said = (*assumptions, *_said(network, workload, devices, stored))
-    return Imported(source, graph, deployment, said, totals)
+    working_bytes = max(_working_bytes(network, v, costs.element_bytes) for v in range(len(network.ops)))
+    return graph, _totals(network, graph, working_bytes)
 
 
 def _working_bytes(network: Network, v: int, element_bytes: float) -> float:
@@ -145,6 +181,6 @@ def _said(network: Network, workload: Workload, devices: Devices, stored: Number
         )
     elif workload.tied is Tied.COPY:
         said.append("A matrix that several layers use is copied to each, and counts as often.")
-    if workload.level is Level.LAYERS:
+    if workload.level is not Level.OPERATORS:
         said.append("A layer's time is the sum of its operators'.")
     return said

@@ -25,7 +25,7 @@ def inference_graph(network: Network, costs: CostModel, held: Held = Held.OUTPUT
             network,
             v,
             costs,
-            state_bytes=op.parameters * costs.bytes_of_weight(op),
+            state_bytes=float(op.parameters * costs.bytes_of_weight(op) + op.buffer_elements * costs.element_bytes),
             activation_bytes=float(
                 costs.element_bytes * (op.output_elements if held is Held.OUTPUT else op.cache_elements)
             ),

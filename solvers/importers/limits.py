@@ -18,6 +18,19 @@ MAX_TOKENS_IN_ALL = 2**30
 """Of all sequences of a batch."""
 MAX_LABELS = 2**20
 
+MAX_DIRECTORY_BYTES = 4 * 2**20
+"""Of the list of members of an archive; those of large models have some hundred KiB."""
+MAX_PROGRAM_BYTES = 32 * 2**20
+"""Of an exported graph, which has no weights in it: 2 to 4 KiB per operator. Reading the worst one, nothing but empty
+objects, takes less than 1 GiB of memory."""
+MAX_OPERATORS = 50_000
+"""Of an exported graph, those in its subgraphs too."""
+MAX_SUBGRAPH_DEPTH = 20
+MAX_EXPRESSION = 2_000
+"""Characters of the formula of a symbolic size."""
+MAX_NODES = 10_000
+"""Of a graph that is folded until it has as few nodes as asked for."""
+
 MAX_DIMENSIONS = 1024
 """Sizes given for dimensions that a file leaves open."""
 MAX_PROFILE_BYTES = 8 * 2**20
@@ -43,7 +56,7 @@ MAX_OPSET = 2**20
 MAX_RANK = 64
 """Dimensions of a tensor."""
 MAX_ELEMENTS = 2**50
-"""Of a tensor."""
+"""Of a tensor, and the largest size of one dimension."""
 MAX_TRIPS = 2**20
 """Of a loop."""
 TIED_ELEMENTS = 2**16

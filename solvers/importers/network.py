@@ -3,7 +3,8 @@
 All counts are per micro-batch: `elements` of tensors and `flops` include the batch, `parameters` do not.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 
@@ -24,9 +25,10 @@ class Op:
     cache_elements      elements that outlive the run and that the next one reads: keys and values of past tokens
     cache_reads         elements of such a cache that it reads
     recomputed_flops    flops of the forward pass that its backward pass does again, in place of keeping their result
-    tied_to             id of the earlier operator whose weights it uses; it then owns none of them
-    is_view             its output is its input under another name: nothing is read or written
+    tied_to             id of the earliest operator with which it shares weights; it then owns none of these
+    is_view             its output is its input, or one of the network, under another name: nothing is read or written
     idle_parameters     those of its parameters that a token does not meet: experts it is not routed to
+    buffer_elements     elements of constants that it holds beside its weights
     weight_bytes        bytes of each of its weights, where they are not stored as the others are
     """
 
@@ -50,6 +52,7 @@ class Op:
     tied_to: int | None = None
     is_view: bool = False
     idle_parameters: int = 0
+    buffer_elements: int = 0
     weight_bytes: float | None = None
 
 
@@ -75,6 +78,11 @@ class Network:
     def flops(self) -> float:
         """Forward flops per micro-batch."""
         return sum(op.flops for op in self.ops)
+
+    def with_layers(self, layers: Sequence[str]) -> "Network":
+        """Return the network with these names of layers, one for each operator."""
+        ops = tuple(replace(op, layer=layer) for op, layer in zip(self.ops, layers, strict=True))
+        return Network(self.name, self.micro_batch, ops)
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:

@@ -15,6 +15,8 @@ from solvers.importers.limits import MAX_FILE_BYTES, MAX_PROFILE_BYTES
 from solvers.importers.onnx.wire import is_onnx
 from solvers.importers.profiles.pipedream import SIGN, import_pipedream
 from solvers.importers.profiles.piper import import_piper, is_piper
+from solvers.importers.torch_export.archive import ZIP_MAGIC
+from solvers.importers.torch_export.importer import import_archive
 from solvers.importers.workload import Devices, Workload
 from solvers.model.errors import SourceError
 
@@ -25,33 +27,47 @@ HEAD_BYTES = 4096
 def import_source(source: str, workload: Workload, devices: Devices) -> Imported:
     """Return the graph of a file, of the config.json in a folder, or of a preset; SourceError where there is none.
 
-    A file comes before a preset of the same name. What ends in .json, .onnx or .txt or has a slash is never a preset.
+    A file comes before a preset of the same name. What ends in .json, .onnx, .pt2 or .txt or has a slash is never a
+    preset.
     """
     path = Path(source)
     try:
         if path.is_dir():
             path = path / "config.json"
-        is_file = path.is_file() or path.suffix in (".json", ".onnx", ".txt") or "/" in source
+        is_file = path.is_file() or path.suffix in (".json", ".onnx", ".pt2", ".txt") or "/" in source
     except (OSError, ValueError):  # a name too long for a path, or one with a null character
         is_file = False
     if is_file:
         with _opened(path) as file:
             return import_file(file, workload, devices, str(path), _title(path))
     known = preset(source)
+    _refuse_dims(workload)
     return import_config(known.config, workload, devices, known.config_source, known.title)
 
 
 def import_file(file: BinaryIO, workload: Workload, devices: Devices, source: str, title: str = "") -> Imported:
     """Return the graph of an open file of any kind; `source` and `title` are names for people."""
     head = _read(file, HEAD_BYTES)
+    if head.startswith(ZIP_MAGIC):
+        file.seek(0)
+        return import_archive(file, workload, devices, source, title)
     if is_onnx(head):
         return _import_onnx(file, workload, devices, source, title)
+    _refuse_dims(workload)
     if SIGN in head:
         return import_pipedream(_read(file, MAX_PROFILE_BYTES), workload, devices, source, title)
     document = parse_config(_read(file, MAX_FILE_BYTES))
     if is_piper(document):
         return import_piper(document, workload, devices, source, title)
     return import_config(document, workload, devices, source, title)
+
+
+def _refuse_dims(workload: Workload) -> None:
+    if workload.dims:
+        raise SourceError(
+            "--dim gives sizes that an ONNX file or an archive of torch.export leaves open, and this is neither; leave "
+            "it out."
+        )
 
 
 def _import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: str, title: str) -> Imported:

@@ -48,7 +48,7 @@ def training_graph(network: Network, costs: CostModel, *, gradients_are_one: boo
             network,
             v,
             costs,
-            state_bytes=float(op.parameters * costs.state_bytes),
+            state_bytes=float(op.parameters * costs.state_bytes + op.buffer_elements * costs.element_bytes),
             activation_bytes=float(num_bytes * (op.internal_elements + op.output_elements * (v in kept))),
             is_training=True,
         )
@@ -136,7 +136,7 @@ def _kept_outputs(network: Network) -> frozenset[int]:
 
 
 def _source(network: Network, v: int) -> int:
-    while network.ops[v].is_view:
+    while network.ops[v].is_view and network.ops[v].inputs:
         (v,) = network.ops[v].inputs
     return v
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from solvers.hardware.devices import Accelerator, CatalogueError, HostCpu, Link, Precision
 from solvers.hardware.roofline import Setup
 from solvers.importers.cost_model import CostModel
-from solvers.importers.limits import MAX_BATCH, MAX_DIMENSIONS, MAX_TOKENS, MAX_TOKENS_IN_ALL
+from solvers.importers.limits import MAX_BATCH, MAX_DIMENSIONS, MAX_NODES, MAX_TOKENS, MAX_TOKENS_IN_ALL
 from solvers.model.errors import SourceError
 from solvers.quantities import count
 
@@ -23,10 +23,15 @@ class Mode(StrEnum):
 
 
 class Level(StrEnum):
-    """What a node is."""
+    """What a node is; `AUTO` is the finest of operators, modules and layers that has as few nodes as asked for."""
 
     LAYERS = "layers"
     OPERATORS = "operators"
+    AUTO = "auto"
+
+
+USUAL_NODES = 200
+"""Nodes of `Level.AUTO` where nobody says: most solvers prove optima of graphs of that size in seconds."""
 
 
 class Tied(StrEnum):
@@ -81,8 +86,8 @@ class Workload:
 
     `sequence` and `context` are tokens of a sequence and of the cache that a decoded token finds; None is the usual
     number, or as many as the model has positions. `number_format` None is what the accelerator usually computes in.
-    `dims` are sizes of dimensions that a file leaves open, by name, `time_unit` that of a profile's times, None the one
-    of its format.
+    `dims` are sizes of dimensions that a file leaves open, by name, `nodes` how many nodes `Level.AUTO` may make,
+    `time_unit` that of a profile's times, None the one of its format.
     """
 
     mode: Mode = Mode.PREFILL
@@ -93,6 +98,7 @@ class Workload:
     number_format: NumberFormat | None = None
     tied: Tied = Tied.SHARE
     dims: tuple[tuple[str, int], ...] = ()
+    nodes: int = USUAL_NODES
     time_unit: TimeUnit | None = None
 
     def __post_init__(self) -> None:
@@ -102,6 +108,9 @@ class Workload:
         for name, size in self.dims:
             _check(f"--dim {name[:40]}", size, MAX_TOKENS)
         _check("--batch", self.batch, MAX_BATCH)
+        _check("--nodes", self.nodes, MAX_NODES)
+        if self.nodes != USUAL_NODES and self.level is not Level.AUTO:
+            raise SourceError("--nodes is how many nodes --level auto may make; give that level, or leave it out.")
         for option, value in (("--sequence", self.sequence), ("--context", self.context)):
             if value is not None:
                 _check(option, value, MAX_TOKENS)

@@ -42,6 +42,7 @@ LARGEST = (
     ("parameter_bytes", MAX_BYTES),
     ("activation_bytes", MAX_BYTES),
     ("traffic_bytes", MAX_BYTES),
+    ("spread_ms", MAX_TIME_MS),
 )
 """The numbers of a node, and how large each may be."""
 
@@ -56,8 +57,9 @@ class Node:
     `layer` names the layer or block the node belongs to, for folding in views; it never affects a solver.
     `flops`, `parameter_bytes`, `activation_bytes` and `traffic_bytes`, which it reads and writes in device memory, are
     None where a file does not know them. `class_ms` has times on classes of accelerators, by name, where they are known
-    and not just `accelerator_ms` divided by the class's speed. `tensor_ms` has the transfer times of tensors with a
-    name; `transfer_ms` is that of the one without.
+    and not just `accelerator_ms` divided by the class's speed. `spread_ms` is the interquartile range of a measured
+    `accelerator_ms`; no solver looks at it. `tensor_ms` has the transfer times of tensors with a name; `transfer_ms` is
+    that of the one without.
     """
 
     id: int
@@ -76,6 +78,7 @@ class Node:
     class_ms: NamedTimes = field(default=(), repr=False)
     traffic_bytes: float | None = field(default=None, repr=False)
     tensor_ms: NamedTimes = field(default=(), repr=False)
+    spread_ms: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not -MAX_ID <= self.id <= MAX_ID:
@@ -193,13 +196,15 @@ class TimesKind(StrEnum):
 class TimesOrigin:
     """What the times of a graph are for: an accelerator, a precision and a host CPU, by names of `catalogue`.
 
-    Empty where it is not known; `kind` is how the times on the accelerator were found (`solvers.hardware.roofline`).
+    Empty where it is not known; `kind` is how the times on the accelerator were found (`solvers.hardware.roofline`),
+    and `measured_on` says for people what they were measured on, which need not be of the catalogue.
     """
 
     accelerator: str = ""
     precision: str = ""
     host: str = ""
     kind: TimesKind = TimesKind.MEASURED
+    measured_on: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -373,9 +378,12 @@ class DnnGraph:
         known = any(node.traffic_bytes is not None for node in self.nodes)
         traffic = [node.traffic_bytes for node in self.nodes] if known else ""
         times = "" if self.times is None else self.times
+        measured = "" if self.times is None else self.times.measured_on
+        is_spread = any(node.spread_ms is not None for node in self.nodes)
+        spread = [node.spread_ms for node in self.nodes] if is_spread else ""
         named = any(node.tensor_ms for node in self.nodes)
-        tensors = [node.tensor_ms for node in self.nodes], [edge.tensor for edge in self.edges]
-        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}{tensors if named else ''}"
+        tensors = ([node.tensor_ms for node in self.nodes], [edge.tensor for edge in self.edges]) if named else ""
+        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}{tensors}{measured}{spread}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def with_bandwidth(self, bytes_per_ms: float) -> "DnnGraph":

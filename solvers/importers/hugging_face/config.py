@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from solvers.importers.checked import short
 from solvers.importers.hugging_face import decoder_configs
 from solvers.importers.hugging_face.decoder import write_decoder
 from solvers.importers.hugging_face.encoder_decoders import EncoderDecoder, write_encoder_decoder
@@ -17,7 +18,7 @@ from solvers.importers.hugging_face.encoders import (
     write_image_encoder,
     write_text_encoder,
 )
-from solvers.importers.hugging_face.fields import Fields, parse_config, short
+from solvers.importers.hugging_face.fields import Fields, parse_config
 from solvers.importers.hugging_face.writer import Writer
 from solvers.importers.imported import Imported, imported
 from solvers.importers.limits import MAX_HEADS, MAX_LABELS, MAX_LAYERS, MAX_TOKENS, MAX_VOCABULARY, MAX_WIDTH

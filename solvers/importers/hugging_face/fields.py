@@ -3,13 +3,13 @@
 A missing field has the default of `transformers` 5, which is said; one without a default must be there.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from solvers.importers.checked import parse_object, short
 from solvers.importers.limits import MAX_FILE_BYTES
 from solvers.model.errors import SourceError
-from solvers.quantities import binary_size, count, listed
+from solvers.quantities import count, listed
 
 
 class Fields:
@@ -95,27 +95,4 @@ class Fields:
 
 def parse_config(text: bytes | str) -> dict[str, Any]:
     """Return the object in the text of a config.json; SourceError, in one sentence, where there is none."""
-    if len(text) > MAX_FILE_BYTES:
-        raise SourceError(f"The config is too long; up to {binary_size(MAX_FILE_BYTES)} are read.")
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise SourceError(
-            f"The config is not valid JSON: {error.msg.removesuffix(' at').rstrip(': ')} at line {error.lineno}, "
-            f"column {error.colno}; give the config.json of a model."
-        ) from None
-    except (ValueError, RecursionError):  # not UTF-8, a number of thousands of digits, or nested without end
-        raise SourceError("The config is not readable JSON; give the config.json of a model, in UTF-8.") from None
-    if not isinstance(document, dict):
-        raise SourceError(f"The config is {short(document)}; give an object with named fields, as config.json is.")
-    return document
-
-
-def short(value: Any) -> str:
-    """Quote a value of a file, cut so that a message stays one sentence; a list or object is only named."""
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**30:
-        return "a number of more than 30 digits"
-    text = json.dumps(value[:40] if isinstance(value, str) else value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return parse_object(text, "config", "give the config.json of a model", MAX_FILE_BYTES)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from solvers.importers.hugging_face.fields import short
+from solvers.importers.checked import short
 from solvers.importers.limits import MAX_KEPT_TENSOR_BYTES, MAX_ONNX_OPERATORS, MAX_TRIPS
 from solvers.importers.onnx.arithmetic import GATES, MICROSOFT, flops_of, has_flops, recomputed_flops_of
 from solvers.importers.onnx.layers import layer_name, printable

@@ -9,7 +9,7 @@ import onnx
 import onnx.inliner
 from google.protobuf.message import DecodeError
 
-from solvers.importers.hugging_face.fields import short
+from solvers.importers.checked import short
 from solvers.importers.limits import MAX_ONNX_OPERATORS
 from solvers.importers.onnx.tensors import checked_text
 from solvers.importers.onnx.wire import NOT_COMPLETE, without_weights

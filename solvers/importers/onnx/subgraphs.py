@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import onnx
 
-from solvers.importers.hugging_face.fields import short
+from solvers.importers.checked import short
 from solvers.importers.onnx.tensors import Value
 from solvers.model.errors import SourceError
 

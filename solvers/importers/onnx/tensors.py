@@ -7,7 +7,7 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from solvers.importers.hugging_face.fields import short
+from solvers.importers.checked import short
 from solvers.importers.limits import MAX_ELEMENTS, MAX_RANK
 from solvers.model.errors import SourceError
 from solvers.quantities import count

@@ -17,7 +17,7 @@ nobody reads. (optimizer/optimizer_graph_hierarchical.py)
 import math
 import re
 
-from solvers.importers.hugging_face.fields import short
+from solvers.importers.checked import short
 from solvers.importers.imported import Imported
 from solvers.importers.limits import MAX_PROFILE_BYTES, MAX_PROFILE_EDGES, MAX_PROFILE_NODES
 from solvers.importers.profiles.measured import MeasuredLayer, Profile, imported_profile

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from solvers.hardware.devices import GB_PER_S
-from solvers.importers.hugging_face.fields import short
+from solvers.importers.checked import short
 from solvers.importers.imported import Imported
 from solvers.importers.limits import MAX_PROFILE_EDGES, MAX_PROFILE_NODES
 from solvers.importers.profiles.measured import MeasuredLayer, Profile, imported_profile

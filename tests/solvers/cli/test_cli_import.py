@@ -11,6 +11,7 @@ from solvers.cli.importing import USUAL_ACCELERATOR
 from solvers.formats.graph_json import read_graph
 from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
+from tests.support.archives import archive, two_blocks
 from tests.support.command_line import Run
 from tests.support.profiles import PIPEDREAM, piper
 from tests.support.root import ROOT
@@ -114,6 +115,11 @@ def test_an_onnx_file_and_profiles_are_imported_by_their_content(placement: Run,
     assert answer.code == 0
     assert "rows = 8" in answer.out
     assert placement("solve", str(graph)).json["status"] == "OPTIMAL"
+    auto = placement("import", str(path), "--dim", "*=8", "--level", "auto", "--json")
+    assert (
+        auto.json["nodes"]
+        == placement("import", str(path), "--dim", "*=8", "--level", "operators", "--json").json["nodes"]
+    )
     for content, told in ((PIPEDREAM, "6.5 ms"), (json.dumps(piper()), "4.5 ms")):
         path.write_text(content, encoding="utf-8")
         assert told in placement("import", str(path)).out
@@ -155,3 +161,62 @@ def test_a_damaged_file_is_refused_in_a_sentence(placement: Run, config_file: Pa
     answer = placement("import", config_file)
     assert (answer.code, answer.out) == (2, "")
     assert "The config is not valid JSON" in answer.err
+
+
+@pytest.fixture
+def archive_file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.anything"
+    path.write_bytes(archive(two_blocks(("s0", 6)).document()))
+    return path
+
+
+def test_an_archive_is_known_by_its_content_and_is_solved(placement: Run, archive_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "graph.json"
+    answer = placement(
+        *("import", archive_file, "--mode", "training", "--level", "auto", "--nodes", 12, "--dim", "s0=64"),
+        *("--tied", "copy", "--output", output),
+    )
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith(f"small, training\n{archive_file}\n")
+    assert "Open sizes are taken to be s0 = 64" in answer.out
+    graph, _ = read_graph(output)
+    assert len(graph.nodes) <= 12
+    assert placement("solve", output).json["status"] == "OPTIMAL"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--dim", "s0"), "'s0' names no size; give one, such as batch=8"),
+        (("--dim", "s0=x"), "'x' is no whole number"),
+        (("--dim", "t=4"), "the archive has no size of that name; its open sizes are s0."),
+        (("--nodes", "4"), "--nodes is how many nodes --level auto may make"),
+        (("--level", "auto", "--nodes", "2"), "this model has 3 nodes; give --nodes 3 or more."),
+        (("--mode", "decode"), "An archive holds the one pass that was exported"),
+    ],
+)
+def test_what_an_archive_has_not_is_refused(
+    placement: Run, archive_file: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    answer = placement("import", archive_file, *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_a_damaged_archive_is_refused_in_a_sentence(placement: Run, archive_file: Path) -> None:
+    archive_file.write_bytes(archive_file.read_bytes()[:-30])
+    answer = placement("import", archive_file)
+    assert (answer.code, answer.out) == (2, "")
+    assert "The archive is damaged or incomplete" in answer.err
+    assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", [None, json.dumps(SMALL["llama"]), PIPEDREAM, json.dumps(piper())])
+def test_only_onnx_files_and_archives_leave_sizes_open(placement: Run, tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "model"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    answer = placement("import", "gpt2" if content is None else path, "--dim", "s0=4")
+    assert (answer.code, answer.out) == (2, "")
+    assert "--dim gives sizes that an ONNX file or an archive of torch.export leaves open" in answer.err

@@ -1,0 +1,88 @@
+"""The command that measures a model's operators here: `placement profile`. It needs PyTorch, and runs the model."""
+
+import argparse
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from solvers.cli.importing import whole
+from solvers.cli.output import print_json, write_text
+from solvers.formats.graph_json import graph_text, read_graph
+from solvers.hardware.catalogue import catalogue
+from solvers.model.errors import SourceError
+from solvers.quantities import count
+
+MOST_REPETITIONS, MOST_THREADS = 10_000, 1_024
+
+
+def add_profile(commands: Any) -> None:
+    """Add the command `profile` to the commands of the parser."""
+    parser = commands.add_parser(
+        "profile",
+        help="measure the operators of a model on this machine, and write their times into its graph (needs PyTorch)",
+        description="Runs the model, which has to be trusted: torch unpickles parts of a .pt2, and a function is run.",
+    )
+    parser.add_argument("graph", type=Path, metavar="GRAPH.json", help="what `placement import` made of this model")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="the .pt2, or module:function that returns (model, args) or (model, args, kwargs); it is run",
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="MEASURED.json", help="write the graph to a file")
+    parser.add_argument(
+        "--on", default="cpu", metavar="DEVICE", help="of PyTorch, such as cuda:0 (default: %(default)s)"
+    )
+    parser.add_argument("--threads", type=whole, default=1, metavar="N", help="of the CPU (default: %(default)s)")
+    parser.add_argument(
+        "--repetitions", type=whole, default=20, metavar="N", help="per operator (default: %(default)s)"
+    )
+    parser.add_argument("--warm-up", type=whole, default=3, metavar="N", help="calls before (default: %(default)s)")
+    parser.add_argument(
+        "--into",
+        default="accelerator",
+        metavar="{accelerator,cpu,CLASS}",
+        help="times on accelerators, on CPUs, or on a class of accelerators by its name (default: %(default)s)",
+    )
+    parser.add_argument("--device", default="", metavar="NAME", help="what the device is called in the catalogue")
+    parser.add_argument(
+        "--link",
+        action="store_true",
+        help="measure two processes of this machine, and set transfers to their bandwidth",
+    )
+    parser.set_defaults(run=_profile)
+
+
+def _profile(options: argparse.Namespace) -> int:
+    for option, value, least, most in (
+        ("--threads", options.threads, 1, MOST_THREADS),
+        ("--repetitions", options.repetitions, 2, MOST_REPETITIONS),
+        ("--warm-up", options.warm_up, 0, MOST_REPETITIONS),
+    ):
+        if not least <= value <= most:
+            raise SourceError(f"{option} is {value}; give a whole number from {least} to {count(most)}.")
+    graph, deployment = read_graph(options.graph)
+    if options.device:
+        catalogue().accelerator(options.device)  # there is one, or it is said that there is none
+    if importlib.util.find_spec("torch") is None:
+        raise SourceError("placement profile needs PyTorch; install it, or this package's extra 'profile'.")
+    from solvers.torch_models.link import measure_link
+    from solvers.torch_models.profile import Profile, profile_model
+
+    asked = Profile(options.on, options.threads, options.warm_up, options.repetitions, options.into, options.device)
+    measured, measured_on = profile_model(graph, options.model, asked)
+    document: dict[str, Any] = {
+        "measuredOn": measured_on,
+        "nodes": len(measured.nodes),
+        "times_ms": {
+            "accelerator": sum(node.accelerator_ms for node in measured.nodes),
+            "cpu": sum(node.cpu_ms for node in measured.nodes),
+        },
+        "spread_ms": sum(node.spread_ms or 0.0 for node in measured.nodes),
+    }
+    if options.link:
+        link = measure_link(options.warm_up, options.repetitions)
+        measured = measured.with_bandwidth(link.bandwidth_bytes_per_ms)
+        document["link"] = {"latency_ms": link.latency_ms, "bandwidth_bytes_per_ms": link.bandwidth_bytes_per_ms}
+    write_text(options.output, graph_text(measured, deployment))
+    print_json(document)
+    return 0
