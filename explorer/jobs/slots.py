@@ -20,7 +20,6 @@ from enum import Enum, auto
 
 from explorer.jobs.fair_queue import FairQueue
 from explorer.jobs.record import Place, Work
-from solvers.quantities import number
 
 SLICE_S = 10.0
 """What work that was asked for has in a slot before it yields to another session's."""
@@ -180,5 +179,6 @@ def _rounded(seconds: float) -> str:
     ('1 s', '15 s', '4 min')
     """
     if seconds >= 90:
-        return f"{number(seconds / 60, 2)} min"
+        minutes = round(seconds / 60)
+        return f"{minutes} min"
     return f"{max(1, math.ceil(seconds)) if seconds <= 5 else 5 * math.ceil(seconds / 5)} s"

@@ -211,7 +211,7 @@ def _progress(sweep: Sweep, state: SweepState) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if state.is_running:
             waits = f" · {state.message}" if state.message else ""
-            st.progress(done / total, f"{count(done)} of {count(total)} points · {seconds(state.seconds)}{waits}")
+            st.progress(done / total, f"{count(done)} of {count(total)} points · {seconds(int(state.seconds))}{waits}")
             with st.container(key="sweep_button", width=SWEEP_BUTTON_PX):
                 st.button("Cancel", key="cancel_sweep", on_click=sweep.run.cancel, width="stretch")
         elif done < total or state.num_failed:

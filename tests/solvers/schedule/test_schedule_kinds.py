@@ -325,7 +325,7 @@ def test_assumptions_name_what_the_graph_does_not_tell() -> None:
     graph = training_chain((1, 1), (2, 2))
     split = one_node_per_device(graph)
     zero_bubble = simulate(graph, Deployment(2), split, ScheduleKind.ZB_H1, 2, weight_gradient_share=0.25).assumptions
-    assert any("Weight gradients take 25% of each backward pass" in sentence for sentence in zero_bubble)
+    assert any("Weight gradients take 25 % of each backward pass" in sentence for sentence in zero_bubble)
     assert any("does not tell activations" in sentence for sentence in zero_bubble)
     stashing = simulate(graph, Deployment(2), split, ScheduleKind.PIPEDREAM, 2).assumptions
     assert any("does not tell weights" in sentence for sentence in stashing)
