@@ -88,6 +88,7 @@ def test_when_nobody_is_there_for_a_minute_all_views_go(monkeypatch: pytest.Monk
     assert len(views) == 0
 
 
+@pytest.mark.slow
 def test_what_a_session_held_is_collected_whenever_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
     class Page:
         """What a page's run leaves behind: objects that refer to each other."""

@@ -143,6 +143,7 @@ def test_only_chains_of_whole_blocks_are_improved() -> None:
     assert chain_by_block(joined, Split.from_device_of({0: 0, 1: 1, 2: 1}, deployment)) is None
 
 
+@pytest.mark.slow
 def test_too_many_ideals_still_give_a_plan_and_a_bound() -> None:
     graph, deployment = random_dag(3, 80, 0.04), Deployment(4, 1)
     result = solve(graph, deployment, time_limit_s=3)
@@ -177,6 +178,7 @@ def test_a_search_ends_when_ideals_become_too_many(monkeypatch: pytest.MonkeyPat
     assert answer.lower_bound_ms < full.value_ms <= answer.value_ms
 
 
+@pytest.mark.slow
 def test_the_first_plan_outlasts_the_share_of_the_dp(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that is compiled first takes seconds; the plan must come all the same."""
     run = ThresholdSearch.run

@@ -428,6 +428,7 @@ def test_large_weights_are_skipped_and_not_read(tmp_path: Path) -> None:
     assert done.stdout.strip() == str(10_000 * 10_000), done.stderr[-1000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [(7, 1, 5), (7, 13), (7, 1, 1), (7, 11, 2, 1, 2, 1), (7, 1, 5, 6)])
 def test_a_file_of_millions_of_empty_messages_is_refused_before_they_are_made(places: tuple[int, ...]) -> None:
     """Field numbers on the way to the empty ones: attributes, values, inputs of an operator, dimensions, graphs."""
