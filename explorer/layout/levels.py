@@ -192,10 +192,12 @@ def _box(
         memory += float(node.memory_bytes)
         if device is not None:
             time_of[device] = time_of.get(device, 0.0) + time_ms
-        for tensor in filter(None, (tensor_of.get((v, tensor.name)) for tensor in graph.tensors_of[v])):
-            size = tensor.size_bytes
-            sent_bytes = None if sent_bytes is None or size is None else sent_bytes + size
-            sent_ms += tensor.send_ms
+        for own in graph.tensors_of[v] if tensor_of else ():
+            tensor = tensor_of.get((v, own.name))
+            if tensor is not None:
+                size = tensor.size_bytes
+                sent_bytes = None if sent_bytes is None or size is None else sent_bytes + size
+                sent_ms += tensor.send_ms
     # Where no node takes any time, the devices count alike.
     shares = {d: t / total if total > 0 else 1 / len(time_of) for d, t in time_of.items()}
     return BoxView(

@@ -173,11 +173,11 @@ def dag_info(
     cut_nodes = {u for u, _ in tensor_of}
 
     def output_ms(v: int) -> float:
-        times = [(tensor.name, tensor.transfer_ms) for tensor in graph.tensors_of[v]]
-        return sum(
-            _transfer_ms(ms, deployment, accelerator_of.get(v), tensor_of.get((v, name)))
-            for name, ms in times or [("", graph.node_by_id[v].transfer_ms)]
-        )
+        accelerator, total = accelerator_of.get(v), 0.0
+        for tensor in graph.tensors_of[v]:
+            total += _transfer_ms(tensor.transfer_ms, deployment, accelerator, tensor_of.get((v, tensor.name)))
+        is_read = bool(graph.tensors_of[v])
+        return total if is_read else _transfer_ms(graph.node_by_id[v].transfer_ms, deployment, accelerator, None)
 
     nodes = tuple(
         NodeView(

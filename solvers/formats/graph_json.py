@@ -107,7 +107,7 @@ def graph_from_document(
             _integer(raw, "sourceId", f"edges[{i}]"),
             _integer(raw, "destId", f"edges[{i}]"),
             _optional_number(raw, "size", f"edges[{i}]", MAX_BYTES),
-            _tensor(raw, f"edges[{i}]"),
+            _tensor(raw, f"edges[{i}]") if "tensor" in raw else "",
         )
         for i, raw in counted(raw_edges, len(nodes))
     )
@@ -458,8 +458,10 @@ def _transfer_times(raw_edges: list[Any]) -> dict[int, dict[str, float]]:
             raise GraphError(f"edges[{i}] is not an object; give an edge with named fields.")
         u = _integer(raw, "sourceId", f"edges[{i}]")
         cost = _number(raw, "cost", f"edges[{i}]", MAX_TIME_MS)
-        tensor = _tensor(raw, f"edges[{i}]")
-        own = transfer_ms.setdefault(u, {})
+        tensor = _tensor(raw, f"edges[{i}]") if "tensor" in raw else ""
+        own = transfer_ms.get(u)
+        if own is None:
+            own = transfer_ms[u] = {}
         if tensor not in own:
             first[u, tensor], own[tensor] = i, cost
         elif abs(cost - own[tensor]) > COST_TOLERANCE_MS:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from solvers.model.errors import GraphError
 from solvers.quantities import as_given
@@ -144,12 +145,13 @@ class Edge:
         return f"edge {self.source} -> {self.target}{of_tensor}"
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """What a node `source` produces for its `readers`, in the order of the edges; `name` is empty for the unnamed one.
 
     `transfer_ms` is what moving it takes at link speed 1, `size_bytes` None where no edge says, or they disagree.
     """
+
+    # A tuple is made faster than a dataclass, and each bandwidth that is tried makes them anew.
 
     source: int
     name: str
@@ -237,9 +239,10 @@ class DnnGraph:
             for end in (edge.source, edge.target):
                 if end not in seen:
                     raise GraphError(f"{edge.label}: there is no node {end}; add the node or remove the edge.")
-            if (edge.source, edge.target, edge.tensor) in known:
+            key = (edge.source, edge.target, edge.tensor)
+            if key in known:
                 raise GraphError(f"{edge.label} is listed twice; keep one.")
-            known.add((edge.source, edge.target, edge.tensor))
+            known.add(key)
             if edge.tensor and (edge.source, edge.tensor) not in named:
                 raise GraphError(
                     f"{edge.label}: {self.node_by_id[edge.source].label} has no tensor of this name; "
@@ -407,16 +410,12 @@ class DnnGraph:
 
     def _with_transfers(self, transfer_ms: Callable[[int, str, float], float]) -> "DnnGraph":
         """This graph with other transfer times, given a node's id, the tensor's name and the time that it has."""
-        return self.with_nodes(
-            tuple(
-                replace(
-                    node,
-                    transfer_ms=transfer_ms(node.id, "", node.transfer_ms),
-                    tensor_ms=tuple((name, transfer_ms(node.id, name, ms)) for name, ms in node.tensor_ms),
-                )
-                for node in self.nodes
-            )
-        )
+        nodes = [replace(node, transfer_ms=transfer_ms(node.id, "", node.transfer_ms)) for node in self.nodes]
+        for i, node in enumerate(nodes):
+            if node.tensor_ms:
+                times = tuple((name, transfer_ms(node.id, name, ms)) for name, ms in node.tensor_ms)
+                nodes[i] = replace(node, tensor_ms=times)
+        return self.with_nodes(tuple(nodes))
 
     def with_nodes(self, nodes: tuple[Node, ...]) -> "DnnGraph":
         """This graph with other times, sizes or names on its nodes."""
