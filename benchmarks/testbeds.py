@@ -1,0 +1,83 @@
+"""Problems that no solver here was tuned for: networks as published, on links that cost a fifth to half of a load.
+
+`Case.name` is network/pass/link/family/devices, such as densenet121/training/pcie/free/4+1: four accelerators, a CPU.
+With `pcie` tensors move at 12.6 GB/s; `free` is a thousand times as fast, the other extreme.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from sample_graphs.cells import amoebanet_a, nasnet_a_large, nasnet_a_mobile
+from sample_graphs.cost_model import ACCELERATOR, COSTS
+from sample_graphs.image_classifiers import densenet121, resnext50, vgg16
+from sample_graphs.recurrent import gnmt
+from solvers.importers.inference import inference_graph
+from solvers.importers.network import Network
+from solvers.importers.training import training_graph
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family
+
+NETWORKS: dict[str, Callable[[bool], Network]] = {
+    "vgg16": lambda training: vgg16(32, training=training),
+    "densenet121": lambda training: densenet121(32, training=training),
+    "resnext50": lambda training: resnext50(32, training=training),
+    "nasnet_mobile": lambda training: nasnet_a_mobile(32, training=training),
+    "nasnet_large": lambda training: nasnet_a_large(8, training=training),
+    "amoebanet": lambda training: amoebanet_a(32, training=training),
+    "lstm_8_8": lambda training: gnmt(64, 50, training=training),
+}
+"""Each at a micro-batch for which transfers over PCIe count."""
+
+LINKS = {"pcie": 1.0, "free": 1000.0}
+"""How many times as fast as PCIe 3.0 x16."""
+
+COUNTS = (2, 4, 8)
+"""Numbers of accelerators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One problem."""
+
+    network: str
+    training: bool
+    link: str
+    family: Family
+    num_accelerators: int
+    num_cpus: int
+
+    @property
+    def name(self) -> str:
+        """Network, pass, link, family and devices, divided by slashes."""
+        what = "training" if self.training else "inference"
+        return f"{self.network}/{what}/{self.link}/{self.family}/{self.num_accelerators}+{self.num_cpus}"
+
+    @property
+    def deployment(self) -> Deployment:
+        """The devices, with the memory of the accelerator whose times the graph has."""
+        return Deployment(self.num_accelerators, self.num_cpus, ACCELERATOR.processor.memory_bytes)
+
+    def graph(self) -> DnnGraph:
+        """Return the graph."""
+        return testbed(self.network, self.training, self.link)
+
+
+@cache
+def testbed(network: str, training: bool, link: str) -> DnnGraph:
+    """Return the graph of one network, as the bundled graphs are made."""
+    costs = replace(COSTS, link_bytes_per_ms=COSTS.link_bytes_per_ms * LINKS[link])
+    built = NETWORKS[network](training)
+    return training_graph(built, costs, gradients_are_one=True) if training else inference_graph(built, costs)
+
+
+def cases() -> Iterator[Case]:
+    """Yield all problems; those with nearly free transfers only without a CPU."""
+    for network in NETWORKS:
+        for training in (False, True):
+            for link in LINKS:
+                for family in (Family.CHAIN, Family.CONVEX, Family.FREE):
+                    for count in COUNTS:
+                        for num_cpus in (0, 1) if link == "pcie" else (0,):
+                            yield Case(network, training, link, family, count, num_cpus)
