@@ -54,7 +54,7 @@ def called(graph: Path, spec: SweepSpec, index: Index) -> tuple[float, float, fl
         [
             sys.executable,
             "-m",
-            "solvers.cli.main",
+            "solvers.cli",
             "solve",
             graph,
             "--accelerators",

@@ -6,9 +6,9 @@ from typing import Any
 
 from solvers.analysis.explanation import explain, explanation_document
 from solvers.analysis.explanation_text import explanation_text, plain_text
+from solvers.cli.input import split_at
 from solvers.cli.options import add_device_options, add_model_options, add_parameter, read_question
 from solvers.cli.output import print_json, print_text
-from solvers.formats.graph_json import read_split
 from solvers.model.costs import Objective
 from solvers.model.split import complete_split, family_of
 from solvers.parameters.question import FAMILY, OBJECTIVE
@@ -30,7 +30,7 @@ def add_explain(commands: Any) -> None:
 def _explain(options: argparse.Namespace) -> int:
     asked = read_question(options)
     graph, deployment = asked.graph, asked.deployment
-    split = complete_split(graph, read_split(options.split))
+    split = complete_split(graph, split_at(options.split))
     family = family_of(graph, split) if options.family is None else options.family
     explanation = explain(graph, deployment, split, objective=asked.objective, family=family)
     if options.json:

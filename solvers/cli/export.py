@@ -1,16 +1,15 @@
 """The command that takes a plan to a framework: `placement export`."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
+from solvers.cli.input import split_at
 from solvers.cli.options import add_device_options, add_parameter, member_of, read_question
-from solvers.cli.output import print_text, write_text
+from solvers.cli.output import STREAM, output_path, say, write_text
 from solvers.exporters.frameworks import FORMATS, Framework, exported, expressible_graph, why_none_expressible
 from solvers.exporters.module_names import ModelNames
 from solvers.exporters.plan import planned
-from solvers.formats.graph_json import read_split
 from solvers.model.split import check_split, complete_split
 from solvers.parameters.schedule import MICRO_BATCHES, NUM_CHUNKS, SCHEDULE
 from solvers.schedule.records import LOOPED_KINDS, ScheduleError
@@ -33,7 +32,13 @@ def add_export(commands: Any) -> None:
         metavar="{" + ",".join(Framework) + "}",
         help="framework to write the plan for",
     )
-    parser.add_argument("--output", type=Path, metavar="F", help="write it to a file instead of stdout")
+    parser.add_argument(
+        "--output",
+        type=output_path,
+        default=STREAM,
+        metavar="FILE",
+        help="File to write the configuration to (default: stdout)",
+    )
     parser.add_argument(
         "--modules",
         type=member_of(ModelNames),
@@ -53,9 +58,8 @@ def _export(options: argparse.Namespace) -> int:
     if options.chunks is not None and options.schedule not in LOOPED_KINDS:
         raise ScheduleError(f"{NUM_CHUNKS.flag} is for the schedules {' and '.join(LOOPED_KINDS)}; leave it out.")
     asked = read_question(options)
-    split = complete_split(asked.graph, read_split(options.split))
-    for violation in check_split(asked.graph, asked.deployment, split):
-        print(f"placement: {violation.message}", file=sys.stderr)
+    split = complete_split(asked.graph, split_at(options.split))
+    say(*(violation.message for violation in check_split(asked.graph, asked.deployment, split)))
     plan = planned(
         asked.graph,
         asked.deployment,
@@ -67,11 +71,7 @@ def _export(options: argparse.Namespace) -> int:
     )
     written = exported(plan, options.to, options.modules)
     if plan.looped is not None and plan.looped.note:
-        print(f"placement: {plan.looped.note}", file=sys.stderr)
-    for note in written.notes:
-        print(f"placement: {note}", file=sys.stderr)
-    if options.output is None:
-        print_text(written.text)
-    else:
-        write_text(options.output, written.text)
+        say(plan.looped.note)
+    say(*written.notes)
+    write_text(options.output, written.text)
     return 0

@@ -1,7 +1,6 @@
 """Real devices on the command line: the options that put a graph on them, and the command that lists them."""
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -135,12 +134,6 @@ def _check_needs_a_device(options: argparse.Namespace, device: str) -> None:
     if given:
         option = "--" + given[0].replace("_", "-")
         raise DeploymentError(f"{option} says nothing without {device}; give both, or neither.")
-
-
-def say(sentences: tuple[str, ...]) -> None:
-    """Print sentences on stderr."""
-    for sentence in sentences:
-        print(f"placement: {sentence}", file=sys.stderr)
 
 
 def _origin(text: str, devices: Catalogue) -> TimesOrigin:

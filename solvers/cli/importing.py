@@ -1,7 +1,10 @@
 """The command that brings in models of other programs: `placement import`."""
 
 import argparse
+import json
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
@@ -10,7 +13,7 @@ from typing import Any, TypeVar
 
 from solvers.cli.hardware import CATALOGUE_HELP
 from solvers.cli.options import member_of, reader
-from solvers.cli.output import print_json, print_text, write_text
+from solvers.cli.output import STREAM, output_path, print_json, print_text, say, tell, write_text
 from solvers.formats.graph_json import graph_text
 from solvers.formats.text_table import text_table
 from solvers.hardware.catalogue import catalogue, read_catalogue
@@ -18,7 +21,7 @@ from solvers.hardware.devices import CatalogueError
 from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
 from solvers.importers.imported import Imported
-from solvers.importers.sources import import_source
+from solvers.importers.sources import import_file, import_source
 from solvers.importers.workload import USUAL_NODES, Devices, Level, Mode, NumberFormat, Tied, TimeUnit, Workload
 from solvers.model.errors import SourceError
 from solvers.parameters.hardware import ACCELERATORS, CPUS
@@ -41,7 +44,7 @@ def add_import(commands: Any) -> None:
         "source", nargs="?", metavar="SOURCE", help="a file, a config.json's folder, or a name of --list"
     )
     parser.add_argument("--list", action="store_true", help="list the published models that need no file")
-    parser.add_argument("--output", type=Path, metavar="GRAPH.json", help="write the graph to a file")
+    parser.add_argument("--output", type=output_path, metavar="GRAPH.json", help="write the graph to a file")
     parser.add_argument("--json", action="store_true", help="print totals and assumptions as JSON")
 
     def choice(option: str, enum: type[StrEnum], usual: StrEnum | None, text: str) -> None:
@@ -126,18 +129,24 @@ def _import(options: argparse.Namespace) -> int:
         nodes=options.nodes,
         time_unit=options.time_unit,
     )
-    found = import_source(options.source, workload, _devices(options))
+    devices = _devices(options)
+    if options.source == str(STREAM):
+        with tempfile.TemporaryFile() as file:  # a model is read more than once, and may be large
+            shutil.copyfileobj(sys.stdin.buffer, file)
+            found = import_file(file, workload, devices, "stdin")
+    else:
+        found = import_source(options.source, workload, devices)
     if options.output is not None:
         write_text(options.output, graph_text(found.graph, found.deployment))
-    if options.json:
-        print_json(_document(found))
+    answer = json.dumps(_document(found), indent=1, allow_nan=False) + "\n" if options.json else _text(found)
+    if options.output == STREAM:
+        tell(answer, end="")
     else:
-        print_text(_text(found))
+        print_text(answer)
     if found.fewest_accelerators > found.deployment.num_accelerators:
-        print(
-            f"placement: it takes the memory of {found.fewest_accelerators} or more such accelerators, and there are "
-            f"{found.deployment.num_accelerators}; give --accelerators.",
-            file=sys.stderr,
+        say(
+            f"It takes the memory of {found.fewest_accelerators} or more such accelerators, and there are "
+            f"{found.deployment.num_accelerators}; give --accelerators."
         )
     return 0
 

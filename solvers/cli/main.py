@@ -1,14 +1,16 @@
 """The engine from the command line: `placement solve`, `evaluate`, `explain`, `simulate`, `export` and others.
 
 A contract with other programs: JSON on stdout, messages on stderr, and the exit code says how it went: 0 solved,
-2 bad input, 3 infeasible, 4 nothing found in time. The first Ctrl-C ends a solve with the best plan so far, as the time
-limit would; the second ends the program.
+2 bad input or an output that cannot be written, 3 infeasible, 4 nothing found in time, 5 with --strict a split that
+breaks a rule. The first Ctrl-C or SIGTERM ends a solve with the best plan so far, as the time limit would; the second
+ends the program.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,26 @@ from solvers.cli.explain import add_explain
 from solvers.cli.export import add_export
 from solvers.cli.hardware import add_devices
 from solvers.cli.importing import add_import
-from solvers.cli.options import Parser, add_device_options, add_model_options, add_parameter, read_question
-from solvers.cli.output import BAD_INPUT, EXIT_CODES, first_interrupt, print_json, print_text, write_text
+from solvers.cli.input import require_one_stream, split_at
+from solvers.cli.options import Parser, add_device_options, add_model_options, add_parameter, add_strict, read_question
+from solvers.cli.output import (
+    BAD_INPUT,
+    EXIT_CODES,
+    STREAM,
+    VIOLATED,
+    first_interrupt,
+    output_path,
+    print_json,
+    print_text,
+    say,
+    tell,
+    write_text,
+)
 from solvers.cli.profiling import add_profile
 from solvers.cli.simulate import add_simulate
 from solvers.cli.sweep import add_sweep
 from solvers.cli.tables import add_compare, add_reproduce, progress_text
-from solvers.formats.graph_json import read_split, split_document
+from solvers.formats.graph_json import split_document
 from solvers.model.costs import Objective, single_sample_latency, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.errors import GraphError, PlacementError
@@ -43,20 +58,34 @@ LOADING_IS_COMPILING_S = 2.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    options = command_parser().parse_args(arguments)
     try:
+        try:
+            options = command_parser().parse_args(arguments)
+        except SystemExit:
+            print_text("")  # what argparse printed is written now, or it is said that it cannot be
+            raise
+        require_one_stream(options)
         return int(options.run(options))
     except PlacementError as error:
-        print(f"placement: {error}", file=sys.stderr)
+        say(str(error))
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("placement: interrupted.", file=sys.stderr)
+        say("interrupted.")
         return EXIT_CODES[SolveStatus.UNKNOWN]
+
+
+def version_of_package() -> str:
+    """Return the version that is installed; a checkout that is not has none."""
+    try:
+        return version("dnn-placement-explorer")
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 def command_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = Parser(prog="placement", description="Place a neural network over devices, provably well.")
+    parser.add_argument("--version", action="version", version=f"placement {version_of_package()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     solving = commands.add_parser("solve", help="find the best split of a graph")
@@ -70,7 +99,7 @@ def command_parser() -> argparse.ArgumentParser:
     add_parameter(solving, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S)
     add_parameter(solving, GAP, default=0.0)
     solving.add_argument("--expert", type=Path, metavar="SPLIT.json", help="the split that method expert judges")
-    solving.add_argument("--output", type=Path, metavar="SPLIT.json", help="also write the split to a file")
+    solving.add_argument("--output", type=output_path, metavar="SPLIT.json", help="also write the split to a file")
     solving.add_argument("--progress", action="store_true", help="report value and bound on stderr while solving")
     solving.set_defaults(run=_solve)
 
@@ -80,6 +109,7 @@ def command_parser() -> argparse.ArgumentParser:
     add_parameter(evaluating, FAMILY, default=Family.FREE, help_text="Also check that it is of this family")
     add_device_options(evaluating)
     add_model_options(evaluating)
+    add_strict(evaluating)
     evaluating.set_defaults(run=_evaluate)
 
     add_simulate(commands)
@@ -95,7 +125,7 @@ def command_parser() -> argparse.ArgumentParser:
 
     sampling = commands.add_parser("samples", help="list the sample graphs, or write one to a file")
     sampling.add_argument("name", nargs="?", metavar="NAME")
-    sampling.add_argument("--output", type=Path, metavar="F", help="file to write the sample to")
+    sampling.add_argument("--output", type=output_path, metavar="FILE", help="File to write the sample to")
     sampling.set_defaults(run=_samples)
     return parser
 
@@ -105,7 +135,7 @@ def _solve(options: argparse.Namespace) -> int:
     graph, deployment = asked.graph, asked.deployment
     if options.expert is not None and asked.method != "expert":
         raise MethodError("--expert gives the split that --method expert judges; choose that method, or leave it out.")
-    expert = None if options.expert is None else read_split(options.expert)
+    expert = None if options.expert is None else split_at(options.expert)
 
     is_told = not sys.stderr.isatty()
 
@@ -115,9 +145,9 @@ def _solve(options: argparse.Namespace) -> int:
             nonlocal is_told
             if progress.phase == LOADING and progress.seconds > LOADING_IS_COMPILING_S and not is_told:
                 is_told = True
-                print("placement: compiling the solver, once after installation ...", file=sys.stderr)
+                say("compiling the solver, once after installation ...")
             if options.progress:
-                print(progress_text(progress), file=sys.stderr)
+                tell(progress_text(progress))
             if is_interrupted():
                 raise SolveCancelled
 
@@ -140,15 +170,19 @@ def _solve(options: argparse.Namespace) -> int:
             # The plan that a framework can express is one of all plans, and so a good start.
             price = FrameworkPrice(asked.expressible_in, result, answer(options.unrestricted, result.split))
     if result.message:
-        print(f"placement: {result.message}", file=sys.stderr)
+        say(result.message)
     if price is not None:
-        print(f"placement: {price_text(price)}", file=sys.stderr)
-    # Printed first: a plan that took long to find is not lost because the file cannot be written.
+        say(price_text(price))
     hardware = {"hardware": list(options.hardware)} if options.hardware else {}
     priced = {} if price is None else {"expressible_in": price_document(price)}
-    print_json({**solve_document(result, graph, deployment), **priced, **hardware})
-    if options.output is not None and result.split is not None:
-        write_text(options.output, json.dumps(_split_json(result, graph, deployment), indent=1, allow_nan=False) + "\n")
+    # A plan that took long to find is not lost because one of the two cannot be written.
+    try:
+        if options.output != STREAM:
+            print_json({**solve_document(result, graph, deployment), **priced, **hardware})
+    finally:
+        if options.output is not None and result.split is not None:
+            split = json.dumps(_split_json(result, graph, deployment), indent=1, allow_nan=False)
+            write_text(options.output, split + "\n")
     return EXIT_CODES[result.status]
 
 
@@ -192,7 +226,7 @@ def _split_json(result: SolveResult, graph: DnnGraph, deployment: Deployment) ->
 def _evaluate(options: argparse.Namespace) -> int:
     asked = read_question(options)
     graph, deployment = asked.graph, asked.deployment
-    split = complete_split(graph, read_split(options.split))
+    split = complete_split(graph, split_at(options.split))
     costs = split_costs(graph, deployment, split)
     violations = check_split(graph, deployment, split, asked.family)
     print_json(
@@ -217,9 +251,8 @@ def _evaluate(options: argparse.Namespace) -> int:
             "violations": violation_documents(violations),
         }
     )
-    for violation in violations:
-        print(f"placement: {violation.message}", file=sys.stderr)
-    return 0
+    say(*(violation.message for violation in violations))
+    return VIOLATED if violations and options.strict else 0
 
 
 def violation_documents(violations: Sequence[Violation]) -> list[dict[str, Any]]:
@@ -260,12 +293,5 @@ def _samples(options: argparse.Namespace) -> int:
         print_json([{"name": info.name, "title": info.title, "description": info.description} for info in samples()])
         return 0
     text = sample_text(options.name).decode("utf-8")
-    if options.output is None:
-        print_text(text)
-    else:
-        write_text(options.output, text)
+    write_text(options.output or STREAM, text)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
-from solvers.cli.hardware import add_hardware_options, say, with_hardware
-from solvers.cli.output import BAD_INPUT
-from solvers.formats.graph_json import read_graph
+from solvers.cli.hardware import add_hardware_options, with_hardware
+from solvers.cli.input import graph_at
+from solvers.cli.output import BAD_INPUT, VIOLATED, say, tell
 from solvers.model.errors import DeploymentError
 from solvers.parameters.asked import QUESTION, Values, begin, demanded, parameter_named
 from solvers.parameters.codecs import TextError
@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave with the code for bad input."""
-        print(f"{self.prog}: {message}; see {self.prog} --help.", file=sys.stderr)
+        tell(f"{self.prog}: {message}; see {self.prog} --help.")
         sys.exit(BAD_INPUT)
 
 
@@ -116,6 +116,15 @@ def add_model_options(parser: argparse.ArgumentParser, read: Reader = reader) ->
         add_parameter(group, parameter, read=read(parameter))
 
 
+def add_strict(parser: argparse.ArgumentParser) -> None:
+    """Add the option that makes what a split breaks a matter of the exit code."""
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help=f"Exit with code {VIOLATED} if the split breaks a rule or a memory overflows (default: 0 and a message)",
+    )
+
+
 def options_of(scope: Scope) -> list[Parameter[Any]]:
     """Return the parameters of a scope that have an option."""
     return [parameter for parameter in QUESTION if parameter.scope is scope and parameter.flag is not None]
@@ -126,8 +135,8 @@ def read_question(options: argparse.Namespace) -> Asked:
 
     `options.unrestricted` is the same question where a framework need not be able to express the plan.
     """
-    graph, deployment, options.hardware = with_hardware(options, *read_graph(options.graph))
-    say(options.hardware)
+    graph, deployment, options.hardware = with_hardware(options, *graph_at(options.graph))
+    say(*options.hardware)
     values, start = values_of(options), begin(graph, deployment)
     others = {name: value for name, value in values.items() if name != EXPRESSIBLE_IN.name}
     options.unrestricted = demanded(others, start)

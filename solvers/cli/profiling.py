@@ -2,12 +2,14 @@
 
 import argparse
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
 from solvers.cli.importing import whole
-from solvers.cli.output import print_json, write_text
-from solvers.formats.graph_json import graph_text, read_graph
+from solvers.cli.input import graph_at
+from solvers.cli.output import STREAM, output_path, print_json, tell, write_text
+from solvers.formats.graph_json import graph_text
 from solvers.hardware.catalogue import catalogue
 from solvers.model.errors import SourceError
 from solvers.quantities import count
@@ -28,7 +30,9 @@ def add_profile(commands: Any) -> None:
         metavar="MODEL",
         help="the .pt2, or module:function that returns (model, args) or (model, args, kwargs); it is run",
     )
-    parser.add_argument("--output", type=Path, required=True, metavar="MEASURED.json", help="write the graph to a file")
+    parser.add_argument(
+        "--output", type=output_path, required=True, metavar="MEASURED.json", help="File to write the graph to"
+    )
     parser.add_argument(
         "--on", default="cpu", metavar="DEVICE", help="of PyTorch, such as cuda:0 (default: %(default)s)"
     )
@@ -60,7 +64,7 @@ def _profile(options: argparse.Namespace) -> int:
     ):
         if not least <= value <= most:
             raise SourceError(f"{option} is {value}; give a whole number from {least} to {count(most)}.")
-    graph, deployment = read_graph(options.graph)
+    graph, deployment = graph_at(options.graph)
     if options.device:
         catalogue().accelerator(options.device)  # there is one, or it is said that there is none
     if importlib.util.find_spec("torch") is None:
@@ -84,5 +88,8 @@ def _profile(options: argparse.Namespace) -> int:
         measured = measured.with_bandwidth(link.bandwidth_bytes_per_ms)
         document["link"] = {"latency_ms": link.latency_ms, "bandwidth_bytes_per_ms": link.bandwidth_bytes_per_ms}
     write_text(options.output, graph_text(measured, deployment))
-    print_json(document)
+    if options.output == STREAM:
+        tell(json.dumps(document, indent=1, allow_nan=False))
+    else:
+        print_json(document)
     return 0

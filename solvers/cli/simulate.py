@@ -2,20 +2,22 @@
 
 import argparse
 import json
-import sys
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from solvers.cli.options import add_device_options, add_parameter, read_question
-from solvers.cli.output import print_json, write_text
+from solvers.cli.input import split_at
+from solvers.cli.options import add_device_options, add_parameter, add_strict, read_question
+from solvers.cli.output import STREAM, VIOLATED, output_path, print_json, say, write_text
 from solvers.exporters.chrome_trace import chrome_trace
-from solvers.formats.graph_json import read_split, split_document
+from solvers.formats.graph_json import split_document
 from solvers.model.costs import split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Split, check_split, complete_split
 from solvers.parameters.schedule import MICRO_BATCHES, NUM_CHUNKS, SCHEDULE, WEIGHT_GRADIENTS
+from solvers.quantities import binary_size
 from solvers.schedule.looped_split import looped_split
 from solvers.schedule.records import LOOPED_KINDS, ZERO_BUBBLE_KINDS, LoopedSplit
 from solvers.schedule.simulate import Schedule, ScheduleError, ScheduleKind, simulate
@@ -30,9 +32,12 @@ def add_simulate(commands: Any) -> None:
     add_parameter(parser, MICRO_BATCHES, required=True)
     add_parameter(parser, NUM_CHUNKS, help_text=f"{NUM_CHUNKS.help} For interleaved and zb-v; 2 unless said.")
     add_parameter(parser, WEIGHT_GRADIENTS, help_text=f"{WEIGHT_GRADIENTS.help} From 0 to 1; 0.5 unless said.")
-    parser.add_argument("--slots", action="store_true", help="also print every timeline event")
-    parser.add_argument("--trace", type=Path, metavar="TRACE.json", help="also write a trace that Perfetto opens")
+    parser.add_argument("--slots", action="store_true", help="Also print every timeline event")
+    parser.add_argument(
+        "--trace", type=output_path, metavar="TRACE.json", help="File to write a trace to, for Perfetto"
+    )
     add_device_options(parser)
+    add_strict(parser)
     parser.set_defaults(run=_simulate)
 
 
@@ -46,24 +51,41 @@ def _simulate(options: argparse.Namespace) -> int:
             raise ScheduleError(f"{name} is for the schedules {' and '.join(kinds)}, not for {kind}; leave it out.")
     asked = read_question(options)
     graph, deployment = asked.graph, asked.deployment
-    split = complete_split(graph, read_split(options.split))
-    for violation in check_split(graph, deployment, split):
-        print(f"placement: {violation.message}", file=sys.stderr)
+    split = complete_split(graph, split_at(options.split))
+    violations = check_split(graph, deployment, split)
+    say(*(violation.message for violation in violations))
     deployment = _shape(split, deployment)
     looped = None
     if kind in LOOPED_KINDS:
         looped = looped_split(graph, deployment, split, asked.chunks, kind, asked.num_micro_batches)
         if looped.note:
-            print(f"placement: {looped.note}", file=sys.stderr)
+            say(looped.note)
     share = asked.weight_gradient_share
     schedule = simulate(graph, deployment, looped or split, kind, asked.num_micro_batches, weight_gradient_share=share)
     document = schedule_document(schedule, deployment, with_slots=options.slots)
     if looped is not None:
         document |= _looped_document(looped, graph, deployment)
-    print_json(document)
-    if options.trace is not None:
-        write_text(options.trace, json.dumps(chrome_trace(schedule, deployment, graph), allow_nan=False) + "\n")
-    return 0
+    known = {violation.device for violation in violations if violation.rule == "memory"}
+    overflows = tuple(_overflows(schedule, deployment, known))
+    say(*overflows)
+    try:
+        if options.trace != STREAM:
+            print_json(document)
+    finally:
+        if options.trace is not None:
+            write_text(options.trace, json.dumps(chrome_trace(schedule, deployment, graph), allow_nan=False) + "\n")
+    return VIOLATED if options.strict and (violations or overflows) else 0
+
+
+def _overflows(schedule: Schedule, deployment: Deployment, known: Container[int | None]) -> Iterator[str]:
+    """Yield a sentence for each device, but those of which it is known, that the schedule has hold too much."""
+    for d, peak_bytes in enumerate(schedule.peak_memory_bytes):
+        capacity = deployment.capacity_bytes(d)
+        if d not in known and capacity is not None and peak_bytes > deployment.memory_limit_of(d):
+            yield (
+                f"{deployment.device_name(d)} holds up to {binary_size(peak_bytes)} under this schedule, but "
+                f"{binary_size(capacity)} are available."
+            )
 
 
 def _shape(split: Split, deployment: Deployment) -> Deployment:

@@ -12,10 +12,20 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from solvers.cli.hardware import add_hardware_options, equipment_of, say, sentences_of, with_hardware
+from solvers.cli.hardware import add_hardware_options, equipment_of, sentences_of, with_hardware
+from solvers.cli.input import graph_at
 from solvers.cli.options import add_model_options, add_parameter, bandwidth, positive, reader, values_of, zero_or_more
-from solvers.cli.output import first_interrupt, print_json, print_text, write_bytes
-from solvers.formats.graph_json import read_graph
+from solvers.cli.output import (
+    STREAM,
+    first_interrupt,
+    output_path,
+    print_json,
+    print_text,
+    say,
+    tell,
+    write_bytes,
+    write_text,
+)
 from solvers.hardware.catalogue import catalogue, read_catalogue
 from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.costs import Objective
@@ -115,7 +125,7 @@ def add_sweep(commands: Any) -> None:
     )
     group = parser.add_argument_group("answer")
     group.add_argument(
-        "--out", type=Path, metavar="FILE", help="table of all points: .csv, .parquet or .json by its name"
+        "--out", type=output_path, metavar="FILE", help="table of all points: .csv, .parquet or .json by its name"
     )
     group.add_argument(
         "--resume", action="store_true", help=f"go on with an interrupted sweep, from FILE{JOURNAL} beside the output"
@@ -149,9 +159,12 @@ def add_sweep(commands: Any) -> None:
 def _sweep(options: argparse.Namespace) -> int:
     spec = _spec(options)
     prices = _prices(options, spec)
-    say(options.hardware)
+    say(*options.hardware)
+    is_streamed = options.out == STREAM
     write = None if options.out is None else _writer(options.out)
-    journal = None if options.out is None else options.out.with_name(options.out.name + JOURNAL)
+    journal = None if options.out is None or is_streamed else options.out.with_name(options.out.name + JOURNAL)
+    if is_streamed and options.json:
+        raise PlacementError("--json and --out - both write the points to stdout; give one of them.")
     if options.resume and journal is None:
         raise PlacementError("--resume needs --out FILE: the answers to go on from are kept beside it.")
     if journal is not None and journal.exists() and not options.resume:
@@ -159,7 +172,7 @@ def _sweep(options: argparse.Namespace) -> int:
             f'"{journal}" holds answers of an interrupted sweep; add --resume to go on with them, or delete it.'
         )
     if journal is not None and options.resume and not journal.exists():
-        print(f'There is no "{journal}" to go on from; all points are solved.', file=sys.stderr)
+        tell(f'There is no "{journal}" to go on from; all points are solved.')
     with contextlib.ExitStack() as stack:
         make_executor, num_workers = _executor(options, stack)
         known: dict[Index, SolveResult] = {}
@@ -168,21 +181,21 @@ def _sweep(options: argparse.Namespace) -> int:
             file = stack.enter_context(SweepFile(journal, spec))
             known = dict(file.known)
         if known:
-            print(f"{len(known)} of {spec.num_points} points are known.", file=sys.stderr)
+            tell(f"{len(known)} of {spec.num_points} points are known.")
         is_interrupted = stack.enter_context(first_interrupt())
         answers, num_failed = dict(known), 0
-        tell = _Progress(spec, len(known))
+        progress = _Progress(spec, len(known))
         for answer in run_sweep(spec, make_executor, known=known, at_once=2 * num_workers, is_cancelled=is_interrupted):
             answers[answer.index] = answer.result
             num_failed += answer.is_failed
             if file is not None:
                 file.add(answer)
-            tell(answer)
+            progress(answer)
     is_complete = len(answers) == spec.num_points and not num_failed
     rows = sweep_rows(spec, answers, prices)
     if options.json:
         print_json({"sweep": spec.digest, "complete": is_complete, "points": rows})
-    else:
+    elif not is_streamed:
         print_text(sweep_text(spec, answers, prices, options.measure) + "\n")
     _print_what_to_buy(options, spec, answers, prices)
     if write is not None:
@@ -194,7 +207,7 @@ def _sweep(options: argparse.Namespace) -> int:
     missing = spec.num_points - len(answers)
     what = f"{missing} of {spec.num_points} points are not solved" if missing else f"{num_failed} points failed"
     again = "; the same command with --resume goes on" if journal is not None else ""
-    print(f"placement: {what}{again}.", file=sys.stderr)
+    say(f"{what}{again}.")
     return INTERRUPTED
 
 
@@ -203,20 +216,20 @@ def _print_what_to_buy(
 ) -> None:
     """Print the Pareto front where prices are given and costs differ, and what meets a wish.
 
-    Beside JSON wishes are messages; the front is marked in its points.
+    Beside JSON and CSV wishes are messages; the front is marked in their points.
     """
+    is_data = options.json or options.out == STREAM
     front, cost = front_of(spec, answers, prices), cost_of_all(spec, prices)
     has_prices = not prices.count_alike or prices.cpu > 0
-    if front and has_prices and cost is None and not options.json:
+    if front and has_prices and cost is None and not is_data:
         print_text("\n" + front_text(spec, front, prices) + "\n")
     wishes = wish_text(spec, answers, prices, at_least=options.at_least, budget=options.budget)
     said = [same_cost_text(spec, cost, prices)] if cost is not None and (has_prices or wishes) else []
     said += wishes
     if prices.count_alike and (has_prices or (wishes and (cost is None or options.budget is not None))):
         said.append(NO_PRICES)
-    if options.json:
-        for sentence in said:
-            print(f"placement: {sentence}", file=sys.stderr)
+    if is_data:
+        say(*said)
     elif said:
         print_text("\n" + "\n".join(said) + "\n")
 
@@ -243,7 +256,7 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
 
     What is to be said of the figures becomes `options.hardware`.
     """
-    graph, deployment = read_graph(options.graph)
+    graph, deployment = graph_at(options.graph)
     lists = tuple(options.devices or ())
     source = OUR_DEVICES
     options.hardware = ()
@@ -343,6 +356,8 @@ def _writer(path: Path) -> Callable[[list[dict[str, Any]]], None]:
         ".parquet": parquet_of,
         ".json": json_of,
     }
+    if path == STREAM:
+        return lambda rows: write_text(path, csv_of(rows))
     kind = kinds.get(path.suffix.lower())
     if kind is None:
         raise PlacementError(f'"{path}": the name of the output must end in {", ".join(kinds)}.')
@@ -367,9 +382,9 @@ class _Progress:
         left = f", about {seconds(per_point * (self._spec.num_points - self._num_done))} left" if not is_last else ""
         text = f"{count(self._num_done)} of {count(self._spec.num_points)} points in {seconds(now - self._began)}{left}"
         if sys.stderr.isatty():
-            print(f"\r{text}\x1b[K", end="\n" if is_last else "", file=sys.stderr, flush=True)
+            tell(f"\r{text}\x1b[K", end="\n" if is_last else "")
         else:
-            print(text, file=sys.stderr, flush=True)
+            tell(text)
 
 
 def json_of(rows: list[dict[str, Any]]) -> bytes:

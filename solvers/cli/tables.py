@@ -1,21 +1,20 @@
 """The commands that run many methods and print tables: `placement compare` and `placement reproduce`."""
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from solvers.analysis.comparison import Contender, Outcome, best_value_ms, compare, gain
+from solvers.cli.input import split_at
 from solvers.cli.options import (
     add_device_options,
     add_model_options,
     add_parameter,
     read_question,
 )
-from solvers.cli.output import EXIT_CODES, first_interrupt, print_json, print_text
-from solvers.formats.graph_json import read_split
+from solvers.cli.output import EXIT_CODES, first_interrupt, output_file, print_json, print_text, say, tell
 from solvers.formats.text_table import text_table
 from solvers.model.costs import Objective
 from solvers.model.result import OnProgress, Progress, SolveCancelled, SolveStatus
@@ -46,12 +45,12 @@ def add_compare(commands: Any) -> None:
 def _compare(options: argparse.Namespace) -> int:
     asked = read_question(options)
     graph, deployment = asked.graph, asked.deployment
-    expert = None if options.expert is None else read_split(options.expert)
+    expert = None if options.expert is None else split_at(options.expert)
     answers: list[tuple[Contender, Outcome]] = []
     with first_interrupt() as is_interrupted:
 
         def watch(question: Contender) -> OnProgress:
-            print(f"{question.label} ...", file=sys.stderr)
+            tell(f"{question.label} ...")
             return watcher(is_interrupted)
 
         for answer in compare(
@@ -65,7 +64,7 @@ def _compare(options: argparse.Namespace) -> int:
             is_interrupted=is_interrupted,
         ):
             answers.append(answer)
-            print(f"  {outcome_text(answer[1])}", file=sys.stderr)
+            tell(f"  {outcome_text(answer[1])}")
         complete = not is_interrupted()
     best_ms = best_value_ms(answers)
     if options.json:
@@ -80,7 +79,7 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         print_text(comparison_text(answers, best_ms))
     if not complete:
-        print("placement: interrupted; these are the methods that ran.", file=sys.stderr)
+        say("interrupted; these are the methods that ran.")
     if best_ms is not None:
         return EXIT_CODES[SolveStatus.OPTIMAL]
     is_infeasible = any(outcome.status is SolveStatus.INFEASIBLE for question, outcome in answers if question.is_exact)
@@ -97,7 +96,7 @@ def watcher(is_interrupted: Callable[[], bool]) -> OnProgress:
             raise SolveCancelled
         if time.monotonic() - reported >= PROGRESS_SECONDS:
             reported = time.monotonic()
-            print(f"  {progress_text(progress)}", file=sys.stderr)
+            tell(f"  {progress_text(progress)}")
 
     return watch
 
@@ -156,7 +155,7 @@ def add_reproduce(commands: Any) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the release's files are")
     parser.add_argument(
         "--output",
-        type=Path,
+        type=output_file,
         default=Path("reproduction.json"),
         metavar="RESULTS.json",
         help="file of results: what is in it is not run again (default: %(default)s)",
@@ -176,7 +175,7 @@ def _reproduce(options: argparse.Namespace) -> int:
         def watch(cell: Cell) -> OnProgress:
             units = "" if cell.units == PUBLISHED else f", {cell.units}"
             label = f"{cell.workload.name}, {cell.workload.objective}{units}, {cell.question.label}"
-            print(f"[{len(answers) + 1}/{len(cells)}] {label} ...", file=sys.stderr)
+            tell(f"[{len(answers) + 1}/{len(cells)}] {label} ...")
             return watcher(is_interrupted)
 
         num_known = 0
@@ -184,14 +183,11 @@ def _reproduce(options: argparse.Namespace) -> int:
             answers.append((cell, outcome))
             num_known += was_known
             if not was_known:
-                print(f"  {outcome_text(outcome)}", file=sys.stderr)
+                tell(f"  {outcome_text(outcome)}")
     print_text(reproduction_text(answers))
     if num_known:
-        print(f"placement: {num_known} of {len(cells)} results come from {options.output}.", file=sys.stderr)
+        say(f"{num_known} of {len(cells)} results come from {options.output}.")
     if len(answers) == len(cells):
         return EXIT_CODES[SolveStatus.OPTIMAL]
-    print(
-        f"placement: interrupted after {len(answers)} of {len(cells)} results; the same command goes on from there.",
-        file=sys.stderr,
-    )
+    say(f"interrupted after {len(answers)} of {len(cells)} results; the same command goes on from there.")
     return EXIT_CODES[SolveStatus.UNKNOWN]

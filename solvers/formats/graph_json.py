@@ -51,6 +51,8 @@ MAX_FILE_BYTES = 64 * 2**20
 OnProgress = Callable[[int, int, int], None]
 """Told of records made so far, of all nodes and of all edges of a file."""
 RECORDS_PER_REPORT = 2_000
+OnNote = Callable[[str], None]
+"""Given a sentence on what was read."""
 TIMES_NAMES = ("accelerator", "precision", "host")
 MAX_NAME = 1_000
 """Characters of a name. Names are drawn, written and kept wherever numbers are: a file of a few long ones would take
@@ -61,9 +63,9 @@ COST_TOLERANCE_MS = 1e-6
 """How far the costs on the edges out of one node may lie apart."""
 
 
-def read_graph(path: Path | str) -> tuple[DnnGraph, Deployment]:
+def read_graph(path: Path | str, on_note: OnNote | None = None) -> tuple[DnnGraph, Deployment]:
     """Return the graph and the deployment of a file; GraphError names what is wrong and where."""
-    return parse_graph(_read_text(Path(path), GraphError), name=Path(path).stem)
+    return parse_graph(_read_text(Path(path), GraphError), name=Path(path).stem, on_note=on_note)
 
 
 def read_split(path: Path | str) -> Split:
@@ -72,18 +74,22 @@ def read_split(path: Path | str) -> Split:
 
 
 def parse_graph(
-    text: str | bytes, name: str = "", on_progress: OnProgress | None = None
+    text: str | bytes, name: str = "", on_progress: OnProgress | None = None, on_note: OnNote | None = None
 ) -> tuple[DnnGraph, Deployment]:
     """Return the graph and the deployment in a JSON text; `name` is used where the text has none.
 
     `on_progress` is called with how many nodes and edges are made so far, and with how many of each there are: first
-    before any is made, then every few thousand. What it raises ends the reading.
+    before any is made, then every few thousand. What it raises ends the reading. `on_note` is given a sentence on
+    what was read otherwise than it is written: edges that repeat another one in all they say count once.
     """
-    return graph_from_document(parse_object(text, "graph", GraphError), name, on_progress)
+    return graph_from_document(parse_object(text, "graph", GraphError), name, on_progress, on_note)
 
 
 def graph_from_document(
-    document: dict[str, Any], name: str = "", on_progress: OnProgress | None = None
+    document: dict[str, Any],
+    name: str = "",
+    on_progress: OnProgress | None = None,
+    on_note: OnNote | None = None,
 ) -> tuple[DnnGraph, Deployment]:
     """Return the graph and the deployment of a JSON object, as `parse_graph` does of its text."""
     version = document.get("version", FORMAT_VERSION)
@@ -113,6 +119,7 @@ def graph_from_document(
     )
     if on_progress is not None:
         on_progress(len(nodes) + len(edges), len(nodes), len(edges))
+    edges = _each_once(edges, on_note)
     graph = DnnGraph(
         nodes, edges, _text(document, "name", "the file") or _writable(name)[:MAX_NAME], _times_origin(document)
     )
@@ -130,6 +137,23 @@ def graph_from_document(
     except DeploymentError as error:
         raise GraphError(f"The file's devices are not usable: {error}") from None
     return graph, deployment
+
+
+def _each_once(edges: tuple[Edge, ...], on_note: OnNote | None) -> tuple[Edge, ...]:
+    """Return the edges without those that repeat another one in all they say."""
+    if len(set(edges)) == len(edges):
+        return edges
+    first = {edge: i for i, edge in reversed(tuple(enumerate(edges)))}
+    repeated = [i for i, edge in enumerate(edges) if first[edge] != i]
+    if on_note is not None:
+        edge = edges[repeated[0]]
+        example = f"edges[{repeated[0]}] from {edge.source} to {edge.target}"
+        on_note(
+            f"1 repeated edge with the same numbers counts once: {example}."
+            if len(repeated) == 1
+            else f"{count(len(repeated))} repeated edges with the same numbers count once: {example}, and others."
+        )
+    return tuple(dict.fromkeys(edges))
 
 
 def _times_origin(document: dict[str, Any]) -> TimesOrigin | None:
@@ -199,10 +223,16 @@ def _class_times(raw: dict[str, Any], place: str) -> tuple[tuple[str, float], ..
 def parse_split(text: str | bytes) -> Split:
     """Return the split in a JSON text; loads in it are ignored, since the evaluator computes them afresh.
 
-    An entry of `fpgas` may say in `replicas` how many accelerators run it; absent means one. It may list in
-    `subgraphs` the ids that run one after the other for the latency of one sample; absent means all at once.
+    The text may also be what `placement solve` prints, which has the split in its field `split`. An entry of `fpgas`
+    may say in `replicas` how many accelerators run it; absent means one. It may list in `subgraphs` the ids that run
+    one after the other for the latency of one sample; absent means all at once.
     """
     document = parse_object(text, "split", SplitError)
+    if "split" in document and "fpgas" not in document:
+        if not isinstance(document["split"], dict):
+            status = _short(document.get("status"))
+            raise SplitError(f"The file is a result without a split, its status {status}; give one that has a split.")
+        document = document["split"]
     devices: list[tuple[frozenset[int], ...]] = []
     replicas: list[int] = []
     subgraphs: list[tuple[frozenset[int], ...]] = []

@@ -52,7 +52,7 @@ def why_static(graph: DnnGraph, training_memory: TrainingMemory) -> str | None:
     )
     for node in graph.nodes:
         missing = ["activationBytes"] if node.activation_bytes is None else []
-        missing += ["parameterBytes"] if needs_weights and node.parameter_bytes is None else []
+        missing += ["parameterBytes"] if needs_weights and not _tells_weights(node) else []
         if missing:
             return f"{_sentence(node)} has no {' and no '.join(missing)}, so sizes count once whatever the schedule."
         if training_memory.state_factor is None and (node.activation_bytes or 0.0) > node.memory_bytes:
@@ -61,6 +61,15 @@ def why_static(graph: DnnGraph, training_memory: TrainingMemory) -> str | None:
                 "schedule; give a state factor or a size that includes them."
             )
     return None
+
+
+def tells_weights(graph: DnnGraph) -> bool:
+    """Whether each forward node tells its weights: those of a backward node are its forward twin's."""
+    return all(map(_tells_weights, graph.nodes))
+
+
+def _tells_weights(node: Node) -> bool:
+    return node.is_backward or node.parameter_bytes is not None
 
 
 def is_scheduled(graph: DnnGraph, deployment: Deployment) -> bool:

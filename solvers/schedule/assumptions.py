@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
+from solvers.model.memory import tells_weights
 from solvers.quantities import percent
-from solvers.schedule.memory import tells_activations, tells_weights
+from solvers.schedule.memory import tells_activations
 from solvers.schedule.records import ZERO_BUBBLE_KINDS, LoopedSplit, PipelineStage, ScheduleKind
 
 OF_KIND = {

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Node
-from solvers.model.memory import is_scheduled, training_bytes
+from solvers.model.memory import is_scheduled, tells_weights, training_bytes
 from solvers.schedule.records import LOOPED_KINDS, MemoryPoint, Pass, PipelineStage, ScheduleKind
 from solvers.schedule.run import Block
 
@@ -119,11 +119,6 @@ def _device_bytes(graph: DnnGraph, deployment: Deployment, stages: Sequence[Pipe
 def tells_activations(graph: DnnGraph) -> bool:
     """Whether each node tells its activations, within its size."""
     return all(map(_tells_activations, graph.nodes))
-
-
-def tells_weights(graph: DnnGraph) -> bool:
-    """Whether each forward node tells its weights."""
-    return all(node.is_backward or node.parameter_bytes is not None for node in graph.nodes)
 
 
 def _tells_activations(node: Node) -> bool:

@@ -213,7 +213,7 @@ def test_a_sweep_by_tls_with_certificates_of_the_environment(
 
     graph = tmp_path / "graph.json"
     graph.write_bytes(sample_text("teaching_chain"))
-    command = [sys.executable, "-m", "solvers.cli.main", "sweep", str(graph), "--accelerators", "1:3", "--json"]
+    command = [sys.executable, "-m", "solvers.cli", "sweep", str(graph), "--accelerators", "1:3", "--json"]
     command += ["--dask", tls_cluster]
 
     def run(**variables: str) -> subprocess.CompletedProcess[str]:

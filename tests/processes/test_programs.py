@@ -16,7 +16,7 @@ from solvers.model.deployment import Deployment
 from solvers.samples import sample_text
 from tests.support.graphs import diamond, random_dag
 
-COMMAND = [sys.executable, "-m", "solvers.cli.main"]
+COMMAND = [sys.executable, "-m", "solvers.cli"]
 
 
 @pytest.fixture
@@ -51,7 +51,8 @@ def test_a_reader_that_goes_away_loses_neither_file_nor_exit_code(graph_file: Pa
     assert json.loads(output.read_text())["fpgas"]
 
 
-def test_ctrl_c_of_a_running_program_prints_the_best_plan(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_of_a_running_program_prints_the_best_plan(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "large.json"
     write_graph(path, random_dag(1, num_nodes=60, edge_probability=0.1), Deployment(6))
     with subprocess.Popen(  # noqa: S603
@@ -63,7 +64,7 @@ def test_ctrl_c_of_a_running_program_prints_the_best_plan(tmp_path: Path) -> Non
         assert process.stderr is not None
         for line in process.stderr:
             if "integer program" in line and "value -" not in line and "building" not in line:
-                process.send_signal(signal.SIGINT)
+                process.send_signal(number)
                 break
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
@@ -71,10 +72,50 @@ def test_ctrl_c_of_a_running_program_prints_the_best_plan(tmp_path: Path) -> Non
     assert "Cancelled" in err
 
 
+@pytest.mark.parametrize("loaded", ["solvers.model.errors", "numpy", "argparse"])
+def test_ctrl_c_while_the_program_is_loaded_leaves_one_sentence(loaded: str) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "solvers.cli", "solve", "-"]
+    with subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.split("|")[-1].strip() == loaded:
+                process.send_signal(signal.SIGINT)
+                break
+        said = [line for line in process.stderr if not line.startswith("import time:")]
+    assert process.returncode == 4
+    assert said == ["placement: interrupted.\n"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("solve", "GRAPH"), ("--help",), ("solve", "--help"), ("--version",), ("devices",)]
+)
+def test_a_full_device_is_said_in_one_sentence(graph_file: Path, arguments: tuple[str, ...]) -> None:
+    command = [*COMMAND, *(str(graph_file) if word == "GRAPH" else word for word in arguments)]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
+        assert process.returncode == 2
+        assert process.stderr == "placement: stdout cannot be written: No space left on device.\n"
+        silent = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, check=False)  # noqa: S603
+        assert silent.returncode == 0
+        refused = subprocess.run([*COMMAND, "solve", "none.json"], stderr=full, check=False)  # noqa: S603
+        assert refused.returncode == 2
+
+
+def test_a_full_device_does_not_lose_the_file(graph_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "split.json"
+    command = [*COMMAND, "solve", str(graph_file), "--output", str(output)]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)  # noqa: S603
+    assert process.returncode == 2
+    assert json.loads(output.read_text())["fpgas"]
+
+
 def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(tmp_path: Path) -> None:
     graph, out = tmp_path / "bert.json", tmp_path / "sweep.json"
     graph.write_bytes(sample_text("bert_base_operator_inference"))
-    command: list[Any] = [sys.executable, "-m", "solvers.cli.main", "sweep", graph, "--accelerators", "1:6"]
+    command: list[Any] = [sys.executable, "-m", "solvers.cli", "sweep", graph, "--accelerators", "1:6"]
     command += ["--bandwidth", "1:4", "--workers", "1", "--out", out]
     journal = tmp_path / "sweep.json.points.jsonl"
     with subprocess.Popen(  # noqa: S603 -- our own program

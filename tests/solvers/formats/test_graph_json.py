@@ -457,7 +457,7 @@ MALFORMED_GRAPHS: dict[str, tuple[str | bytes, str]] = {
         "edges[0]: 'tensor' has a name of 1,001 characters; give up to 1,000.",
     ),
     "tensor twice": (
-        with_edges((1, 2, 1.0, "h"), (1, 2, 1.0, "h")),
+        with_edges((1, 2, 1.0, "h"), (1, 2, 1.0, "h")).replace('"tensor": "h"}]', '"tensor": "h", "size": 5}]'),
         "edge 1 -> 2 of tensor 'h' is listed twice; keep one.",
     ),
     "edge twice": (changed(GRAPH, "edges.1.destId", 2), "edge 1 -> 2 is listed twice; keep one."),

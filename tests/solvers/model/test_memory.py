@@ -20,6 +20,8 @@ from solvers.model.split import (
     forward_edges,
     memory_order,
 )
+from solvers.schedule.records import ScheduleKind
+from solvers.schedule.simulate import simulate
 from tests.support.graphs import chain, random_chain_split, small_graphs, training_memories, with_backward
 
 ONE_F_ONE_B = TrainingMemory(InFlight.ONE_F_ONE_B, 8)
@@ -39,6 +41,26 @@ def three_stages() -> tuple[DnnGraph, Split]:
     )
     graph = DnnGraph(nodes, graph.edges)
     return graph, complete_split(graph, Split(tuple(frozenset({v}) for v in (1, 2, 3))))
+
+
+@pytest.mark.parametrize("schedule", InFlight)
+@pytest.mark.parametrize("factor", [None, 8.0])
+def test_weights_are_those_of_forward_nodes_whether_or_not_backward_nodes_tell_any(
+    schedule: InFlight, factor: float | None
+) -> None:
+    graph, split = three_stages()
+    untold = DnnGraph(
+        tuple(replace(node, parameter_bytes=None) if node.is_backward else node for node in graph.nodes), graph.edges
+    )
+    memory = TrainingMemory(schedule, 8, factor)
+    deployment = Deployment(3, training_memory=memory)
+    assert why_static(untold, memory) is None
+    assert device_memory_bytes(untold, deployment, split) == device_memory_bytes(graph, deployment, split)
+    # A plan made for PipeDream's memory holds what PipeDream's run of it holds.
+    if schedule is InFlight.PIPEDREAM:
+        run = simulate(untold, deployment, split, ScheduleKind.PIPEDREAM, 8)
+        assert run.peak_memory_bytes[:3] == device_memory_bytes(untold, deployment, split)[:3]
+        assert run.weight_versions == (3, 2, 1)
 
 
 @pytest.mark.parametrize(

@@ -309,7 +309,10 @@ def test_results_of_another_kind_are_refused(field: str, value: object, tmp_path
 
 
 def test_a_file_that_cannot_be_written_is_told_at_once(release: Path, tmp_path: Path) -> None:
-    assert main(["reproduce", str(release), "--output", str(tmp_path / "missing" / "results.json")]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["reproduce", str(release), "--output", str(tmp_path / "missing" / "results.json")])
+    with pytest.raises(PlacementError, match="cannot be written"):
+        ResultFile(tmp_path / "missing" / "results.json")
 
 
 def test_the_papers_folder_is_understood(paper_workloads: Path) -> None:
