@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import cast
 
+from explorer.layout.neighbours import with_ends, with_neighbours
 from explorer.layout.repeats import COST_TOLERANCE, repeated_blocks, satellites, without_numbers
 from explorer.server.byte_cache import remembered
 from explorer.server.sizes import GROUP_BYTES
@@ -21,6 +22,8 @@ from solvers.quantities import count
 
 FEW_BOXES = 12
 """So many boxes are seen at a glance; none of them need be joined."""
+MOSTLY = 0.75
+"""Where at least this share of the nodes has a layer, the others join a neighbour's."""
 PARTS = 300
 """Boxes for each pass of a graph that is cut into parts by order alone."""
 WORTHWHILE_SHARE = 0.8
@@ -65,33 +68,57 @@ def _single_nodes(graph: DnnGraph) -> tuple[Group, ...]:
 
 
 def fold_by_layer(graph: DnnGraph) -> tuple[Group, ...] | None:
-    """Return one group per layer and pass, nodes without a layer alone; None when that would fold nothing.
+    """Return one group per layer and pass; None when that would fold nothing.
 
-    Where the file names no layers, the blocks that `repeated_blocks` finds take their place, and constants and unread
-    outputs join the node they belong to.
+    Nodes without a layer join a neighbour's where most have one. Where the file names no layers, the blocks that
+    `repeated_blocks` finds take their place, constants and unread outputs join the node they belong to, and of much
+    that is in no block, what lies before the first and after the last becomes one box each.
     """
     return remembered("layers", (graph.digest,), lambda: _fold_by_layer(graph), groups_bytes)
 
 
 def _fold_by_layer(graph: DnnGraph) -> tuple[Group, ...] | None:
-    layer_of = {node.id: node.layer for node in graph.nodes if node.layer is not None}
+    layer_of = {node.id: _layer_title(node.layer) for node in graph.nodes if node.layer is not None}
     folds = len({(layer_of[v], graph.node_by_id[v].is_backward) for v in layer_of}) < len(layer_of)
     if not folds:
         # One node per layer says no more than the nodes do.
         layer_of = repeated_blocks(graph) or {}
+        core_of = satellites(graph)
+        layer_of = {v: title for v, title in layer_of.items() if v not in core_of}
     if not layer_of:
         return None
-    core_of = {} if folds else {v: core for v, core in satellites(graph).items() if v not in layer_of}
+    core_of = {} if folds else core_of
 
-    def core(node: Node) -> Node:
-        return graph.node_by_id[core_of.get(node.id, node.id)]
+    def key(v: int) -> Hashable:
+        core = core_of.get(v, v)
+        return layer_of.get(core, core)
 
-    groups = _fold(
-        graph,
-        key=lambda node: layer_of.get(core(node).id, core(node).id),
-        title=lambda node: layer_of.get(core(node).id) or core(node).name or str(core(node).id),
-    )
+    def rank(known: Mapping[int, str]) -> dict[int, int]:
+        """Return where the group of each node stands in the flow."""
+        groups = _fold(graph, lambda node: known.get(node.id, node.id), lambda node: "")
+        return {v: i for i, group in enumerate(groups) for v in group.nodes}
+
+    if len(layer_of) >= MOSTLY * len(graph.nodes):
+        layer_of = with_neighbours(graph, layer_of, rank)
+    elif len({key(node.id) for node in graph.nodes} - set(layer_of.values())) > FEW_BOXES:
+        spread = {v: layer_of[core] for v, core in core_of.items() if core in layer_of}
+        layer_of = with_ends(graph, {**layer_of, **spread}, rank)
+
+    def title(v: int) -> str:
+        core = core_of.get(v, v)
+        return layer_of.get(core) or graph.node_by_id[core].name or str(core)
+
+    groups = _fold(graph, key=lambda node: key(node.id), title=lambda node: title(node.id))
     return groups if len(groups) < len(graph.nodes) else None
+
+
+def _layer_title(layer: str) -> str:
+    """Name a layer that is a mere number.
+
+    >>> _layer_title("4"), _layer_title("encoder 4")
+    ('layer 4', 'encoder 4')
+    """
+    return f"layer {layer}" if layer.isdigit() else layer
 
 
 def fold_into_parts(graph: DnnGraph) -> tuple[Group, ...]:

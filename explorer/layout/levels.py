@@ -5,9 +5,8 @@ devices, which is the quotient graph of the plan. Levels of more boxes than anyo
 picture of a graph of 60,000 nodes begins at its layers, or at parts of consecutive nodes where it has none.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.layout.device_layout import device_layout
 from explorer.layout.folding import (
@@ -22,6 +21,7 @@ from explorer.layout.folding import (
 )
 from explorer.layout.layered import layered_layout
 from explorer.layout.lines import Layout
+from explorer.layout.names import telling_end, without_common_prefix
 from explorer.layout.rows import BOX_HEIGHT, BOX_WIDTH, Structure
 from solvers.model.costs import CutTensor
 from solvers.model.deployment import Deployment
@@ -48,13 +48,16 @@ DEVICE_BOX = 152.0, 92.0
 class BoxView:
     """One box at some level of detail.
 
-    `nodes` index `DagInfo.nodes`. `count` is how many repeats it stands for. `shares` are the devices of its nodes with
-    their part of its running time, by number; empty while not placed. `time_ms` is the time of its nodes where they
-    run, on accelerators while not placed; `memory_bytes` what they keep. `sent_ms` is what its devices pay for sending
-    its cut tensors, each once, and `sent_bytes` their size, None when unknown; both are None while not placed.
+    `short` is what stands for a label that does not fit, "" where nothing does. `nodes` index `DagInfo.nodes`. `count`
+    is how many repeats it stands for. `shares` are the devices of its nodes with their part of its running time, by
+    number; empty while not placed. `time_ms` is the time of its nodes where they run, on accelerators while not placed;
+    `memory_bytes` what they keep. `sent_ms` is what its devices pay for sending its cut tensors, each once, and
+    `sent_bytes` their size, None when unknown; both are None while not placed. `seam` is what passes between its own
+    devices, None where nothing does.
     """
 
     label: str
+    short: str
     title: str
     nodes: tuple[int, ...]
     is_backward: bool
@@ -64,6 +67,20 @@ class BoxView:
     memory_bytes: float
     sent_ms: float | None
     sent_bytes: float | None
+    seam: "Seam | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """Tensors that are cut inside a box on several devices, each counted once per device that reads it there.
+
+    Times as in `EdgeView`; `cut_bytes` is None when unknown.
+    """
+
+    send_ms: float
+    receive_ms: float
+    cut_bytes: float | None
+    num_cut_tensors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +89,7 @@ class EdgeView:
 
     `send_ms` and `receive_ms` are what the cut tensors take at either end, each counted once per device that reads it,
     0 on CPUs; None when nothing is cut. `cut_bytes` is None when unknown. `shows_cost` is false where another edge of
-    the same tensor to the same device says it already.
+    the same tensor to the same device, or a seam, says it already.
     """
 
     source: int
@@ -158,7 +175,9 @@ def _level(
 ) -> LevelView:
     box_of = {v: i for i, group in enumerate(groups) for v in group.nodes}
     boxes = tuple(_box(graph, deployment, placement, group, index, name in (STAGES, DEVICES)) for group in groups)
-    edges = _edges(graph, placement, box_of)
+    shorts = without_common_prefix([box.label for box in boxes])
+    edges, seams = _cuts(graph, placement, box_of)
+    boxes = tuple(replace(box, short=shorts[i], seam=seams.get(i)) for i, box in enumerate(boxes))
     pairs = tuple((edge.source, edge.target) for edge in edges)
     if name == DEVICES:
         return LevelView(name, boxes, edges, DEVICE_BOX, device_layout(len(boxes), pairs, *DEVICE_BOX))
@@ -202,6 +221,7 @@ def _box(
     shares = {d: t / total if total > 0 else 1 / len(time_of) for d, t in time_of.items()}
     return BoxView(
         label=group.title if is_whole_title else _label(group),
+        short="",
         title=group.title,
         nodes=tuple(index[v] for v in group.nodes),
         is_backward=group.is_backward,
@@ -214,53 +234,48 @@ def _box(
     )
 
 
-def _edges(graph: DnnGraph, placement: Placement | None, box_of: Mapping[int, int]) -> tuple[EdgeView, ...]:
-    """Return the edges between different boxes, in the order of the graph's edges."""
+_Moves = dict[tuple[tuple[int, str], int], None]
+"""Tensors by node and name with a device that reads them, in order."""
+
+
+def _cuts(
+    graph: DnnGraph, placement: Placement | None, box_of: Mapping[int, int]
+) -> tuple[tuple[EdgeView, ...], dict[int, Seam]]:
+    """Return the edges between different boxes, in the order of the graph's edges, and the seams inside boxes."""
     device_of = {} if placement is None else placement.device_of
     tensor_of = {} if placement is None else placement.tensors
-    cut: dict[tuple[int, int], dict[tuple[tuple[int, str], int], None]] = {}
+    cut: dict[tuple[int, int], _Moves] = {}
+    inside: dict[int, _Moves] = {}
     for edge in graph.edges:
         ends = box_of[edge.source], box_of[edge.target]
-        if ends[0] == ends[1]:
-            continue
-        tensors = cut.setdefault(ends, {})
-        if placement is not None and device_of[edge.source] != device_of[edge.target]:
-            tensors[(edge.source, edge.tensor), device_of[edge.target]] = None
-    said: set[tuple[tuple[int, str], int]] = set()
-    edges: list[EdgeView] = []
-    for (source, target), tensors in cut.items():
-        if not tensors:
-            edges.append(EdgeView(source, target, None, None, None, 0, False))
-            continue
-        sizes = [tensor_of[key].size_bytes for key, _ in tensors]
-        edges.append(
-            EdgeView(
-                source,
-                target,
-                float(sum(tensor_of[key].send_ms for key, _ in tensors)),
-                float(sum(tensor_of[key].ms_on(d) for key, d in tensors)),
-                None if None in sizes else float(sum(size or 0.0 for size in sizes)),
-                len({key for key, _ in tensors}),
-                shows_cost=any(tensor not in said for tensor in tensors),
-            )
+        is_cut = placement is not None and device_of[edge.source] != device_of[edge.target]
+        if ends[0] != ends[1]:
+            moves = cut.setdefault(ends, {})
+        elif is_cut:
+            moves = inside.setdefault(ends[0], {})
+        if is_cut:
+            moves[(edge.source, edge.tensor), device_of[edge.target]] = None
+
+    def sums(moves: _Moves) -> tuple[float, float, float | None, int]:
+        sizes = [tensor_of[key].size_bytes for key, _ in moves]
+        return (
+            float(sum(tensor_of[key].send_ms for key, _ in moves)),
+            float(sum(tensor_of[key].ms_on(d) for key, d in moves)),
+            None if None in sizes else float(sum(size or 0.0 for size in sizes)),
+            len({key for key, _ in moves}),
         )
-        said.update(tensors)
-    return tuple(edges)
+
+    said = {move for moves in inside.values() for move in moves}
+    edges: list[EdgeView] = []
+    for (source, target), moves in cut.items():
+        if moves:
+            edges.append(EdgeView(source, target, *sums(moves), shows_cost=any(move not in said for move in moves)))
+            said.update(moves)
+        else:
+            edges.append(EdgeView(source, target, None, None, None, 0, False))
+    return tuple(edges), {box: Seam(*sums(moves)) for box, moves in inside.items()}
 
 
 def _label(group: Group) -> str:
     """Return what is written on a box; that it is backward is seen from its hatching."""
-    return _short(group.title.removesuffix(" backward") if group.is_backward else group.title)
-
-
-def _short(title: str) -> str:
-    """Keep the telling end of a dotted or slashed name; other names stay whole.
-
-    >>> _short("encoder.layer.3.attention.query.weight"), _short("gpu_0/res5_2_bn")
-    ('query.weight', 'res5_2_bn')
-    """
-    if not re.fullmatch(r"[\w.:/-]+", title):
-        return title
-    end = title.rsplit("/", 1)[-1] or title
-    parts = [part for part in re.split(r"\.", end) if part]
-    return ".".join(parts[-2:]) if len(parts) > 2 else end
+    return telling_end(group.title.removesuffix(" backward") if group.is_backward else group.title)

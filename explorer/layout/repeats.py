@@ -55,19 +55,23 @@ def repeated_blocks(graph: DnnGraph) -> dict[int, str] | None:
 def satellites(graph: DnnGraph) -> dict[int, int]:
     """Return the node that each satellite belongs to, by node id.
 
-    Satellites are constants that one node of their pass reads (weights, biases), and outputs that nothing reads, of a
-    node that others read (saved statistics, weight updates): operator files are full of both.
+    Satellites are constants that one node of their pass reads (weights, biases), and outputs that nothing of their pass
+    reads, of a node that others of it read (saved statistics, weight updates): operator files are full of both.
     """
     core_of: dict[int, int] = {}
-    for node in graph.nodes:
-        v = node.id
+
+    def of_pass(nodes: Sequence[int], v: int) -> list[int]:
+        return [u for u in nodes if graph.node_by_id[u].is_backward == graph.node_by_id[v].is_backward]
+
+    for v in graph.node_by_id:
+        readers = of_pass(graph.readers[v], v)
         if not graph.inputs[v]:
-            around = [r for r in graph.readers[v] if graph.node_by_id[r].is_backward == node.is_backward]
-        elif not graph.readers[v]:
-            around = [u for u in graph.inputs[v] if graph.inputs[u] and graph.readers[u] != (v,)]
+            around = readers
+        elif not readers:
+            around = [u for u in graph.inputs[v] if graph.inputs[u] and of_pass(graph.readers[u], u) != [v]]
         else:
             continue
-        if len(around) == 1 and graph.node_by_id[around[0]].is_backward == node.is_backward:
+        if len(around) == 1 and graph.node_by_id[around[0]].is_backward == graph.node_by_id[v].is_backward:
             core_of[v] = around[0]
     # Two satellites of each other would have no node to belong to.
     return {v: core for v, core in core_of.items() if core not in core_of}

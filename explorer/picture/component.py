@@ -33,7 +33,8 @@ from solvers.model.deployment import Deployment
 MODULES = (
     "kit/contract", "kit/format", "kit/quantities", "kit/theme", "data/payload", "kit/touch", "kit/surface",
     "data/links", "data/store", "kit/dom", "graph/level_buttons", "data/search", "graph/arrangement",
-    "graph/colour_modes", "graph/graph_view", "graph/graph_edges", "graph/graph_boxes", "graph/graph_controls",
+    "graph/colour_modes", "graph/graph_view", "graph/graph_edges", "graph/graph_costs", "graph/graph_ties",
+    "graph/graph_boxes", "graph/graph_controls",
     "graph/minimap", "graph/graph_canvas", "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars",
     "timeline/gantt_marks", "timeline/gantt_canvas", "timeline/memory_curves", "timeline/memory_strip", "panels/panel",
     "panels/gantt_range", "replay/replay_state", "replay/replay", "replay/replay_graph", "timeline/timeline",
@@ -345,6 +346,7 @@ def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:
             "cut": [int(node.is_cut) for node in nodes],
             "flops": [node.flops for node in nodes],
         },
+        "ties": view.ties,
         "levels": [_level(level, arrays) for level in view.levels],
     }
 
@@ -364,6 +366,7 @@ def _level(level: LevelView, arrays: _Arrays) -> dict[str, Any]:
         "boxHeight": level.box_size[1],
         "boxes": {
             "label": [box.label for box in boxes],
+            "short": [box.short for box in boxes],
             "title": [box.title for box in boxes],
             "nodes": [box.nodes for box in boxes],
             "backward": [int(box.is_backward) for box in boxes],
@@ -373,6 +376,11 @@ def _level(level: LevelView, arrays: _Arrays) -> dict[str, Any]:
             "memoryBytes": [box.memory_bytes for box in boxes],
             "sentMs": [box.sent_ms for box in boxes],
             "sentBytes": [box.sent_bytes for box in boxes],
+            "seams": [
+                [i, seam.send_ms, seam.receive_ms, seam.cut_bytes, seam.num_cut_tensors]
+                for i, box in enumerate(boxes)
+                if (seam := box.seam) is not None
+            ],
         },
         "edges": {
             "source": [edge.source for edge in edges],

@@ -17,10 +17,10 @@ from solvers.model.graph import DnnGraph, Node
 from solvers.model.split import Split
 from solvers.quantities import count, milliseconds
 
-OPENING_PANEL = 900.0, 420.0
-"""Width and height of the panel for which the opening level is chosen."""
-LEGIBLE_BOX = 16.0
-"""Boxes of at least this height in the panel carry names that can be read."""
+OPENING_PANEL = 900.0, 300.0
+"""Width and height of the panel for which the opening level is chosen: that of a laptop."""
+LEGIBLE_BOX = 22.0
+"""Boxes of at least this height in the panel carry names that can be read from a seat in a room."""
 MAX_FIT_SCALE = 1.6
 """The largest magnification at which the whole graph is shown."""
 
@@ -86,7 +86,8 @@ class DagInfo:
     `num_edges` are those of the graph, `ends` the sources and targets of its edges as places in `nodes`; empty where
     the single nodes are a level, which has them. `tensors` are those that move between devices, most expensive first.
     Where a node has several tensors `outputs` are all that are read, moved or not, and `output_of_edge` tells that of
-    each edge by its place among them; both are empty elsewhere, where a node's output is one tensor.
+    each edge by its place among them; both are empty elsewhere, where a node's output is one tensor. `ties` are the
+    nodes of one pass that must share a device, by their places in `nodes`, where there are several.
     """
 
     digest: str
@@ -102,6 +103,7 @@ class DagInfo:
     ends: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     outputs: tuple[OutputView, ...] = ()
     output_of_edge: tuple[int, ...] = ()
+    ties: tuple[tuple[int, ...], ...] = ()
 
     @property
     def note(self) -> str:
@@ -224,6 +226,7 @@ def dag_info(
         ends=((), ()) if levels[0].name == OPERATORS and not graph.has_names else _ends(graph),
         outputs=outputs,
         output_of_edge=tuple(number[edge.source, edge.tensor] for edge in graph.edges) if graph.has_names else (),
+        ties=_ties(graph, place),
     )
 
 
@@ -249,6 +252,17 @@ def _height_in_panel(level: LevelView) -> float:
 def _ends(graph: DnnGraph) -> tuple[tuple[int, ...], tuple[int, ...]]:
     place = {v: i for i, v in enumerate(graph.topological_order)}
     return tuple(place[edge.source] for edge in graph.edges), tuple(place[edge.target] for edge in graph.edges)
+
+
+def _ties(graph: DnnGraph, place: Mapping[int, int]) -> tuple[tuple[int, ...], ...]:
+    """Return the members of each colocation class in each pass; a node and its own backward node are no tie."""
+    ties: list[tuple[int, ...]] = []
+    for members in graph.colocation_members.values():
+        for is_backward in (False, True):
+            own = sorted(place[v] for v in members if graph.node_by_id[v].is_backward == is_backward)
+            if len(own) > 1:
+                ties.append(tuple(own))
+    return tuple(ties)
 
 
 def _device_of(split: Split, deployment: Deployment) -> dict[int, int]:

@@ -1,5 +1,6 @@
 """The graph part of the picture in a real browser: levels, colours, lanes, overview, search, frames."""
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -231,3 +232,86 @@ def test_two_thousand_nodes_in_lanes_zoom_with_scale_and_overview(chromium_page,
     assert not picture.get("p.graphLook.hasMinimap")
     zoom_in(chromium_page, picture, 1000)
     picture.wait_for("p.graphLook.hasMinimap && p.graphLook.scale.high === 3")
+
+
+PLACED = ("?graph=layers&stages=4", "?graph=layers&nodes=64&stages=4&alternate=1", "?graph=training&nodes=24&stages=4")
+
+
+@pytest.mark.parametrize("query", PLACED)
+def test_legend_counts_what_can_be_seen_at_every_level(chromium_page, server, query):
+    picture = Picture(chromium_page, f"{server}/{query}")
+    for button in picture.root.locator(".levels button").all():
+        button.click()
+        text = picture.root.locator(".legend-row .keys").inner_text()
+        lines, seams = picture.get("p.cutLines().length"), picture.get("p.seams.length")
+        said = re.search(r"(\d+) transfers?", text)
+        assert (int(said[1]) if said else 0) == lines
+        inside = re.search(r"(\d+) inside boxes", text)
+        assert (int(inside[1]) if inside else 0) == seams
+
+
+def test_a_layer_on_two_devices_has_a_seam_with_its_time(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=layers&stages=4")
+    show_level(picture, "Layers", "layers")
+    seams = picture.get("p.seams")
+    assert seams
+    written = {cost["box"]: cost for cost in picture.get("p.costs")}
+    assert {seam["box"] for seam in seams} <= written.keys()
+    for seam in seams:
+        assert seam["ms"] == 0.25 * seam["tensors"]
+        assert written[seam["box"]]["lines"] == [f"{seam['ms']:g} ms"]
+
+
+def touches(area: list[float], points: list[list[float]]) -> bool:
+    """Whether a line comes into an area: looked at point by point, the simplest way."""
+    left, top, right, bottom = area
+    for (x0, y0), (x1, y1) in pairwise(points):
+        steps = max(2, int(abs(x1 - x0) + abs(y1 - y0)))
+        for k in range(steps + 1):
+            x, y = x0 + (x1 - x0) * k / steps, y0 + (y1 - y0) * k / steps
+            if left < x < right and top < y < bottom:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("query", PLACED)
+def test_costs_stand_on_no_other_line_and_the_most_expensive_are_written_first(chromium_page, server, query):
+    picture = Picture(chromium_page, f"{server}/{query}")
+    for title in picture.root.locator(".levels button").all():
+        title.click()
+        picture.wait_for("p.costs.length >= 0")
+        chromium_page.wait_for_timeout(100)
+        costs, lines = picture.get("p.costs"), picture.get("p.cutLines()")
+        assert [cost["ms"] for cost in costs] == sorted((cost["ms"] for cost in costs), reverse=True)
+        for cost in costs:
+            for line in lines:
+                # On its own line a cost may stand, and that of a seam may stand in its box.
+                if cost["edge"] is not None and line["edge"] != cost["edge"]:
+                    assert not touches(cost["area"], line["points"])
+        for i, first in enumerate(costs):
+            for second in costs[i + 1 :]:
+                (a, b, c, d), (e, f, g, h) = first["area"], second["area"]
+                assert a >= g or e >= c or b >= h or f >= d
+
+
+def test_names_are_whole_or_lose_their_common_beginning_or_are_left_out(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=layers&stages=4")
+    show_level(picture, "Layers", "layers")
+    labels = [f"block {i}" for i in range(26)]
+    for _ in range(12):
+        for _, name in picture.get("p.names()"):
+            assert name in ("", *labels, *(label.removeprefix("block ") for label in labels))
+        chromium_page.keyboard.press("+")
+        chromium_page.wait_for_timeout(60)
+    assert {name for _, name in picture.get("p.names()")} & set(labels)
+
+
+def test_hovering_keeps_every_name(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=layers&stages=4&nodes=64")
+    show_level(picture, "Layers", "layers")
+    before = picture.get("p.names()")
+    assert len(before) == 9
+    chromium_page.mouse.move(*picture.point("p.screenPositionOf(3)"))
+    picture.wait_for("p.focus.box >= 0")
+    chromium_page.wait_for_timeout(100)
+    assert picture.get("p.names()") == before

@@ -199,8 +199,16 @@ export class PlacedPipeline {
     store.theme = readTheme(this.root, store.data.themes);
     this.root.classList.toggle("dark", store.theme.dark);
     this.root.style.setProperty("--transfer", store.theme.palette.transfer);
-    this.legend.show(store.data, store.theme);
+    this.legend.show(store.data);
+    this.showKeys();
     this.changed("theme");
+  }
+
+  /** Say what the lines of the level mean and how many there are. */
+  showKeys() {
+    const { store, graph } = this;
+    const ties = store.level ? graph.shownTies({ box: -1 }).length : 0;
+    this.legend.showKeys(store.data, store.level, ties);
   }
 
   /** Bring all views up to date with what is hovered and selected. */
@@ -236,6 +244,7 @@ export class PlacedPipeline {
     if (store.search) this.find(this.toolbar.input.value);
     this.toolbar.showLevels(levels, name);
     this.graph.widths.clear();
+    this.showKeys();
     this.graph.restore(this.views[this.graph.viewKey(store.level)] ?? null);
     this.status.textContent = `${formatCount(store.level.boxes.label.length)} boxes shown`;
     this.saveLater();

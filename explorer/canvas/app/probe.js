@@ -4,6 +4,7 @@
      focus           what stands out (store.js)    barFacts(i), tensorFacts(t)   what is known of one
      selection, selectedIds   what is selected     screenPositionOf(id)     page coordinates of a node's box
      graphLook       colours, order, minimap       search(text)             ids of the nodes that are found, or the error
+     costs, cutLines()   what transfers are said to cost, and where they run    names()   what is written on the boxes
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
 import { TOP } from "../timeline/gantt_marks.js";
@@ -39,6 +40,12 @@ export function probe(picture) {
       const box = store.level.boxOfNode[indexOf(id)];
       return onPage(picture.graphCanvas, picture.graph.centreOf(box));
     },
+    costs: (picture.graph.costs ?? []).map(({ ms, edge, seam, area, lines }) => ({ ms, edge: edge ?? null, box: seam?.box ?? null, area, lines })),
+    cutLines: () => store.level.cut.map((e) => ({ edge: e, ms: store.level.edges.cutMs[e],
+      points: Array.from({ length: picture.graph.routeOf(e).length / 2 }, (_, k) => picture.graph.toScreen(...picture.graph.routeOf(e).slice(2 * k, 2 * k + 2))) })),
+    seams: [...(store.level?.seams.values() ?? [])],
+    ties: store.level ? picture.graph.shownTies(store.focus()).length : 0,
+    names: () => picture.graph.names,
     deviceOf: (id) => store.data.graph.nodes.device[indexOf(id)],
     pinned: (store.data?.edits?.pinned ?? []).map((i) => store.data.graph.nodes.id[i]),
     boxColourOf: (id) => picture.graph.fills()[store.level.boxOfNode[indexOf(id)]],

@@ -55,7 +55,9 @@ function prepareLevel(level, header) {
     level.edgesOfBox[level.edges.target[e]].push(e);
     (level.edges.cutMs[e] === null ? level.uncut : level.cut).push(e);
   }
-  // The dearest last, so that it is drawn on top.
+  level.seams = new Map(level.boxes.seams.map(([box, sendMs, receiveMs, bytes, tensors]) => (
+    [box, { box, sendMs, receiveMs, bytes, tensors, ms: Math.max(sendMs, receiveMs) }])));
+  // The most expensive last, so that it is drawn on top.
   level.cut.sort((a, b) => level.edges.cutMs[a] - level.edges.cutMs[b] || a - b);
   level.maxCutMs = level.cut.reduce((most, e) => Math.max(most, level.edges.cutMs[e]), 0);
   level.maxTimeMs = level.boxes.timeMs.reduce((most, t) => Math.max(most, t), 0);

@@ -3,15 +3,16 @@
 
 import { LEVEL_DEVICES, LEVEL_STAGES } from "../kit/contract.js";
 import { COLOUR_MODES, ColourScale } from "./colour_modes.js";
-import { blend, fitText } from "../kit/format.js";
+import { blend, firstThatFits } from "../kit/format.js";
 import { formatBytes, formatCount, formatMs } from "../kit/quantities.js";
-import { EdgePainter, FADE } from "./graph_edges.js";
+import { FADE } from "./graph_edges.js";
+import { TiePainter } from "./graph_ties.js";
 
 const DEVICE_MODE = COLOUR_MODES[0];
 const LINE_HEIGHT = 1.32;
 const TEXT_STEP = 4;
 
-export class BoxPainter extends EdgePainter {
+export class BoxPainter extends TiePainter {
   constructor() {
     super();
     this.mode = DEVICE_MODE;
@@ -82,6 +83,8 @@ export class BoxPainter extends EdgePainter {
     const size = this.fitTextSize(height);
     const texts = [];
     this.shownBoxes = [];
+    this.names = [];
+    this.isDim = new Uint8Array(place.x.length);
     this.inView = [];
     for (let i = 0; i < place.x.length; i += 1) {
       const [wx, wy] = [place.x[i], place.y[i]];
@@ -95,7 +98,8 @@ export class BoxPainter extends EdgePainter {
       this.drawBox(ctx, i, looks[i], x, y, Math.max(2, width), Math.max(2, height), size);
       this.inView.push(i);
       this.shownBoxes.push([x, y, x + width, y + height, boxes.shares[i].length > 1]);
-      if (height >= 8 && inFocus) texts.push(i, x, y);
+      if (height >= 8) texts.push(i, x, y);
+      this.isDim[i] = inFocus ? 0 : 1;
     }
     ctx.globalAlpha = 1;
     this.drawTexts(ctx, texts, width, height, size);
@@ -135,6 +139,7 @@ export class BoxPainter extends EdgePainter {
         at += share * width;
       }
       ctx.restore();
+      if (this.level.seams.has(i)) this.drawSeams(ctx, shares, x, y + height - stripe, width, stripe);
     } else if (isMeasured) {
       ctx.fillStyle = fill;
       ctx.beginPath();
@@ -150,6 +155,18 @@ export class BoxPainter extends EdgePainter {
       this.fillArea(ctx, x, y, width, height, shares[0]?.[0] ?? null, boxes.backward[i], radius, fill);
     }
     if (height >= 13 || look?.isPlain) this.frame(ctx, x, y, width, height, radius);
+  }
+
+  /** Where data pass from device to device inside a box. */
+  drawSeams(ctx, shares, x, top, width, stripe) {
+    const thick = Math.min(4, Math.max(2, 0.03 * width));
+    ctx.fillStyle = this.store.theme.palette.transfer;
+    let at = x;
+    for (const [, share] of shares.slice(0, -1)) {
+      at += share * width;
+      const left = Math.min(x + width - thick - 1, Math.max(x + 1, at - thick / 2));
+      ctx.fillRect(left, top - 1, thick, stripe + 2);
+    }
   }
 
   frame(ctx, x, y, width, height, radius) {
@@ -221,6 +238,11 @@ export class BoxPainter extends EdgePainter {
     }
   }
 
+  /** The colour of a text on a box; what is out of focus is faint, but its name stays readable. */
+  textColour(i, usual) {
+    return this.isDim[i] ? this.store.theme.mutedInk : usual;
+  }
+
   drawLabels(ctx, i, x, y, width, height, size, font) {
     const { boxes } = this.level;
     const { devices } = this.store.data;
@@ -234,7 +256,7 @@ export class BoxPainter extends EdgePainter {
       for (const [device, share] of shares) {
         const { label } = devices[device];
         if (stripe >= 8 && share * width > small * label.length * 0.8) {
-          ctx.fillStyle = this.fillOf(device, boxes.backward[i]).text;
+          ctx.fillStyle = this.textColour(i, this.fillOf(device, boxes.backward[i]).text);
           ctx.fillText(label, at + (share * width) / 2, y + height - stripe / 2 + 0.5);
         }
         at += share * width;
@@ -246,7 +268,7 @@ export class BoxPainter extends EdgePainter {
     // Without room for a badge the label stands on the fill only where that is the device's.
     if (!badge && (this.mode.of || width <= size * label.length * 0.9)) return;
     ctx.font = `700 ${size}px ${font}`;
-    ctx.fillStyle = this.fillOf(shares[0][0], boxes.backward[i]).text;
+    ctx.fillStyle = this.textColour(i, this.fillOf(shares[0][0], boxes.backward[i]).text);
     ctx.fillText(label, badge ? x + badge / 2 : x + width / 2, y + height / 2 + 0.5);
   }
 
@@ -258,13 +280,16 @@ export class BoxPainter extends EdgePainter {
     const room = isMixed ? height - this.stripeHeight(height) : height;
     if (room < 8) return;
     const x0 = x + (this.badgeWidth(shares, width, height, size) || 6) + (this.mode.of && shares.length === 1 ? 3 : 0);
-    ctx.fillStyle = look?.text ?? this.store.theme.ink;
+    ctx.fillStyle = this.textColour(i, look?.text ?? this.store.theme.ink);
     ctx.font = `${isMixed ? Math.min(size, room * 0.82) : size}px ${font}`;
     // In steps, so that what fits is worked out once for many magnifications.
     const space = Math.floor((x + width - x0 - 4) / TEXT_STEP) * TEXT_STEP;
     const count = this.countText(i);
     const countWidth = count ? count.length * size * 0.6 + 3 : 0;
-    ctx.fillText(fitText(ctx, boxes.label[i], space - countWidth, this.widths), x0, y + room / 2 + 0.5);
+    // Half a name misleads: what does not fit loses the beginning that it shares with others, then is left out.
+    const name = firstThatFits(ctx, [boxes.label[i], boxes.short[i]], space - countWidth, this.widths);
+    this.names.push([i, name]);
+    ctx.fillText(name, x0, y + room / 2 + 0.5);
     if (count) {
       ctx.font = `700 ${isMixed ? Math.min(size, room * 0.82) : size}px ${font}`;
       ctx.fillText(count, x + width - countWidth - 1, y + room / 2 + 0.5);
@@ -297,10 +322,10 @@ export class BoxPainter extends EdgePainter {
     const bottom = shares.length > 1 ? this.stripeHeight(height) : 7;
     const lines = [boxes.title[i], ...facts].slice(0, Math.max(1, Math.floor((height - bottom - 3) / step)));
     const top = y + (height - bottom - lines.length * step) / 2 + step / 2 + 1;
-    ctx.fillStyle = this.look.of[i]?.text ?? this.store.theme.ink;
+    ctx.fillStyle = this.textColour(i, this.look.of[i]?.text ?? this.store.theme.ink);
     lines.forEach((line, k) => {
       ctx.font = `${k === 0 ? "600 " : ""}${size}px ${font}`;
-      ctx.fillText(fitText(ctx, line, space, this.widths), x0, top + k * step);
+      ctx.fillText(firstThatFits(ctx, [line, ...(k === 0 ? [boxes.short[i]] : [])], space, this.widths), x0, top + k * step);
     });
     if (!this.mode.of && shares.length === 1) {
       this.drawTimeBar(ctx, x, y, width, height, maxTimeMs > 0 ? boxes.timeMs[i] / maxTimeMs : 0, 3);

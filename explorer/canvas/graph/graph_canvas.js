@@ -255,6 +255,7 @@ export class GraphPicture extends BoxPainter {
     if (this.blending < 1) this.surface.invalidate();
     const focus = store.focus();
     if (this.place.lanes) this.drawLanes(ctx, scale, width);
+    this.drawTies(ctx, scale, focus);
     this.drawUncut(ctx, scale, focus);
     this.drawCut(ctx, scale, focus);
     this.drawBoxes(ctx, scale, focus);

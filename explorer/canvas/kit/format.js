@@ -1,20 +1,11 @@
-/* Text that fits, steps of axes and colours between colours. Nothing here touches the page. */
+/* Texts that fit, steps of axes and colours between colours. Nothing here touches the page. */
 
-/** Shorten a label in the middle to `width` pixels in the context's font; "" when nothing useful fits. */
-export function fitText(ctx, text, width, cache) {
-  const key = `${Math.round(width)} ${text}`;
-  if (!cache.has(key)) cache.set(key, shorten(ctx, text, width));
-  return cache.get(key);
-}
-
-function shorten(ctx, text, width) {
-  const full = ctx.measureText(text).width;
-  if (full <= width) return text;
-  for (let keep = Math.floor((width / full) * text.length); keep >= 3; keep -= 1) {
-    // The end tells more: numbers stand there.
-    const head = Math.floor(keep / 2);
-    const short = `${text.slice(0, head)}…${text.slice(text.length - (keep - head))}`;
-    if (ctx.measureText(short).width <= width) return short;
+/** The first of some texts that fits into `width` pixels in the context's font; "" when none does. */
+export function firstThatFits(ctx, texts, width, cache) {
+  for (const text of texts) {
+    const key = `${ctx.font} ${text}`;
+    if (!cache.has(key)) cache.set(key, ctx.measureText(text).width);
+    if (cache.get(key) <= width) return text;
   }
   return "";
 }

@@ -125,6 +125,12 @@ class Writer {
     return this.section(`${title} (${formatCount(list.length)})`, items, list.length - MANY_LINKS);
   }
 
+  /** The nodes that must be on the device of this one. */
+  tied(i) {
+    const others = this.data.graph.ties.filter((tie) => tie.includes(i)).flat().filter((j) => j !== i);
+    return others.length ? [this.nodeList("must share its device", others)] : [];
+  }
+
   tensorList(title, list) {
     const items = list.slice(0, MANY_LINKS).map((t) => {
       const tensor = this.links.tensors[t];
@@ -198,7 +204,7 @@ const DESCRIPTIONS = {
     const isElsewhere = (j) => device >= 0 && nodes.device[j] !== device;
     return {
       title: nodeName(nodes, i), subtitle: `id ${nodes.id[i]}, ${nodes.backward[i] ? "backward" : "forward"}`, rows,
-      lists: [writer.nodeList("inputs", links.inputs[i], (u) => writer.passing(u, i), isElsewhere),
+      lists: [...writer.tied(i), writer.nodeList("inputs", links.inputs[i], (u) => writer.passing(u, i), isElsewhere),
         writer.nodeList("readers", links.readers[i], (v) => writer.passing(i, v), isElsewhere)],
     };
   },
@@ -224,6 +230,8 @@ const DESCRIPTIONS = {
     const shares = boxes.shares[box].map(([d, share], k) => [k === 0 ? "device" : "", writer.device(d),
       ...(boxes.shares[box].length > 1 ? [`${formatPercent(share)} of the time`] : [])]);
     const stages = [...links.stagesOf(links.nodeMask(members))].sort((a, b) => a - b);
+    const seam = level.seams.get(box);
+    if (seam) shares.push(["cut inside", `${formatMove(seam.sendMs, [seam.receiveMs])}${seam.bytes === null ? "" : ` · ${formatBytes(seam.bytes)}`}`]);
     return {
       title: boxes.title[box], subtitle: `${formatCount(members.length)} nodes, ${boxes.backward[box] ? "backward" : "forward"}`,
       rows: [...shares, ...writer.stages(stages.length > 1 ? "stages" : "stage", stages), ["time", formatMs(boxes.timeMs[box])],

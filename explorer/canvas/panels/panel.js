@@ -89,23 +89,28 @@ export class Legend {
     this.keys = make("div", { className: "keys" });
   }
 
-  show(data, theme) {
+  show(data) {
     const placed = data.graph?.placed ?? true;
     const used = placed ? data.devices.filter((d) => d.numNodes > 0) : data.devices;
     const idle = placed ? data.devices.filter((d) => d.numNodes === 0) : [];
     const parts = used.map((device) => this.entry(device, placed));
     if (idle.length) parts.push(make("span", { className: "idle", text: `idle: ${listNames(idle)}` }));
-    const keys = [];
-    if (placed && data.graph?.numCutTensors > 0) {
-      const line = make("span", { className: "line" });
-      line.style.background = theme.palette.transfer;
-      keys.push(make("span", { className: "key", title: "Data moved between devices; the width grows with the time it takes" },
-        [line, make("span", { text: `transfer, ${formatCount(data.graph.numCutTensors)} cut` })]));
-    }
-    if (data.graph?.training) {
-      keys.push(make("span", { className: "key" }, [make("span", { className: "hatched" }), make("span", { text: "backward" })]));
-    }
     this.element.replaceChildren(...parts);
+  }
+
+  /** What the lines of a level mean, with how many of them are drawn there. */
+  showKeys(data, level, numTies) {
+    const keys = [];
+    const key = (className, text, title) => keys.push(make("span", { className: "key", title }, [make("span", { className }), make("span", { text })]));
+    if (level?.cut.length) {
+      key("line", counted(level.cut.length, "transfer"), `${counted(data.graph.numCutTensors, "tensor")} moved between devices. A line stands for `
+        + "all that pass between two boxes and is the wider the longer they take; a tensor that several boxes read has several lines.");
+    }
+    if (level?.seams.size) {
+      key("seam", `${formatCount(level.seams.size)} inside boxes`, "A box on several devices: what passes between them inside it");
+    }
+    if (numTies) key("tie", counted(numTies, "tie"), "Nodes that must share a device");
+    if (data.graph?.training) key("hatched", "backward");
     this.keys.replaceChildren(...keys);
   }
 
@@ -135,6 +140,10 @@ export class Legend {
       entry.setAttribute("aria-pressed", String(device === selected));
     }
   }
+}
+
+function counted(count, name) {
+  return `${formatCount(count)} ${name}${count === 1 ? "" : "s"}`;
 }
 
 function listNames(devices) {
@@ -181,7 +190,7 @@ function describeBox(data, links, level, box) {
   const where = boxes.shares[box].map(([d]) => data.devices[d].name).join(", ") || "not placed";
   if (boxes.nodes[box].length > 1) {
     return [boxes.title[box], `${formatCount(boxes.nodes[box].length)} nodes${boxes.backward[box] ? ", backward" : ""} · ${where}`,
-      `${formatMs(boxes.timeMs[box])} of compute`];
+      `${formatMs(boxes.timeMs[box])} of compute`, ...describeSeam(level.seams.get(box))];
   }
   const i = boxes.nodes[box][0];
   const lines = [boxes.title[box], `id ${nodes.id[i]}${nodes.backward[i] ? ", backward" : ""} · ${where}`,
@@ -191,6 +200,10 @@ function describeBox(data, links, level, box) {
     if (tensor) lines.push(`${tensor.name || "output"} is cut: ${formatMove(tensor.sendMs, tensor.receiveMs, " to move")}`);
   }
   return lines;
+}
+
+function describeSeam(seam) {
+  return seam ? [`${counted(seam.tensors, "tensor")} cut inside: ${formatMove(seam.sendMs, [seam.receiveMs], " to move")}`] : [];
 }
 
 function describeEdge(data, level, e) {

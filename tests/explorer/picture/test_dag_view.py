@@ -77,6 +77,49 @@ def test_times_of_edges_and_boxes_are_what_devices_pay(case):
         assert all(edge.send_ms <= box.sent_ms for edge in devices.edges if edge.source == i)
 
 
+@settings(deadline=None)
+@given(mixed_placements())
+def test_every_cut_tensor_is_a_line_or_a_seam_and_is_said_once(case):
+    graph, deployment, split = case
+    layered = graph.with_nodes(tuple(replace(node, layer=f"layer {node.id % 2}") for node in graph.nodes))
+    costs = split_costs(layered, deployment, split)
+    info = dag_info(layered, deployment, split, costs)
+    device_of = {node.id: node.device for node in info.nodes}
+    moves = {
+        ((edge.source, edge.tensor), device_of[edge.target])
+        for edge in layered.edges
+        if device_of[edge.source] != device_of[edge.target]
+    }
+    for level in info.levels:
+        assert all((box.seam is not None) <= (len(box.shares) > 1) for box in level.boxes)
+        box_of = {info.nodes[i].id: b for b, box in enumerate(level.boxes) for i in box.nodes}
+        seams = {box_of[e.source] for e in layered.edges if box_of[e.source] == box_of[e.target]
+                 and device_of[e.source] != device_of[e.target]}  # fmt: skip
+        assert seams == {b for b, box in enumerate(level.boxes) if box.seam is not None}
+        said = sum(edge.num_cut_tensors for edge in level.edges if edge.shows_cost)
+        said += sum(box.seam.num_cut_tensors for box in level.boxes if box.seam is not None)
+        assert (said > 0) == bool(moves)
+    tensor_of = {tensor.key: tensor for tensor in costs.cut_tensors}
+    single = dag_info(
+        layered.with_nodes(tuple(replace(node, layer="all") for node in graph.nodes)), deployment, split, costs
+    )
+    layers = next((level for level in single.levels if level.name == LAYERS), None)
+    if layers is not None and len(layers.boxes) == 1 and moves:
+        (box,) = layers.boxes
+        assert box.seam is not None
+        assert box.seam.num_cut_tensors == len(costs.cut_tensors)
+        assert box.seam.send_ms == pytest.approx(sum(float(tensor_of[key].send_ms) for key, _ in moves))
+
+
+def test_nodes_of_a_class_and_pass_are_tied_and_twins_are_not():
+    nodes = tuple(
+        Node(v, 1.0, 1.0, colocation_class=c, is_backward=b)
+        for v, c, b in ((1, 7, False), (2, None, False), (3, 7, False), (4, 7, True), (5, 8, False), (6, 8, True))
+    )
+    info = dag_info(DnnGraph(nodes, (Edge(1, 2), Edge(2, 3), Edge(3, 4))), Deployment(1))
+    assert [{info.nodes[i].id for i in tie} for tie in info.ties] == [{1, 3}]
+
+
 def test_a_cut_edge_takes_what_each_end_pays_on_its_own_link():
     deployment = Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1, link_speed=0.25)), 1)
     info = dag_info(chain((1, 2, 3), transfer_ms=(1.0, 0.5, 0)), deployment, placed({1: 0, 2: 1, 3: 2}, deployment))
@@ -162,7 +205,8 @@ def test_box_of_no_time_counts_its_devices_alike():
 @pytest.mark.parametrize(
     ("num_nodes", "has_layers", "is_placed", "opening"),
     [
-        (100, True, True, OPERATORS),
+        (40, True, True, OPERATORS),
+        (100, True, True, LAYERS),
         (200, True, True, LAYERS),
         (200, False, True, BLOCKS),
         (200, True, False, LAYERS),

@@ -1,0 +1,45 @@
+"""What is written on boxes: the telling part of long names, and what is left of names that share their beginning."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+COMMON_SHARE = 0.5
+"""A beginning is common where at least this share of the names has it."""
+
+
+def telling_end(title: str) -> str:
+    """Keep the telling end of a dotted or slashed name; other names stay whole.
+
+    >>> telling_end("encoder.layer.3.attention.query.weight"), telling_end("gpu_0/res5_2_bn")
+    ('query.weight', 'res5_2_bn')
+    """
+    if not re.fullmatch(r"[\w.:/-]+", title):
+        return title
+    end = title.rsplit("/", 1)[-1] or title
+    parts = [part for part in re.split(r"\.", end) if part]
+    return ".".join(parts[-2:]) if len(parts) > 2 else end
+
+
+def without_common_prefix(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return each label without the longest beginning that most labels share; "" where it has none of them.
+
+    Beginnings end between words and numbers.
+
+    >>> without_common_prefix(("embedding", "block 1", "block 2", "block 3"))
+    ('', '1', '2', '3')
+    >>> without_common_prefix(("stage 1 block 1", "stage 1 block 2", "stage 2 block 1", "stage 3 pool", "stage 4 pool"))
+    ('1 block 1', '1 block 2', '2 block 1', '3 pool', '4 pool')
+    """
+    different = set(labels)
+    holders = Counter(prefix for label in different for prefix in _prefixes(label))
+    least = max(2.0, COMMON_SHARE * len(different))
+    common = [[prefix for prefix in _prefixes(label) if holders[prefix] >= least] for label in labels]
+    return tuple(label.removeprefix(own[-1]) if own else "" for label, own in zip(labels, common, strict=True))
+
+
+def _prefixes(label: str) -> list[str]:
+    """Return the beginnings that end between two words, a word and a number, or at a sign between them."""
+    words = re.findall(r"\d+|[^\W\d_]+|[\W_]+", label)
+    ends = [sum(map(len, words[: i + 1])) for i in range(len(words) - 1)]
+    return [label[:end] for end, following in zip(ends, words[1:], strict=True) if following[0].isalnum()]
