@@ -33,7 +33,8 @@ IMPORTS = {
     "solvers.exporters": "solvers.quantities solvers.model solvers.schedule",
     "solvers.baselines": "solvers.model solvers.problem solvers.chain solvers.latency",
     "solvers.parameters": (
-        "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.exporters solvers.baselines"
+        "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.importers solvers.exporters "
+        "solvers.baselines"
     ),
     "solvers.methods": "solvers.model solvers.problem solvers.chain solvers.milp solvers.free",
     "solvers.samples": "solvers.model solvers.formats",
@@ -95,8 +96,9 @@ IMPORTS = {
     ),
     "explorer.explore": (
         "solvers.quantities solvers.model solvers.formats solvers.problem solvers.schedule solvers.exporters "
-        "solvers.baselines solvers.analysis explorer.server explorer.jobs explorer.words explorer.picture "
-        "explorer.figures explorer.state explorer.exports explorer.elements explorer.form explorer.plan"
+        "solvers.baselines solvers.parameters solvers.analysis explorer.server explorer.jobs explorer.words "
+        "explorer.picture explorer.figures explorer.state explorer.exports explorer.elements explorer.form "
+        "explorer.plan"
     ),
     "explorer.compare": (
         "solvers.quantities solvers.model solvers.problem solvers.schedule solvers.exporters solvers.baselines "

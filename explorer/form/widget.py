@@ -12,9 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 from explorer.state import widgets
 from explorer.state.address import bound_parameter, is_set_by_browser
 from explorer.words.wording import plain
-from solvers.parameters.asked import Asking
+from solvers.parameters.asked import TABLE, Asking
 from solvers.parameters.codecs import COUNT, FLAG
 from solvers.parameters.parameter import Parameter, Range, T, Unit
+from solvers.parameters.spelling import in_the_form
 
 SMALLEST = 1e-3
 """The least number in a box for numbers above 0."""
@@ -61,7 +62,7 @@ def widget(
         )
     is_empty = value is None and not parameter.codec.is_optional
     if reason := asking.take(parameter, usual if is_empty else taken(value)):
-        st.error(plain(f"{parameter.label} was not applied. {reason}."))
+        st.error(plain(in_the_form(f"{parameter.label} was not applied. {reason}.", TABLE)))
     return parameter.get(asking.asked)
 
 
