@@ -70,8 +70,8 @@ IMPORTS = {
     ),
     "explorer.state": (
         "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.problem solvers.processes "
-        "solvers.schedule solvers.parameters solvers.sweep explorer.server explorer.jobs explorer.words "
-        "explorer.edits explorer.picture"
+        "solvers.schedule solvers.importers solvers.parameters solvers.sweep explorer.server explorer.jobs "
+        "explorer.words explorer.edits explorer.picture"
     ),
     "explorer.exports": (
         "solvers.quantities solvers.model solvers.formats solvers.schedule solvers.parameters solvers.analysis "
@@ -81,8 +81,9 @@ IMPORTS = {
         "solvers.quantities solvers.model solvers.analysis explorer.jobs explorer.words explorer.picture explorer.state"
     ),
     "explorer.form": (
-        "solvers.quantities solvers.model solvers.hardware solvers.parameters solvers.samples explorer.server "
-        "explorer.jobs explorer.words explorer.state"
+        "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.importers solvers.parameters "
+        "solvers.samples explorer.server explorer.jobs explorer.words explorer.figures explorer.state "
+        "explorer.elements"
     ),
     "explorer.plan": (
         "solvers.quantities solvers.model solvers.problem solvers.processes solvers.milp solvers.schedule "
