@@ -34,7 +34,8 @@ IMPORTS = {
     "solvers.exporters": "solvers.quantities solvers.model solvers.schedule",
     "solvers.baselines": "solvers.model solvers.problem solvers.chain solvers.latency",
     "solvers.parameters": (
-        "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.exporters solvers.baselines"
+        "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.importers solvers.exporters "
+        "solvers.baselines"
     ),
     "solvers.methods": "solvers.model solvers.problem solvers.chain solvers.milp solvers.free",
     "solvers.samples": "solvers.model solvers.formats",
@@ -70,8 +71,8 @@ IMPORTS = {
     ),
     "explorer.state": (
         "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.problem solvers.processes "
-        "solvers.schedule solvers.parameters solvers.sweep explorer.server explorer.jobs explorer.words "
-        "explorer.edits explorer.picture"
+        "solvers.schedule solvers.importers solvers.parameters solvers.sweep explorer.server explorer.jobs "
+        "explorer.words explorer.edits explorer.picture"
     ),
     "explorer.exports": (
         "solvers.quantities solvers.model solvers.formats solvers.schedule solvers.parameters solvers.analysis "
@@ -81,8 +82,9 @@ IMPORTS = {
         "solvers.quantities solvers.model solvers.analysis explorer.jobs explorer.words explorer.picture explorer.state"
     ),
     "explorer.form": (
-        "solvers.quantities solvers.model solvers.hardware solvers.parameters solvers.samples explorer.server "
-        "explorer.jobs explorer.words explorer.state"
+        "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.importers solvers.parameters "
+        "solvers.samples explorer.server explorer.jobs explorer.words explorer.figures explorer.state "
+        "explorer.elements"
     ),
     "explorer.plan": (
         "solvers.quantities solvers.model solvers.problem solvers.processes solvers.milp solvers.schedule "
@@ -96,8 +98,9 @@ IMPORTS = {
     ),
     "explorer.explore": (
         "solvers.quantities solvers.model solvers.formats solvers.problem solvers.schedule solvers.exporters "
-        "solvers.baselines solvers.analysis explorer.server explorer.jobs explorer.words explorer.picture "
-        "explorer.figures explorer.state explorer.exports explorer.elements explorer.form explorer.plan"
+        "solvers.baselines solvers.parameters solvers.analysis explorer.server explorer.jobs explorer.words "
+        "explorer.picture explorer.figures explorer.state explorer.exports explorer.elements explorer.form "
+        "explorer.plan"
     ),
     "explorer.compare": (
         "solvers.quantities solvers.model solvers.problem solvers.schedule solvers.exporters solvers.baselines "

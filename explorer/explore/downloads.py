@@ -29,6 +29,9 @@ from solvers.exporters.plan import Exported, ExportError
 from solvers.exporters.plan import Plan as ExportedPlan
 from solvers.formats.graph_json import graph_document
 from solvers.model.costs import split_costs
+from solvers.parameters.asked import QUESTION
+from solvers.parameters.importing import MODE
+from solvers.parameters.spelling import in_the_form
 from solvers.schedule.records import INFERENCE_KINDS, TRAINING_KINDS
 
 AUTOMATIC = "automatic"
@@ -235,7 +238,7 @@ def _framework_download(subject: Subject, plan: ExportedPlan, form: Format) -> t
     try:
         written = exported(plan, form.framework)
     except ExportError as error:
-        refusal = str(error)
+        refusal = in_the_form(str(error), (*QUESTION, MODE))
     text = "" if written is None else written.text
     name = f"{subject.stem}_{form.file_name}"
     return Download(form.title, form.reads, name, form.mime, lambda: text, refusal), written
@@ -317,7 +320,7 @@ def _show_frameworks(found: tuple[tuple[Download, Exported | None], ...]) -> Non
     if fitting:
         with st.expander("What these frameworks cannot express"):
             for download, written in fitting:
-                notes = "\n".join(f"- {plain(note)}" for note in written.notes)
+                notes = "\n".join(f"- {plain(in_the_form(note, (*QUESTION, MODE)))}" for note in written.notes)
                 st.markdown(f"**{download.label}**\n{notes}")
     if refused := [download for download, written in found if written is None]:
         with st.expander(f"Why not {', '.join(download.label for download in refused)}", expanded=not fitting):

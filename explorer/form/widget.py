@@ -1,7 +1,7 @@
 """The widget of a parameter: tied to the address, with the label, help, limits and default that the table has for it.
 
-The widget's kind follows from what a value is: a box for numbers, a switch for yes or no, a list for one of a few. A
-parameter that says nothing for the question so far is not drawn.
+The widget's kind follows from what a value is: a box for numbers, a switch for yes or no, a list for one of a few, a
+line for other text. A parameter that says nothing for the question so far is not drawn.
 """
 
 from typing import Any
@@ -12,9 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 from explorer.state import widgets
 from explorer.state.address import bound_parameter, is_set_by_browser
 from explorer.words.wording import plain
-from solvers.parameters.asked import Asking
-from solvers.parameters.codecs import COUNT, FLAG
+from solvers.parameters.asked import TABLE, Asking
+from solvers.parameters.codecs import COUNT, FLAG, TextError
 from solvers.parameters.parameter import Parameter, Range, T, Unit
+from solvers.parameters.spelling import in_the_form
 
 SMALLEST = 1e-3
 """The least number in a box for numbers above 0."""
@@ -38,18 +39,28 @@ def widget(
     usual = parameter.usual(asked)
     is_share = parameter.unit is Unit.PERCENT
 
+    allowed = parameter.limits if parameter.allowed is None else parameter.allowed(asked)
+    is_text = allowed is None and not parameter.codec.one_of
+
     def shown(value: T) -> Any:
+        if is_text:
+            return parameter.codec.write(value)
         return float(f"{100 * value:.10g}") if is_share else value  # type: ignore[operator]
 
     def taken(value: Any) -> T:
+        if is_text:
+            return _read(parameter, value, usual)[0]
         return float(f"{value / 100:.12g}") if is_share and value is not None else value  # type: ignore[return-value]
 
     bound_parameter(parameter, key, usual, lambda value: parameter.misfit(asked, value), shown, taken)
     options = {"label": parameter.label, "key": key, "help": parameter.help, **look}
     if persists:
         options["persist_state"] = "session"
-    allowed = parameter.limits if parameter.allowed is None else parameter.allowed(asked)
-    if isinstance(allowed, Range):
+    if is_text:
+        value = place.text_input(**{"value": shown(usual), **options} if widgets.value(key) is None else options)
+        if reason := _read(parameter, value, usual)[1]:
+            st.error(plain(f"{parameter.label}: {reason}."))
+    elif isinstance(allowed, Range):
         value = _number(parameter, allowed, shown(usual), 100 if is_share else 1, key, place, options)
     elif parameter.codec is FLAG:
         value = place.toggle(**{"value": usual, **options} if widgets.value(key) is None else options)
@@ -61,8 +72,16 @@ def widget(
         )
     is_empty = value is None and not parameter.codec.is_optional
     if reason := asking.take(parameter, usual if is_empty else taken(value)):
-        st.error(plain(f"{parameter.label} was not applied. {reason}."))
+        st.error(plain(in_the_form(f"{parameter.label} was not applied. {reason}.", TABLE)))
     return parameter.get(asking.asked)
+
+
+def _read(parameter: Parameter[T], text: str | None, usual: T) -> tuple[T, str]:
+    """Return what was typed, or else the default and what to type."""
+    try:
+        return parameter.codec.read(text or ""), ""
+    except TextError as error:
+        return usual, str(error)
 
 
 def _number(

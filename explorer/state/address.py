@@ -7,7 +7,7 @@ circles. Streamlit's own `bind="query-params"` is not used: it ties a parameter 
 has widgets of its own here, and it drops a value that does not fit without a word.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -57,6 +57,24 @@ def want(link: Link, problems: tuple[str, ...] = ()) -> None:
 def wanted() -> Link | None:
     """Return what the widgets of this run take over; None when they keep what they have."""
     return session.address().wanted
+
+
+def drop(parameters: Iterable[Parameter[Any]]) -> None:
+    """Have what the link that is taken over says of some parameters mean nothing, without a word."""
+    session.address().asked.update(parameter.name for parameter in parameters)
+
+
+def keep_only(parameters: Iterable[Parameter[Any]]) -> None:
+    """Take over of the link only what it says of some parameters, and which graph it is about."""
+    address, names = session.address(), {parameter.name for parameter in parameters}
+    if (link := address.wanted) is not None:
+        values = {name: value for name, value in link.values.items() if name in names}
+        address.wanted = Link(link.sample, values=values)
+
+
+def settled_values() -> dict[str, Any]:
+    """Return the values of parameters that differed from their defaults when the page was drawn last."""
+    return {name: value for name, value in session.address().settled.items() if name != "sample"}
 
 
 def bound(name: str, key: str, default: Any, allowed: Container[Any]) -> None:

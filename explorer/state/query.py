@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from solvers.parameters.asked import BY_ADDRESS, TABLE, Values
-from solvers.parameters.codecs import COUNT, FLAG, WORD, Codec, TextError, short
+from solvers.parameters.codecs import COUNT, FLAG, NAME, WORD, Codec, TextError, short
 
 MAX_EDITS_LENGTH = 8_000
 """Characters of packed edits in an address; longer addresses are cut by servers, chats and mail programs."""
@@ -141,7 +141,7 @@ def unpack_edits(packed: str) -> dict[str, Any]:
 
 
 PARTS: dict[str, Codec[Any]] = {
-    "sample": WORD,
+    "sample": NAME,
     "graph": WORD,
     "level": WORD,
     "colour": WORD,

@@ -1,23 +1,35 @@
 """The process that reads one large file: it is sent the bytes, and sends the graph back in parts.
 
-    python -m explorer.state.read_worker MEMORY_BYTES SECONDS MAX_NODES MAX_EDGES FILE_NAME
+    python -m explorer.state.read_worker MEMORY_BYTES SECONDS MAX_NODES MAX_EDGES FILE_NAME [REQUEST]
+
+REQUEST is JSON {"key", "origin", "title", "values": [[address, text], ...]} for a model of another program's, which is
+imported with these values of `solvers.parameters.importing`.
 
 A message is its kind (one letter) and its content: "p" JSON [records made, nodes, edges]; "g" a part of the graph, see
 `explorer.server.packed_graph`; "d" JSON {"deployment", "project"}, the latter the parts of a project without its graph,
-null for a plain graph; or "e", a sentence that says why the file was not read.
+null for a plain graph, and "totals" and "assumptions" of an import; or "e", a sentence that says why the file was not
+read.
 The process takes at most so much memory and processor time: whatever a file holds, the server goes on.
 """
 
 import contextlib
+import io
 import json
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from explorer.jobs.worker import deployment_document
 from explorer.server.packed_graph import packed_graph
 from explorer.state.project_file import is_project, project_fields
-from solvers.formats.graph_json import graph_from_document, parse_graph
+from explorer.words.known_devices import known_devices
+from solvers.formats.graph_json import OnProgress, graph_from_document, parse_graph
+from solvers.importers.sources import import_file
+from solvers.model.deployment import Deployment
 from solvers.model.errors import GraphError, PlacementError
+from solvers.model.graph import DnnGraph
+from solvers.parameters.asked import BY_ADDRESS
+from solvers.parameters.importing import devices_of, workload_of
 from solvers.processes.child import Owner
 from solvers.quantities import binary_size, count
 
@@ -46,6 +58,9 @@ def main(arguments: list[str]) -> None:
 
     try:
         text = owner.receive()
+        if len(arguments) > 5:
+            _import(owner, text, json.loads(arguments[5]), report)
+            return
         fields: dict[str, Any] | None = None
         if is_project(text):
             fields, file = project_fields(text)
@@ -54,9 +69,7 @@ def main(arguments: list[str]) -> None:
         else:
             graph, deployment = parse_graph(text, arguments[4].removesuffix(".json"), report)
         del text
-        for part in packed_graph(graph):
-            owner.send(b"g" + part)
-        owner.send(b"d" + json.dumps({"deployment": deployment_document(deployment), "project": fields}).encode())
+        _answer(owner, graph, deployment, {"project": fields})
     except PlacementError as error:
         owner.send(b"e" + str(error).encode())
     except MemoryError:
@@ -64,6 +77,25 @@ def main(arguments: list[str]) -> None:
             f"eReading it takes more than the {binary_size(memory_bytes)} of memory a file is given. Fold each "
             "layer of the network into one node.".encode()
         )
+
+
+def _import(owner: Owner, content: bytes, request: dict[str, Any], report: OnProgress) -> None:
+    """Import a model and write its graph; PlacementError where it cannot be."""
+    values: dict[str, Any] = {}
+    for address, text in request["values"]:
+        parameter = BY_ADDRESS[address]
+        values[parameter.name] = parameter.codec.read(text)
+    devices = devices_of(values, known_devices())
+    found = import_file(io.BytesIO(content), workload_of(values), devices, request["origin"], request["title"])
+    report(0, len(found.graph.nodes), len(found.graph.edges))
+    facts = {"project": None, "totals": asdict(found.totals), "assumptions": found.assumptions}
+    _answer(owner, found.graph, found.deployment, facts)
+
+
+def _answer(owner: Owner, graph: DnnGraph, deployment: Deployment, others: dict[str, Any]) -> None:
+    for part in packed_graph(graph):
+        owner.send(b"g" + part)
+    owner.send(b"d" + json.dumps({"deployment": deployment_document(deployment), **others}).encode())
 
 
 def _limit(memory_bytes: int, seconds: int) -> None:

@@ -1,8 +1,9 @@
 """Reading an uploaded file: a small one at once, a large one in a process of its own that can be watched and cancelled.
 
-Parsing 60,000 nodes takes seconds in which every other session of the server would be slow, and several times the
-memory that the graph takes in the end. The process that does it is limited in memory and time
-(`explorer.state.read_worker`); the graph comes back in parts of a few milliseconds each. Nothing here calls Streamlit.
+A model of another program's is imported by such a process always, however small its file is. Parsing 60,000 nodes
+takes seconds in which every other session of the server would be slow, and several times the memory that the graph
+takes in the end. The process that does it is limited in memory and time (`explorer.state.read_worker`); the graph comes
+back in parts of a few milliseconds each. Nothing here calls Streamlit.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from explorer.jobs.worker import deployment_from_document
@@ -20,8 +22,9 @@ from explorer.server.sizes import graph_bytes
 from explorer.state.project import Project, parse_project, project_from
 from explorer.state.project_file import is_project
 from explorer.state.read_worker import too_large
-from explorer.state.records import LoadedGraph
+from explorer.state.records import ImportFacts, LoadedGraph, ModelSource
 from solvers.formats.graph_json import parse_graph
+from solvers.importers.imported import Totals
 from solvers.model.errors import GraphError, PlacementError
 from solvers.processes.child import Cause, Child
 from solvers.quantities import count
@@ -41,12 +44,23 @@ _turns = threading.BoundedSemaphore(AT_ONCE)
 Outcome = LoadedGraph | Project
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How a model is imported: names for people, and what is asked of it as an address writes it."""
+
+    key: str
+    origin: str
+    title: str
+    values: tuple[tuple[str, str], ...]
+
+
 class Reading:
     """A file that is read, or was: `outcome` is what it holds, `error` one sentence that says why it was not read."""
 
-    def __init__(self, file_id: str, name: str) -> None:
+    def __init__(self, file_id: str, name: str, request: Request | None = None) -> None:
         self.file_id = file_id
         self.name = name
+        self.request = request
         self.outcome: Outcome | None = None
         self.error = ""
         self.num_made = self.num_nodes = self.num_edges = 0
@@ -106,14 +120,21 @@ def read(
     reading = Reading(file_id, name)
     if len(text) <= LARGE_BYTES:
         try:
-            reading._finish(_remembered(text, name, lambda: _read_here(text, name)))
+            reading._finish(_remembered(text, name, None, lambda: _read_here(text, name)))
         except PlacementError as error:
             reading._finish(None, str(error))
         return reading
+    _begin(reading, text, session, is_open)
+    return reading
+
+
+def _begin(reading: Reading, text: bytes, session: str, is_open: Callable[[str], bool]) -> None:
+    """Read a file by a process of its own, which ends when its session has left."""
 
     def work() -> None:
         try:
-            reading._finish(_remembered(text, name, lambda: _read_elsewhere(reading, text)))
+            outcome = _remembered(text, reading.name, reading.request, lambda: _read_elsewhere(reading, text))
+            reading._finish(outcome)
         except PlacementError as error:
             reading._finish(None, str(error))
         except Exception as error:  # the page must not wait for ever
@@ -129,11 +150,23 @@ def read(
 
     threading.Thread(target=work, name="reading", daemon=True).start()
     threading.Thread(target=watch, name="reading watch", daemon=True).start()
+
+
+def read_model(
+    source: ModelSource,
+    values: tuple[tuple[str, str], ...],
+    session: str = "",
+    is_open: Callable[[str], bool] = lambda _: True,
+) -> Reading:
+    """Begin to import a model for a session; one that is remembered is over at once."""
+    request = Request(source.key, source.origin, source.title, values)
+    reading = Reading(source.key, source.origin, request)
+    _begin(reading, source.content, session, is_open)
     return reading
 
 
-def _remembered(text: bytes, name: str, make: Callable[[], Outcome]) -> Outcome:
-    key = (hashlib.sha256(text).digest(), name)
+def _remembered(text: bytes, name: str, request: Request | None, make: Callable[[], Outcome]) -> Outcome:
+    key = (hashlib.sha256(text).digest(), name, request)
     return remembered("file", key, make, lambda made: graph_bytes(_loaded(made).graph))
 
 
@@ -171,7 +204,8 @@ def _read_by_process(reading: Reading, text: bytes) -> Outcome:
     with reading._lock:
         if reading._why:
             raise GraphError(reading._why)
-        child = reading._child = Child("explorer.state.read_worker", *numbers, _writable(reading.name))
+        request = [] if reading.request is None else [json.dumps(asdict(reading.request))]
+        child = reading._child = Child("explorer.state.read_worker", *numbers, _writable(reading.name), *request)
     late = f"It took longer than {SECONDS} s to read. {REMEDY}"
     timer = threading.Timer(SECONDS, reading._end, [late, Cause.SILENCE])
     timer.daemon = True
@@ -229,6 +263,10 @@ def _outcome(reading: Reading, answer: _Answer) -> Outcome | None:
     deployment = deployment_from_document(answer.last["deployment"])
     if answer.last["project"] is not None:
         return project_from(answer.last["project"], graph, deployment)
+    if reading.request is not None:
+        totals, assumptions = Totals(**answer.last["totals"]), tuple(answer.last["assumptions"])
+        facts = ImportFacts(reading.request.key, reading.request.values, totals, assumptions)
+        return LoadedGraph(graph, deployment, graph.name, facts)
     return LoadedGraph(graph, deployment, reading.name)
 
 

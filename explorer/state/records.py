@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from explorer.jobs.pool import Job, Question
 from explorer.jobs.sweep_run import SweepRun
 from explorer.state.query import Link
+from solvers.importers.imported import Totals
+from solvers.importers.workload import SourceKind
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult
@@ -12,12 +14,44 @@ from solvers.model.split import Split
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSource:
+    """A model of another program's: a file that was uploaded, or a published config.
+
+    `key` tells contents apart and `file_id` uploads; `origin` says where it is from, `title` what the model is called.
+    """
+
+    key: str
+    kind: SourceKind
+    content: bytes
+    origin: str
+    title: str
+    file_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFacts:
+    """How a graph was made of a model: the key of its source, and what was asked, as an address writes it.
+
+    `totals` and `assumptions` are those of `solvers.importers.imported.Imported`.
+    """
+
+    key: str
+    values: tuple[tuple[str, str], ...]
+    totals: Totals
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedGraph:
-    """A graph with the devices its file names, as it was read; `origin` says from where, for the title."""
+    """A graph with the devices its file names, as it was read; `origin` says from where, for the title.
+
+    `facts` are those of an import, None for a graph that was read as it is.
+    """
 
     graph: DnnGraph
     deployment: Deployment
     origin: str
+    facts: ImportFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.state.edits import HISTORIES
 from explorer.state.query import Address, Link, to_query
-from explorer.state.records import Drawing, KeptPlan, LoadedGraph, Notice, Plan, Run, Subject, Sweep
+from explorer.state.records import Drawing, KeptPlan, LoadedGraph, ModelSource, Notice, Plan, Run, Subject, Sweep
 from solvers.hardware.prices import Prices
 
 if TYPE_CHECKING:
@@ -20,14 +20,16 @@ _DP_SECONDS, _INCUMBENT, _SHOWN_RUN, _DRAWING = "dp_seconds", "incumbent", "show
 _ADDRESS, _KEEP, _PAGE = "address", "kept_as", "page_drawn"
 _COMPARED = "kept"
 _PROJECT, _OPENED, _LOOK = "project", "opened_project", "look_asked"
-_TAKEN_BACK, _READING = "taken_back", "reading"
+_TAKEN_BACK, _READING, _SOURCE = "taken_back", "reading", "model_source"
 SOLVE_KEY = "solve"
 """Key of the button that asks for a solve."""
 _SUBJECT, _SWEEP, _TO_EXPLORE = "subject_of_explore", "sweep", "to_explore"
 _PRICES = "prices"
 _SHARE_PROBLEM, _NOT_OPENED, _SWEEP_IS_READ = "share_problem", "sweep_not_opened", "sweep_is_read"
-_KEPT = (_UPLOAD, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, HISTORIES, _COMPARED, _SUBJECT, _SWEEP)
+_KEPT = (_UPLOAD, _SOURCE, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, HISTORIES, _COMPARED, _SUBJECT, _SWEEP)
 """What a reload of the page must not lose."""
+KEPT_SOURCE_BYTES = 2**20
+"""Of an uploaded model that is kept for a reload; of a larger one only the graph is."""
 
 
 def session_id() -> str:
@@ -58,7 +60,10 @@ def taken_back() -> int | None:
 
 def values_to_keep() -> dict[str, Any]:
     """Return what a reload must not lose, by names that `take_back` knows."""
-    return {key: st.session_state[key] for key in _KEPT if key in st.session_state}
+    values = {key: st.session_state[key] for key in _KEPT if key in st.session_state}
+    if (source := model_source()) is None or len(source.content) > KEPT_SOURCE_BYTES:
+        values.pop(_SOURCE, None)
+    return values
 
 
 def take_back(number: int, values: dict[str, Any]) -> None:
@@ -124,6 +129,16 @@ def reading() -> "Reading | None":
 def remember_reading(value: "Reading | None") -> None:
     """Follow the reading of a file, or none."""
     st.session_state[_READING] = value
+
+
+def model_source() -> ModelSource | None:
+    """Return the model of another program's that was uploaded last; None where a graph was."""
+    return cast("ModelSource | None", _get(_SOURCE))
+
+
+def remember_model_source(value: ModelSource | None) -> None:
+    """Keep the uploaded model, so that it can be imported in another way."""
+    st.session_state[_SOURCE] = value
 
 
 def opened_project() -> str | None:

@@ -5,30 +5,26 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from solvers.cli.hardware import CATALOGUE_HELP
-from solvers.cli.options import member_of, reader
+from solvers.cli.options import add_parameter, reader
 from solvers.cli.output import STREAM, output_path, print_json, print_text, say, tell, write_text
 from solvers.formats.graph_json import graph_text
 from solvers.formats.text_table import text_table
 from solvers.hardware.catalogue import catalogue, read_catalogue
-from solvers.hardware.devices import CatalogueError
 from solvers.importers.hugging_face.config import MODEL_TYPES
 from solvers.importers.hugging_face.presets import presets
 from solvers.importers.imported import Imported
 from solvers.importers.sources import import_file, import_source
-from solvers.importers.workload import USUAL_NODES, Devices, Level, Mode, NumberFormat, Tied, TimeUnit, Workload
+from solvers.importers.totals_text import totals_rows
 from solvers.model.errors import SourceError
-from solvers.parameters.hardware import ACCELERATORS, CPUS
-from solvers.quantities import count, decimal_size, flops, milliseconds, number
-
-T = TypeVar("T")
-USUAL_ACCELERATOR, USUAL_HOST = "H100-SXM", "Xeon-8480"
+from solvers.parameters.hardware import ACCELERATORS, CPUS, HOST
+from solvers.parameters.importing import DIM, MODEL, USUAL_HOST, devices_of, workload_of
+from solvers.parameters.parameter import ModelWish, Parameter
+from solvers.quantities import number
 
 
 def add_import(commands: Any) -> None:
@@ -47,47 +43,25 @@ def add_import(commands: Any) -> None:
     parser.add_argument("--output", type=output_path, metavar="GRAPH.json", help="write the graph to a file")
     parser.add_argument("--json", action="store_true", help="print totals and assumptions as JSON")
 
-    def choice(option: str, enum: type[StrEnum], usual: StrEnum | None, text: str) -> None:
-        default = "" if usual is None else f" (default: {usual})"
-        parser.add_argument(
-            option, type=member_of(enum), metavar="{" + ",".join(enum) + "}", default=usual, help=text + default
-        )
-
-    choice("--mode", Mode, Mode.PREFILL, "read a prompt, generate one token, or train")
-    choice("--level", Level, Level.LAYERS, "what a node is; auto: the finest level with at most --nodes nodes")
+    for parameter in MODEL:
+        usual = getattr(ModelWish(), parameter.name)
+        if parameter is DIM:
+            parser.add_argument(
+                "--dim",
+                type=_dimension,
+                action="append",
+                default=[],
+                metavar="NAME=SIZE",
+                help=f"{DIM.help} Repeatable.",
+            )
+        else:
+            add_parameter(parser, parameter, default=usual, metavar=_words(parameter))
+    add_parameter(parser, HOST, default=USUAL_HOST)
     parser.add_argument(
-        "--nodes", type=whole, default=USUAL_NODES, metavar="N", help="with auto: nodes at most (default: %(default)s)"
-    )
-    parser.add_argument("--batch", type=whole, default=1, metavar="B", help="sequences or images of a micro-batch")
-    parser.add_argument("--sequence", type=whole, metavar="T", help="tokens of a sequence (default: up to 2048)")
-    parser.add_argument(
-        "--context", type=whole, metavar="N", help="with decode: tokens in the cache (default: up to 2048)"
-    )
-    parser.add_argument(
-        "--dim",
-        type=_dimension,
-        action="append",
-        default=[],
-        metavar="NAME=SIZE",
-        help="size of a dimension that an ONNX file or an archive leaves open, such as batch=8; again for each",
-    )
-    parser.add_argument(
-        "--time-unit", type=member_of(TimeUnit), metavar="{" + ",".join(TimeUnit) + "}", help="of a profile's times"
-    )
-    choice("--precision", NumberFormat, None, "how weights are stored (default: bf16 where the device computes in it)")
-    choice("--tied", Tied, Tied.SHARE, "layers with one matrix share a device, or have a copy each")
-    parser.add_argument(
-        "--device",
-        default=USUAL_ACCELERATOR,
-        metavar="NAME",
-        help="accelerators of the catalogue (default: %(default)s)",
-    )
-    parser.add_argument("--link", metavar="NAME", help="their link (default: the fastest they have)")
-    parser.add_argument(
-        "--host", default=USUAL_HOST, metavar="NAME", help="CPUs of the catalogue (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--accelerators", type=reader(ACCELERATORS), default=8, metavar="K", help="how many (default: %(default)s)"
+        "--accelerators",
+        type=reader(ACCELERATORS),
+        metavar="K",
+        help="how many; unless given 8, or as many times 8 as memory calls for",
     )
     parser.add_argument("--cpus", type=reader(CPUS), default=0, metavar="L", help="how many (default: none)")
     parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help=CATALOGUE_HELP)
@@ -100,6 +74,12 @@ def whole(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number") from None
+
+
+def _words(parameter: Parameter[Any]) -> str:
+    """Return the values of an option as its help has them, without the one for not giving it."""
+    words = [parameter.codec.write(value) for value in parameter.codec.one_of if value is not None]
+    return "{" + ",".join(words) + "}" if words else parameter.metavar
 
 
 def _dimension(text: str) -> tuple[str, int]:
@@ -117,19 +97,10 @@ def _import(options: argparse.Namespace) -> int:
         return 0
     if options.source is None:
         raise SourceError("Give a file, the folder of a config.json, or a name that `placement import --list` has.")
-    workload = Workload(
-        options.mode,
-        options.level,
-        options.batch,
-        options.sequence,
-        options.context,
-        options.precision,
-        options.tied,
-        tuple(options.dim),
-        nodes=options.nodes,
-        time_unit=options.time_unit,
-    )
-    devices = _devices(options)
+    values = {parameter.name: getattr(options, parameter.name) for parameter in MODEL}
+    known = catalogue() if options.catalogue is None else read_catalogue(options.catalogue)
+    devices = devices_of(values, known, options.host, options.accelerators, options.cpus)
+    workload = workload_of({**values, DIM.name: tuple(options.dim)})
     if options.source == str(STREAM):
         with tempfile.TemporaryFile() as file:  # a model is read more than once, and may be large
             shutil.copyfileobj(sys.stdin.buffer, file)
@@ -149,22 +120,6 @@ def _import(options: argparse.Namespace) -> int:
             f"{found.deployment.num_accelerators}; give --accelerators."
         )
     return 0
-
-
-def _devices(options: argparse.Namespace) -> Devices:
-    known = catalogue() if options.catalogue is None else read_catalogue(options.catalogue)
-    accelerator = known.accelerator(options.device)
-    link = options.link or next(iter(accelerator.links), None)
-    if link is None:
-        raise CatalogueError(f"{accelerator.name} has no link in the catalogue; give --link, such as ethernet-100.")
-    return Devices(
-        accelerator,
-        known.link(link),
-        known.host(options.host),
-        options.accelerators,
-        options.cpus,
-        is_usual_link=options.link is None,
-    )
 
 
 def _print_list(as_json: bool) -> None:
@@ -206,26 +161,7 @@ def _document(found: Imported) -> dict[str, Any]:
 
 def _text(found: Imported) -> str:
     """Write totals and assumptions for people."""
-    totals, graph = found.totals, found.graph
-    rows: list[tuple[str, str]] = []
-
-    def row(what: str, value: T | None, written: Callable[[T], str]) -> None:
-        if value is not None:
-            rows.append((what, written(value)))
-
-    row("parameters", totals.parameters, count)
-    if totals.active_parameters != totals.parameters:
-        row("parameters that a token meets", totals.active_parameters, count)
-    row("flops forwards", totals.forward_flops, flops)
-    row("flops backwards", totals.backward_flops or None, flops)
-    row("time forwards", totals.forward_ms, milliseconds)
-    row("time backwards", totals.backward_ms, milliseconds)
-    row("memory traffic", totals.traffic_bytes, decimal_size)
-    row("weights", totals.weight_bytes, decimal_size)
-    row("activations kept" if graph.is_training else "cache", totals.kept_bytes, decimal_size)
-    row("memory in all", totals.memory_bytes, decimal_size)
-    row("largest operator's tensors", totals.working_bytes, decimal_size)
-    row("nodes", len(graph.nodes), count)
-    row("edges", len(graph.edges), count)
+    graph = found.graph
     assumptions = "\n".join(f"- {sentence}" for sentence in found.assumptions)
-    return f"{graph.name}\n{found.source}\n\n{text_table(('per micro-batch', ''), rows)}\n\nAssumed:\n{assumptions}\n"
+    table = text_table(("per micro-batch", ""), totals_rows(found.totals, graph))
+    return f"{graph.name}\n{found.source}\n\n{table}\n\nAssumed:\n{assumptions}\n"

@@ -9,9 +9,10 @@ HEAD = """# Command line
 
 Written by `python -m solvers.cli.reference > docs/reference/command-line.md` from what `placement COMMAND --help` says.
 `placement` prints JSON or tables on stdout and messages on stderr. Exit codes: 0 solved, 2 bad input or an output that
-cannot be written, 3 infeasible, 4 nothing found in time, 5 with `--strict` where a split violates a constraint. `-` for a
-file means stdin or stdout, and what `solve` prints can be read as a split: `placement solve bert.json | placement evaluate
-bert.json -`. Ctrl-C or SIGTERM ends a solve with its best plan. Limits and file fields of options: [Inputs](inputs.md).
+cannot be written, 3 infeasible, 4 nothing found in time, 5 with `--strict` where a split violates a constraint. `-` for
+a file means stdin or stdout, and what `solve` prints can be read as a split: `placement solve bert.json | placement
+evaluate bert.json -`. Ctrl-C or SIGTERM ends a solve with its best plan. Limits and file fields of options:
+[Inputs](inputs.md).
 """
 
 

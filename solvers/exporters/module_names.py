@@ -146,7 +146,7 @@ def named_stack(graph: DnnGraph, stack: LayerStack, names: ModelNames) -> NamedS
     modules = NAMES[kind]
     note = (
         f"Names of modules are those of {kind} in transformers ({modules.block.format(0)} for {stack.names[1][0]}); "
-        "--modules gives others."
+        "`placement export --modules` gives others."
     )
     return _named(modules, stack, note)
 

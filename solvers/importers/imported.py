@@ -78,7 +78,7 @@ def imported(
     stored = devices.number_format(workload.number_format)
     costs = devices.costs(stored)
     graph, totals = _at_level(network, workload, costs, finer)
-    deployment = Deployment(devices.num_accelerators, devices.num_cpus, devices.accelerator.memory_bytes)
+    deployment = devices.deployment(totals.memory_bytes)
     said = (*assumptions, *_said(network, workload, devices, stored))
     return Imported(source, graph, deployment, said, totals)
 

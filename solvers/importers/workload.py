@@ -1,5 +1,6 @@
 """What an imported model is to do, and on which devices: the choices that a model's file does not make."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -7,11 +8,22 @@ from solvers.hardware.devices import Accelerator, CatalogueError, HostCpu, Link,
 from solvers.hardware.roofline import Setup
 from solvers.importers.cost_model import CostModel
 from solvers.importers.limits import MAX_BATCH, MAX_DIMENSIONS, MAX_NODES, MAX_TOKENS, MAX_TOKENS_IN_ALL
+from solvers.model.deployment import MAX_DEVICES, Deployment
 from solvers.model.errors import SourceError
 from solvers.quantities import count
 
 USUAL_TOKENS = 2048
 """Tokens of a sequence, or of its cache, where nobody says and the model has as many positions."""
+
+
+class SourceKind(StrEnum):
+    """What holds a model of another program's."""
+
+    CONFIG = "config"
+    ARCHIVE = "archive"
+    ONNX = "onnx"
+    PIPEDREAM = "pipedream"
+    PIPER = "piper"
 
 
 class Mode(StrEnum):
@@ -130,16 +142,32 @@ def _check(option: str, value: int, most: int) -> None:
         raise SourceError(f"{option} is {value}; give a whole number from 1 to {count(most)}.")
 
 
+SERVER = 8
+"""Accelerators of a usual server."""
+SPARE = 1.1
+"""Memory to plan for where nobody says how many accelerators, as a multiple of what all nodes take: nodes are whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Accelerators that are alike, their link, and host CPUs; a file's own link comes before a usual one."""
+    """Accelerators that are alike, their link, and host CPUs; a file's own link comes before a usual one.
+
+    `num_accelerators` None is `SERVER`, or as many times that as memory calls for.
+    """
 
     accelerator: Accelerator
     link: Link
     host: HostCpu
-    num_accelerators: int = 8
+    num_accelerators: int | None = None
     num_cpus: int = 0
     is_usual_link: bool = False
+
+    def deployment(self, memory_bytes: float) -> Deployment:
+        """Return these devices for a graph whose nodes take so much memory together."""
+        capacity = self.accelerator.memory_bytes
+        servers = math.ceil(SPARE * memory_bytes / (SERVER * capacity)) if capacity else 1
+        enough = min(SERVER * max(1, servers), MAX_DEVICES)
+        return Deployment(enough if self.num_accelerators is None else self.num_accelerators, self.num_cpus, capacity)
 
     def number_format(self, asked: NumberFormat | None) -> NumberFormat:
         """Return how numbers are stored: as asked, or in bf16 where the accelerator computes in it, else fp16, fp32."""

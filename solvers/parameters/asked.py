@@ -13,7 +13,7 @@ from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
-from solvers.parameters import hardware, question, schedule
+from solvers.parameters import hardware, importing, question, schedule
 from solvers.parameters.parameter import Asked, MemoryOf, Parameter, Scope, T, Wish, checked
 
 DEVICES: tuple[Parameter[Any], ...] = (
@@ -51,7 +51,7 @@ QUESTION: tuple[Parameter[Any], ...] = (
     schedule.NUM_CHUNKS,
     schedule.WEIGHT_GRADIENTS,
 )
-TABLE = (*DEVICES, *QUESTION)
+TABLE = (*importing.MODEL, *DEVICES, *QUESTION)
 
 Values = Mapping[str, Any]
 """What is asked, by the names of parameters, in their units; absent is the default."""

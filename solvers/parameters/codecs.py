@@ -14,6 +14,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 MAX_NUMBER_LENGTH = 24
+MAX_DIMENSIONS_LENGTH = 2_000
 NUMBER_TEXT = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", flags=re.ASCII)
 
 
@@ -84,6 +85,34 @@ def _read_setup(text: str) -> str:
     return text
 
 
+def _read_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text):
+        raise TextError("give a name of letters, digits, ., - and _")
+    return text
+
+
+def _read_dimensions(text: str) -> tuple[tuple[str, int], ...]:
+    """Read NAME=SIZE, several with commas or spaces between them; a name may be in quotes, as in a command."""
+    found: dict[str, int] = {}
+    for part in re.findall(r"'[^']*'|\"[^\"]*\"|[^\s,;]+", text[: MAX_DIMENSIONS_LENGTH + 1]):
+        name, _, size = part.strip("'\"").rpartition("=")
+        is_size = re.fullmatch(r"\d{1,9}", size, flags=re.ASCII)
+        if not name or "'" in name or '"' in name or name in found or not is_size:
+            raise TextError("give each open dimension once with its size, such as batch=8, sequence=128")
+        found[name] = int(size)
+    if len(text) > MAX_DIMENSIONS_LENGTH:
+        raise TextError(f"give at most {MAX_DIMENSIONS_LENGTH:,} characters")
+    return tuple(found.items())
+
+
+def _write_dimensions(dimensions: tuple[tuple[str, int], ...]) -> str:
+    def written(name: str, size: int) -> str:
+        text = f"{name}={size}"
+        return f'"{text}"' if re.search(r"[\s,;]", name) else text
+
+    return ", ".join(written(name, size) for name, size in dimensions)
+
+
 def one_of(kind: type[E], other_names: Mapping[str, E] | None = None) -> Codec[E]:
     """Return the codec of an enumeration, by its values; `other_names` are read too, and never written."""
 
@@ -113,3 +142,7 @@ FLAG: Codec[bool] = Codec(_read_flag, lambda flag: "yes" if flag else "no", (Fal
 WORD: Codec[str] = Codec(_read_word, str)
 DEVICES: Codec[str] = Codec(_read_devices, str)
 SETUP: Codec[str] = Codec(_read_setup, str)
+NAME: Codec[str] = Codec(_read_name, str)
+"""Of devices and published models."""
+DIMENSIONS: Codec[tuple[tuple[str, int], ...]] = Codec(_read_dimensions, _write_dimensions)
+"""Sizes of dimensions by name."""

@@ -1,12 +1,13 @@
 """What there is to know of one input of a question, and the question as far as it is asked."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from solvers.exporters.frameworks import Framework
 from solvers.hardware.roofline import USUAL, Efficiency
+from solvers.importers.workload import USUAL_NODES, Level, Mode, NumberFormat, SourceKind, Tied, TimeUnit
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment, InFlight, TrainingMemory
 from solvers.model.errors import PlacementError
@@ -62,6 +63,29 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelWish:
+    """What is asked of a model of another program's; `solvers.importers` makes a graph of it.
+
+    `kind` is what holds it, `links` the accelerators to choose from, each with the links to choose from, its own first.
+    """
+
+    kind: SourceKind = SourceKind.CONFIG
+    links: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    mode: Mode = Mode.PREFILL
+    level: Level = Level.LAYERS
+    batch: int = 1
+    sequence: int | None = None
+    context: int | None = None
+    precision: NumberFormat | None = None
+    tied: Tied = Tied.SHARE
+    dim: tuple[tuple[str, int], ...] = ()
+    nodes: int = USUAL_NODES
+    time_unit: TimeUnit | None = None
+    device: str = "H100-SXM"
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A question as far as it is asked: a graph at the bandwidth and on the devices asked for, and how to place it.
 
@@ -88,6 +112,7 @@ class Asked:
     wish: Wish = Wish()
     longest_s: float | None = None
     expressible_in: Framework | None = None
+    model: ModelWish = ModelWish()
 
     def with_memory(self, **changes: Any) -> "Asked":
         """Return the question with changes of what the memory of training depends on."""
@@ -132,13 +157,14 @@ def _limit(value: float) -> str:
 
 
 class Scope(StrEnum):
-    """What an input belongs to, and so which commands have its option: the first two all, the last simulate."""
+    """What an input belongs to, and so which commands have its option: the first two all, the last two one each."""
 
     COUNTS = "counts, memory and links"
     MODEL = "model"
     SEARCH = "search"
     REAL_DEVICES = "real devices"
     SCHEDULE = "schedule"
+    IMPORT = "import"
 
 
 class Unit(StrEnum):

@@ -1,9 +1,13 @@
 """Frameworks on the page: a plan for one is asked for, its address is kept, and exports say what fits."""
 
+import re
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from solvers.exporters.frameworks import FORMATS, Framework
+from solvers.parameters.asked import QUESTION
+from solvers.parameters.importing import MODEL
 from tests.support.opened_app import address, metrics, opened, solved, visited
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
@@ -39,7 +43,10 @@ def test_exports_are_offered_where_they_fit_and_the_others_have_a_reason() -> No
     assert "- **torchtitan**: torchtitan trains" in words
     cut = exports_of(opened(SAMPLE))
     assert "- **vLLM**: vLLM" in cut
-    assert "expressible\\-in vllm" in cut
+    assert "solve with “Expressible in”\\: vLLM" in cut
+    # Options of the command line are no fields of the form; llama.cpp has a --device of its own.
+    ours = {parameter.flag for parameter in (*QUESTION, *MODEL)} - {"--device"}
+    assert not ours & set(re.findall(r"--[a-z][a-z-]*", f"{words} {cut}".replace("\\", "")))
 
 
 @pytest.mark.parametrize("framework", ["vllm", "none"])

@@ -23,7 +23,6 @@ from solvers.hardware.roofline import Setup
 from solvers.importers.imported import Imported, Totals
 from solvers.importers.limits import MAX_PROFILE_EDGES, MAX_PROFILE_NODES
 from solvers.importers.workload import Devices, Mode, Workload
-from solvers.model.deployment import Deployment
 from solvers.model.errors import SourceError
 from solvers.model.graph import DnnGraph, Edge, Node, TimesKind, TimesOrigin
 from solvers.quantities import count, number
@@ -97,8 +96,8 @@ def imported_profile(
             f"The file has no times on CPUs; on {host.processor.name} everything is taken to take {number(slower)} "
             f"times as long, the ratio of the peaks of {accelerator.processor.name} and it."
         )
-    deployment = Deployment(devices.num_accelerators, devices.num_cpus, devices.accelerator.memory_bytes)
-    return Imported(source, graph, deployment, tuple(said), _totals(profile, graph))
+    totals = _totals(profile, graph)
+    return Imported(source, graph, devices.deployment(totals.memory_bytes), tuple(said), totals)
 
 
 def _totals(profile: Profile, graph: DnnGraph) -> Totals:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from explorer.state.query import MAX_EDITS_LENGTH, PARTS, Link, LinkError, from_query, pack_edits, to_query
 from solvers.hardware.device_list import Listed, devices_text
 from solvers.parameters.asked import BY_ADDRESS, TABLE
-from solvers.parameters.codecs import COUNT, DEVICES, NUMBER, PERCENT, SETUP, WORD, Codec
+from solvers.parameters.codecs import COUNT, DEVICES, DIMENSIONS, NAME, NUMBER, PERCENT, SETUP, WORD, Codec
 from solvers.parameters.parameter import Parameter
 
 WORDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
@@ -30,11 +30,18 @@ DEVICE_LISTS = st.lists(
     min_size=1,
     max_size=4,
 ).map(lambda kinds: devices_text(tuple(kinds)))
+NAMES_OF_DEVICES = st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True)
 NUMERIC: dict[Codec[Any], st.SearchStrategy[Any]] = {
     COUNT: COUNTS,
     NUMBER: NUMBERS,
     PERCENT: st.integers(0, 1_000_000).map(lambda percent: percent / 100),
     WORD: WORDS,
+    NAME: NAMES_OF_DEVICES,
+    DIMENSIONS: st.dictionaries(
+        st.text(st.characters(categories=("L", "N", "P", "S", "Zs"), exclude_characters="'\""), min_size=1, max_size=9),
+        COUNTS,
+        max_size=4,
+    ).map(lambda sizes: tuple(sizes.items())),
     DEVICES: DEVICE_LISTS,
     SETUP: st.from_regex(r"[A-Za-z0-9._-]{1,40}(@[a-z0-9]{1,8})?", fullmatch=True),
 }
@@ -45,7 +52,10 @@ def values_of(parameter: Parameter[Any]) -> st.SearchStrategy[Any]:
     if codec.one_of:
         return st.sampled_from(codec.one_of)
     if codec.is_optional:
-        return st.none() | (COUNTS if isinstance(codec.read("1"), int) else NUMBERS)
+        kind = type(codec.read("1"))
+        return (
+            st.none() | {int: COUNTS, float: NUMBERS, str: NAMES_OF_DEVICES.filter(lambda name: name != "none")}[kind]
+        )
     return NUMERIC[codec]
 
 
@@ -53,7 +63,8 @@ OTHERS: dict[str, st.SearchStrategy[Any]] = {
     "lanes": st.booleans(),
     "edits": DOCUMENTS,
     "keep": COUNTS,
-    **dict.fromkeys(("sample", "graph", "level", "colour", "shared"), WORDS),
+    "sample": NAMES_OF_DEVICES,
+    **dict.fromkeys(("graph", "level", "colour", "shared"), WORDS),
 }
 NAMES = PARTS.keys() | BY_ADDRESS.keys()
 VALUES = st.fixed_dictionaries({}, optional={parameter.name: values_of(parameter) for parameter in TABLE})
