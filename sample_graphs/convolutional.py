@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from solvers.importers.network import Network, NetworkBuilder
 
-_Size = int | tuple[int, int]
+Size = int | tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,29 @@ class ConvolutionalBuilder:
         return self.net.micro_batch * channels * size * size
 
     def conv(
-        self, name: str, x: Image, channels: int, kernel: _Size, stride: int = 1, padding: _Size = 0, bias: bool = False
+        self,
+        name: str,
+        x: Image,
+        channels: int,
+        kernel: Size,
+        stride: int = 1,
+        padding: Size = 0,
+        bias: bool = False,
+        groups: int = 1,
     ) -> Image:
-        """Convolve; `kernel` and `padding` are (height, width) or one number for both; the result is square."""
+        """Convolve; `kernel` and `padding` are (height, width) or one number for both; the result is square.
+
+        With `groups` each group of output channels reads its share of the input channels only.
+        """
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
         pad = padding if isinstance(padding, int) else padding[0]
         size = (x.size + 2 * pad - height) // stride + 1
         elements = self._elements(channels, size)
-        weights = height * width * x.channels * channels
+        weights = height * width * (x.channels // groups) * channels
         op = self.net.add(
             name,
             () if x.op is None else (x.op,),
-            flops=2 * height * width * x.channels * elements,
+            flops=2 * height * width * (x.channels // groups) * elements,
             elements=elements,
             parameters=weights + channels * bias,
             input_reads=self._elements(x.channels, x.size),
@@ -80,10 +91,10 @@ class ConvolutionalBuilder:
         return Image(op, x.channels, x.size)
 
     def conv_bn_relu(
-        self, name: str, x: Image, channels: int, kernel: _Size, stride: int = 1, padding: _Size = 0
+        self, name: str, x: Image, channels: int, kernel: Size, stride: int = 1, padding: Size = 0, groups: int = 1
     ) -> Image:
         """Three operators."""
-        x = self.conv(f"{name} conv", x, channels, kernel, stride, padding)
+        x = self.conv(f"{name} conv", x, channels, kernel, stride, padding, groups=groups)
         return self.relu(f"{name} relu", self.batch_norm(f"{name} bn", x))
 
     def max_pool(self, name: str, x: Image, kernel: int, stride: int, padding: int = 0) -> Image:
@@ -224,8 +235,8 @@ def _inception_b(cnn: ConvolutionalBuilder, m: str, x: Image) -> Image:
 
 def _inception_c(cnn: ConvolutionalBuilder, m: str, x: Image, width: int) -> Image:
     """Four branches at 17 x 17 with 7x7 convolutions split into 1x7 and 7x1."""
-    row: tuple[_Size, _Size] = ((1, 7), (0, 3))
-    column: tuple[_Size, _Size] = ((7, 1), (3, 0))
+    row: tuple[Size, Size] = ((1, 7), (0, 3))
+    column: tuple[Size, Size] = ((7, 1), (3, 0))
     a = cnn.conv_bn_relu(f"{m} 1x1", x, 192, 1)
     b = cnn.conv_bn_relu(f"{m} 7x7 1", x, width, 1)
     b = cnn.conv_bn_relu(f"{m} 7x7 2", b, width, row[0], padding=row[1])

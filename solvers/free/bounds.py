@@ -25,6 +25,7 @@ import numpy as np
 
 from solvers.free.column_generation import BoolArray, Certificate, DeviceContents
 from solvers.free.min_cuts import colocated, merged
+from solvers.free.price_search import best_prices
 from solvers.model.deployment import Communication, Deployment
 from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.problem.bounds import block_work
@@ -153,7 +154,7 @@ class FreeBounds:
             return attempt()
 
         start: FloatArray = np.bincount(parts, self._price, contraction.num_blocks).astype(np.float64)
-        outcome, best = contents.prove(threshold_ms, start, proceed)
+        outcome, best = best_prices(contents, threshold_ms, start, proceed)
         if outcome is True:
             self._raise(threshold_ms)
         elif best.ratio > bounded_ratio:

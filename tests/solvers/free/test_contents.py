@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from solvers.free.column_generation import DeviceContents
 from solvers.free.patterns import contents_diagram
+from solvers.free.price_search import best_prices
 from solvers.free.pricing import EXACT, LAGRANGIAN, dearest_contents
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment, DeviceClass
@@ -94,7 +95,7 @@ def assert_nothing_false_is_proven(graph: DnnGraph, deployment: Deployment, thre
     contraction = contract(graph, Family.FREE, deployment)
     contents = DeviceContents(contraction, deployment)
     price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
-    outcome, certificate = contents.prove(threshold, price, lambda _: True)
+    outcome, certificate = best_prices(contents, threshold, price, lambda _: True)
     if best is not None and best <= threshold:
         assert outcome is not True
         assert certificate.ratio <= 1
@@ -126,10 +127,10 @@ def test_devices_of_each_class_are_counted() -> None:
     graph = dag([4.0] * 10, [], transfer_ms=0.0)
     deployment = Deployment.of_classes((DeviceClass("fast", 1, 4.0), DeviceClass("slow", 4), DeviceClass("twin", 2)))
     contents = DeviceContents(contract(graph, Family.FREE, deployment), deployment)
-    outcome, certificate = contents.prove(3.99, np.ones(10), lambda _: True)
+    outcome, certificate = best_prices(contents, 3.99, np.ones(10), lambda _: True)
     assert outcome is True
     assert certificate.ratio == pytest.approx(10 / 3)  # slow ones hold nothing
-    assert contents.prove(4.0, np.ones(10), lambda _: True)[0] is False
+    assert best_prices(contents, 4.0, np.ones(10), lambda _: True)[0] is False
 
 
 def test_prices_prove_what_total_work_cannot() -> None:
@@ -137,7 +138,7 @@ def test_prices_prove_what_total_work_cannot() -> None:
     graph = dag([4.0] * 5, [], transfer_ms=0.0)
     contraction = contract(graph, Family.FREE, Deployment(4))
     contents = DeviceContents(contraction, Deployment(4))
-    outcome, certificate = contents.prove(7.9, np.ones(5), lambda _: True)
+    outcome, certificate = best_prices(contents, 7.9, np.ones(5), lambda _: True)
     assert outcome is True
     assert certificate.ratio == pytest.approx(1.25)
-    assert contents.prove(8.0, np.ones(5), lambda _: True)[0] is False
+    assert best_prices(contents, 8.0, np.ones(5), lambda _: True)[0] is False
