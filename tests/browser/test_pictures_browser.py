@@ -30,7 +30,7 @@ def take(page: Any, name: str) -> None:
 
 def open_sample(page: Any, app: str, query: str) -> Picture:
     page.goto(f"{app}/?{query}")
-    page.get_by_text("optimal, proven").first.wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal (proven)").first.wait_for(timeout=SOLVE_MS)
     return Picture(page, None)
 
 
