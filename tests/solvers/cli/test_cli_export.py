@@ -98,7 +98,7 @@ def test_the_page_on_exports_has_true_commands_and_output(
     monkeypatch.chdir(tmp_path)
     (config,) = (preset.config for preset in presets() if preset.name == "llama-3.1-8b")
     Path("config.json").write_text(json.dumps(dict(config)), encoding="utf-8")
-    page = (ROOT / "docs" / "exporting.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "export-a-plan.md").read_text(encoding="utf-8")
     first, second = re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
     price, options = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
     answers = [placement(*shlex.split(command)[1:]) for command in first.splitlines()]

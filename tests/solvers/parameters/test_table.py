@@ -10,11 +10,9 @@ from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import QUESTION, TABLE, asked, begin, demanded, options
 from solvers.parameters.hardware import PER_SERVER, SERVER_LINK_SPEED
 from solvers.parameters.parameter import Asked, MemoryOf, Parameter, Scope
-from solvers.parameters.reference import reference_text
 from solvers.samples import read_sample
 from solvers.sweep.axes import PARAMETERS, Quantity
 from tests.support.graphs import chain
-from tests.support.root import ROOT
 
 STARTS = {
     "alike": begin(chain((1.0, 2.0)), Deployment(4, 1)),
@@ -114,7 +112,3 @@ def test_a_graph_keeps_its_transfers_where_no_link_is_asked_for() -> None:
 
 def test_every_axis_of_the_table_is_a_quantity_of_sweeps() -> None:
     assert {*PARAMETERS, Quantity.COUNT} == set(Quantity)
-
-
-def test_the_page_of_inputs_is_current() -> None:
-    assert (ROOT / "docs" / "inputs.md").read_text(encoding="utf-8") == reference_text()
