@@ -46,6 +46,8 @@ class Model:
     build: Callable[[bool], Network]
     published: Published
     micro_batch_text: str
+    unit: str
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ RESNET50 = Model(
     lambda training: resnet50(16, training=training),
     Published(25_557_032, "torchvision model table", 2 * 4.089e9, "torchvision model table, 4.089 G multiply-adds"),
     "16 images of 224 × 224",
+    "images",
 )
 INCEPTION_V3 = Model(
     "Inception-v3",
@@ -87,6 +90,7 @@ INCEPTION_V3 = Model(
         "torchvision model table, 5.713 G multiply-adds",
     ),
     "16 images of 299 × 299",
+    "images",
 )
 UNET = Model(
     "U-Net",
@@ -94,6 +98,7 @@ UNET = Model(
     lambda training: unet(1, training=training),
     Published(31.03e6, "later papers, for the layers of figure 1", None, "none known for 572 × 572"),
     "1 image of 572 × 572",
+    "images",
 )
 GNMT = Model(
     "GNMT",
@@ -107,6 +112,8 @@ GNMT = Model(
         per=32,
     ),
     "32 sentence pairs of 32 + 32 tokens",
+    "sentence pairs",
+    64,
 )
 BERT_BASE = Model(
     "BERT-base",
@@ -119,6 +126,8 @@ BERT_BASE = Model(
         "Sun et al., MobileBERT, ACL 2020, results on GLUE, at 128 tokens",
     ),
     "8 sequences of 128 tokens",
+    "sequences",
+    128,
 )
 GPT2 = Model(
     "GPT-2 XL",
@@ -133,6 +142,8 @@ GPT2 = Model(
         tied_copy=tied_copy_parameters(GPT2_XL),
     ),
     "2 sequences of 1024 tokens",
+    "sequences",
+    1024,
 )
 LLAMA3 = Model(
     "Llama-3-8B",
@@ -146,6 +157,8 @@ LLAMA3 = Model(
         per=2048,
     ),
     "1 sequence of 2048 tokens",
+    "sequences",
+    2048,
 )
 MIXTRAL = Model(
     "Mixtral 8x7B",
@@ -159,6 +172,8 @@ MIXTRAL = Model(
         per=2048,
     ),
     "1 sequence of 2048 tokens",
+    "sequences",
+    2048,
 )
 
 MODELS = (BERT_BASE, RESNET50, INCEPTION_V3, UNET, GNMT, GPT2, LLAMA3, MIXTRAL)
@@ -175,7 +190,7 @@ def _training(name: str, title: str, description: str, model: Model, num_acceler
 
 def _place(title: str, model: Model, num_accelerators: int, training: bool) -> tuple[DnnGraph, Deployment]:
     """Return the titled graph and its default devices: so many accelerators of the cost model, and one CPU."""
-    network = replace(model.build(training), name=title)
+    network = replace(model.build(training), name=title, unit=model.unit, tokens_per_sample=model.tokens)
     graph = training_graph(network, COSTS, gradients_are_one=True) if training else inference_graph(network, COSTS)
     return graph, Deployment(num_accelerators, 1, ACCELERATOR.processor.memory_bytes)
 

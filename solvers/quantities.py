@@ -10,7 +10,7 @@ None is what is not known. Values for programs (JSON, CSV, addresses) are not wr
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal
 
 UNKNOWN = "–"
 DIGITS = 4
@@ -140,6 +140,52 @@ def percent(share: float | None) -> str:
     if 0.9995 <= abs(share) < 1:
         return ">99.9 %" if share > 0 else "<−99.9 %"
     return f"{_at_least(share, 5e-4, '0.05') or number(100 * share, 3)} %"
+
+
+def above_bound(value: float | None, lower_bound: float | None) -> str:
+    """Write by how much a value exceeds a proven lower bound, as a cell of a table: the excess over the bound.
+
+    From twice the bound on it is the ratio of the two, and "no limit" over a bound of zero. Rounded up, never down: the
+    optimum lies between the two, so this is how far the value may be from it. It is not the `gap` of JSON documents,
+    which is relative to the value.
+
+    >>> above_bound(10.0, 8.0), above_bound(10.13, 2.38), above_bound(2.0, 2.0), above_bound(1.0, 0.0)
+    ('25 %', '4.26 ×', '0 %', 'no limit')
+    """
+    if value is None or lower_bound is None:
+        return UNKNOWN
+    if math.isfinite(value) and value - lower_bound <= LEAST_SHARE * abs(value):
+        return percent(0.0)
+    ratio = value / lower_bound if lower_bound > 0 else math.inf
+    if math.isinf(ratio):
+        return "no limit"
+    return factor(_rounded_up(ratio)) if ratio >= 2 else percent(_rounded_up(ratio - 1))
+
+
+def proven_distance(value: float | None, lower_bound: float | None) -> str:
+    """Say how far a value may be from the optimum of which a lower bound is proven; see `above_bound`.
+
+    >>> proven_distance(10.0, 8.0), proven_distance(10.13, 2.38), proven_distance(2.0, 2.0)
+    ('at most 25 % above the optimum', 'at most 4.26 × the optimum', 'equal to the bound')
+    >>> proven_distance(1.0, 0.0), proven_distance(None, 2.0), proven_distance(2.0002, 2.0)
+    ('no useful bound', 'no bound', 'less than 0.05 % above the optimum')
+    """
+    text = above_bound(value, lower_bound)
+    if text == UNKNOWN:
+        return "no bound"
+    if text == "no limit":
+        return "no useful bound"
+    if text == percent(0.0):
+        return "equal to the bound"
+    if text.endswith("×"):
+        return f"at most {text} the optimum"
+    return f"{'less than' if text.startswith('<') else 'at most'} {text.removeprefix('<')} above the optimum"
+
+
+def _rounded_up(value: float) -> float:
+    """Return the least number of three digits that is not below a value, but for the rounding of binary fractions."""
+    exact = Context(prec=AS_GIVEN, rounding=ROUND_HALF_UP).create_decimal_from_float(value)
+    return float(Context(prec=3, rounding=ROUND_CEILING).plus(exact))
 
 
 def change(share: float) -> str:

@@ -15,7 +15,7 @@ from explorer.state import session
 from explorer.state.entries import by_entry
 from explorer.state.kept_plans import MAX_KEPT, is_same, keep, letter
 from explorer.state.records import Plan
-from explorer.words.wording import plain
+from explorer.words.wording import PROVEN, plain
 from solvers.analysis import comparison
 from solvers.analysis.comparison import Outcome, best_value_ms, gain, outcome_of
 from solvers.baselines.table import BASELINES
@@ -23,7 +23,7 @@ from solvers.model.costs import Objective
 from solvers.model.result import SolveStatus
 from solvers.model.split import Family, Split
 from solvers.problem.pins import NO_PINS
-from solvers.quantities import UNKNOWN, factor, milliseconds, number, percent
+from solvers.quantities import UNKNOWN, factor, milliseconds, number, proven_distance
 from solvers.reproduction.text import PAPER_MEAN_AND_MAX
 
 NAME = "all methods"
@@ -178,7 +178,9 @@ def table_rows(run: Run) -> list[dict[str, Any]]:
 def _proof(outcome: Outcome) -> str:
     if outcome.violations or outcome.gap is None:
         return ""
-    return "optimal" if outcome.status is SolveStatus.OPTIMAL else f"gap {percent(outcome.gap)}"
+    return (
+        PROVEN if outcome.status is SolveStatus.OPTIMAL else proven_distance(outcome.value_ms, outcome.lower_bound_ms)
+    )
 
 
 def _show_table(run: Run) -> None:

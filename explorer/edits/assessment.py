@@ -15,7 +15,7 @@ from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.result import PROOF_TOLERANCE, SolveResult, SolveStatus
 from solvers.model.split import Family, Split, Violation, check_split, device_memory_bytes, family_of, forward_edges
-from solvers.quantities import binary_size, milliseconds, percent
+from solvers.quantities import binary_size, milliseconds, percent, proven_distance
 
 MAX_LISTED = 3
 """Nodes or rules that a sentence lists before it counts the rest."""
@@ -131,8 +131,8 @@ def distance(value_ms: float | None, best: SolveResult | None) -> str:
     else:
         text = f"{percent(-ratio)} faster than {other} {known}"
     bound_ms = best.lower_bound_ms
-    if not is_optimal and bound_ms and value_ms > bound_ms:
-        text += f", at most {percent(value_ms / bound_ms - 1)} slower than any {noun}"
+    if not is_optimal and bound_ms is not None and value_ms > bound_ms:
+        text += f", {proven_distance(value_ms, bound_ms)}"
     return text
 
 

@@ -126,8 +126,8 @@ def _header(subject: Subject, notes: str) -> str:
 
 def _large_and_small(value: str) -> str:
     """Return a value with what qualifies it in smaller letters below."""
-    first, separator, rest = value.partition(" (") if value.endswith(")") else value.partition(" · ")
-    return escaped(first) + (f"<small>{escaped(rest.removesuffix(')'))}</small>" if separator else "")
+    first, separator, rest = value.partition(" · ")
+    return escaped(first) + (f"<small>{escaped(rest)}</small>" if separator else "")
 
 
 def _words(subject: Subject) -> str:

@@ -13,9 +13,9 @@ from solvers.formats.graph_json import split_document
 from solvers.model.costs import SplitCosts, split_costs
 from solvers.model.deployment import Communication, Deployment
 from solvers.model.graph import DnnGraph
-from solvers.model.result import SolveResult, SolveStatus
+from solvers.model.result import SolveResult
 from solvers.model.split import Split
-from solvers.quantities import count, milliseconds, percent
+from solvers.quantities import count, milliseconds
 from solvers.schedule.records import WEIGHT_GRADIENT_SHARE, LoopedSplit
 from solvers.schedule.simulate import Schedule
 
@@ -92,21 +92,14 @@ def hardware(subject: Subject) -> str:
 
 
 def result_facts(subject: Subject) -> tuple[tuple[str, str], ...]:
-    """Return what every picture of a plan has to say: value, proven bound, gap, method and time, as (name, text)."""
+    """Return what every picture of a plan has to say: value, bound, proof, method and time, as (name, text)."""
     result = subject.result
     return (
         (VALUE_LABELS[result.objective], milliseconds(result.value_ms)),
         ("Proven lower bound", milliseconds(result.lower_bound_ms)),
-        ("Gap", _gap(result)),
+        ("Proof", proof(result)),
         ("Found by", how_found(result)),
     )
-
-
-def _gap(result: SolveResult) -> str:
-    if result.gap is None:
-        return "unknown"
-    # What is proven optimal up to rounding has no gap worth a digit.
-    return f"{'0 %' if result.status is SolveStatus.OPTIMAL else percent(result.gap)} ({proof(result)})"
 
 
 def planned_document(subject: Subject) -> dict[str, Any]:

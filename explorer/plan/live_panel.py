@@ -18,11 +18,11 @@ from explorer.jobs.pool import JobState, Snapshot
 from explorer.state import session
 from explorer.state.choice import Choice
 from explorer.state.records import Drawing, Notice, Plan, Run
-from explorer.words.wording import device_counts
+from explorer.words.wording import PROVEN, device_counts, proof
 from solvers.model.result import SolveStatus
 from solvers.parameters.question import FAMILY, METHOD
 from solvers.problem.pins import NO_PINS
-from solvers.quantities import milliseconds, percent, seconds
+from solvers.quantities import milliseconds, proven_distance, seconds
 
 POLL_SECONDS = 0.3
 SECONDS_BETWEEN_PLANS = 1.0
@@ -127,19 +127,20 @@ def _text(snapshot: Snapshot) -> str:
     method = METHOD.names.get(question.method, question.method)
     what = f"{FAMILY.names[question.family].split(':')[0].lower()} splits · {method[0].lower() + method[1:]}"
     state = "Solving"
-    value_ms, bound_ms, gap = snapshot.incumbent_ms, snapshot.lower_bound_ms, snapshot.gap
+    value_ms, bound_ms = snapshot.incumbent_ms, snapshot.lower_bound_ms
+    distance = proven_distance(value_ms, bound_ms)
     values = "Best plan so far "
     phase = snapshot.message or (snapshot.progress.phase if snapshot.progress else "starting")
     if snapshot.state is JobState.QUEUED:
         state = "Waiting" if snapshot.progress is None else "Paused"
     if result is not None:
         state, values, phase = "Solved", "Plan ", "not proven optimal"
-        value_ms, bound_ms, gap = result.value_ms, result.lower_bound_ms, result.gap
+        value_ms, bound_ms, distance = result.value_ms, result.lower_bound_ms, proof(result)
         if snapshot.state in (JobState.CANCELLED, JobState.STOPPED):
             state, phase = snapshot.state.capitalize(), "the best plan so far is kept"
         elif result.status is SolveStatus.OPTIMAL:
-            state, phase, gap = "Optimal, proven", "", 0.0  # what is left is rounding
-    values += f"{milliseconds(value_ms)} · bound {milliseconds(bound_ms)} · gap {percent(gap)}"
+            state, phase, distance = f"{PROVEN[0].upper()}{PROVEN[1:]}", "", ""  # what is left is rounding
+    values += " · ".join(filter(None, (milliseconds(value_ms), f"bound {milliseconds(bound_ms)}", distance)))
     now = " · ".join(filter(None, (seconds(snapshot.seconds), phase)))
     lines = (f"<b>{escape(state)}</b> · {escape(what)}", escape(values), escape(now))
     title = escape(f"{device_counts(question.deployment)}, {what}: {phase}")

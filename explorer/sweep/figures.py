@@ -14,9 +14,10 @@ from typing import Any
 import plotly.graph_objects as go
 
 from explorer.picture.palette import ACCELERATOR_COLOURS, DARK_TEXT, LIGHT_TEXT, RAMP, THEMES, ThemeName, mix, text_on
+from explorer.words.wording import proof
 from solvers.hardware.prices import Prices
 from solvers.model.result import SolveResult, SolveStatus
-from solvers.quantities import as_given, milliseconds, number, percent
+from solvers.quantities import as_given, milliseconds, number
 from solvers.sweep.axes import Axis, Quantity
 from solvers.sweep.front import MARK
 from solvers.sweep.measures import Measure, is_unproven, measured_at
@@ -115,13 +116,9 @@ class Picture:
         if result.value_ms is None:
             said = f"<br>{escape(fill(result.message, 60))}".replace("\n", "<br>") if result.message else ""
             return f"{place}<br><b>{'infeasible' if self.is_infeasible(index) else 'no plan found'}</b>{said}"
-        gap = result.gap
-        proof = "optimal (proven)" if result.status is SolveStatus.OPTIMAL else "not proven"
-        if result.status is not SolveStatus.OPTIMAL and gap is not None:
-            proof = f"within {percent(gap)} of optimal"
         rate = measured_at(Measure.THROUGHPUT, self.spec, index, result, self.prices)
         pace = "" if rate is None else f"<br>{number(rate)} samples/s"
-        return f"{place}<br><b>{milliseconds(result.value_ms)}</b>{pace}<br>{proof}"
+        return f"{place}<br><b>{milliseconds(result.value_ms)}</b>{pace}<br>{proof(result)}"
 
 
 def ink(theme: ThemeName) -> str:

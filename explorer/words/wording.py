@@ -12,7 +12,7 @@ from solvers.parameters.asked import as_asked
 from solvers.parameters.asked import differences as inputs_that_differ
 from solvers.parameters.parameter import Asked
 from solvers.parameters.question import method_text
-from solvers.quantities import bandwidth, binary_size, percent, seconds
+from solvers.quantities import bandwidth, binary_size, proven_distance, seconds
 
 MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
 """Characters that can begin Markdown, a link, an image, a formula, a colour or an emoji."""
@@ -23,6 +23,9 @@ VALUE_LABELS = {
     Objective.LATENCY: "Latency of one sample",
 }
 """What the value of each objective is called."""
+
+PROVEN = "optimal (proven)"
+"""What is said of a plan that no other of its split type beats."""
 
 
 def plain(text: str) -> str:
@@ -136,10 +139,10 @@ def _differences_of_graphs(old: DnnGraph, new: DnnGraph) -> list[str]:
 def proof(result: SolveResult) -> str:
     """Say in a few words what is proven about a result's value."""
     if result.status is SolveStatus.OPTIMAL:
-        return "optimal (proven)"
+        return PROVEN
     if result.gap is None:
         return "no bound" if result.status is SolveStatus.UNKNOWN else "no bound yet"
-    return f"within {percent(result.gap)} of optimal"
+    return proven_distance(result.value_ms, result.lower_bound_ms)
 
 
 def how_found(result: SolveResult) -> str:

@@ -9,7 +9,7 @@ from solvers.analysis.load_parts import LoadParts
 from solvers.model.costs import CutTensor, Objective
 from solvers.model.graph import DnnGraph, quoted
 from solvers.model.split import Family
-from solvers.quantities import binary_size, counted, listed, milliseconds, percent
+from solvers.quantities import binary_size, counted, listed, milliseconds, percent, proven_distance
 
 MOST_TENSORS = 3
 MOST_STEPS = 8
@@ -358,8 +358,8 @@ def _proof(explanation: Explanation) -> tuple[str, ...]:
         sentences = [f"Optimal: no {kind} for these devices has a smaller {NOUNS[explanation.objective]}."]
     else:
         sentences = [
-            f"No {kind} takes less than {milliseconds(proof.lower_bound_ms)}, so a better one can save at most "
-            f"{percent(gap)}."
+            f"No {kind} takes less than {milliseconds(proof.lower_bound_ms)}, so this one is "
+            f"{proven_distance(value_ms, proof.lower_bound_ms)}."
         ]
     return (*sentences, *_wider(explanation, value_ms))
 

@@ -20,7 +20,7 @@ from solvers.model.costs import Objective
 from solvers.model.result import OnProgress, Progress, SolveCancelled, SolveStatus
 from solvers.model.split import Family
 from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, TIME_LIMIT
-from solvers.quantities import UNKNOWN, factor, milliseconds, number, percent, seconds
+from solvers.quantities import UNKNOWN, above_bound, factor, milliseconds, number, proven_distance, seconds
 from solvers.reproduction.tables import PUBLISHED, Cell, ResultFile, plan, run
 from solvers.reproduction.text import reproduction_text
 
@@ -112,8 +112,9 @@ def outcome_text(outcome: Outcome) -> str:
     if outcome.value_ms is None:
         return outcome.message
     marks = f", but violates a constraint: {outcome.violations[0]}" if outcome.violations else f", {outcome.status}"
-    gap = "" if outcome.gap is None else f", gap {percent(outcome.gap)}"
-    return f"{milliseconds(outcome.value_ms)}{gap}, {seconds(outcome.runtime_s)}{marks}"
+    is_open = outcome.gap is not None and outcome.status is not SolveStatus.OPTIMAL
+    distance = f", {proven_distance(outcome.value_ms, outcome.lower_bound_ms)}" if is_open else ""
+    return f"{milliseconds(outcome.value_ms)}{distance}, {seconds(outcome.runtime_s)}{marks}"
 
 
 def comparison_text(answers: list[tuple[Contender, Outcome]], best_ms: float | None) -> str:
@@ -134,14 +135,14 @@ def comparison_text(answers: list[tuple[Contender, Outcome]], best_ms: float | N
                 UNKNOWN if outcome.value_ms is None else str(outcome.family),
                 number(outcome.value_ms),
                 number(outcome.lower_bound_ms),
-                percent(outcome.gap),
+                UNKNOWN if outcome.gap is None else above_bound(outcome.value_ms, outcome.lower_bound_ms),
                 "violates a constraint" if outcome.violations else str(outcome.status or "not run"),
                 number(outcome.runtime_s, 3),
                 number(None if memory is None else memory / 2**30),
                 factor(ratio),
             )
         )
-    header = ("method", "splits", "value ms", "bound ms", "gap", "status", "s", "GiB", "best is")
+    header = ("method", "splits", "value ms", "bound ms", "above bound", "status", "s", "GiB", "best is")
     table = text_table(header, rows, left=2)
     explanation = (
         "GiB: memory of the accelerator that holds most. best is: how many times as fast the best proven plan is."

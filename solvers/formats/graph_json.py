@@ -13,7 +13,9 @@ A node's times on classes, in ms by name, are its `classLatency`. What the times
 `precision`?, `host`?, `kind`: "measured", "scaled", "roofline" or "summed", `measuredOn`?} on top, by names of
 `solvers.hardware.catalogue`; `measuredOn` is a text for people, and `fpgaLatencySpread` of a node the interquartile
 range of its measured `fpgaLatency`. Where a node produces several tensors, an edge names its own by `tensor`, any text;
-edges without one carry one tensor, as in the release. Then `cost` is equal on all edges of one tensor.
+edges without one carry one tensor, as in the release. Then `cost` is equal on all edges of one tensor. What one pass
+handles is `samplesPerMicroBatch`, a number, on top, with `sampleUnit`?, a plural such as "sequences" or "images", and
+`tokensPerSample`?: times stay those of a micro-batch, and throughputs are shown in samples too.
 
 A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
 the last one win without a word.
@@ -42,6 +44,7 @@ from solvers.model.graph import (
     TimesOrigin,
     quoted,
 )
+from solvers.model.micro_batch import MAX_SAMPLES, MicroBatch
 from solvers.model.split import Split
 from solvers.quantities import as_given, count
 
@@ -121,7 +124,11 @@ def graph_from_document(
         on_progress(len(nodes) + len(edges), len(nodes), len(edges))
     edges = _each_once(edges, on_note)
     graph = DnnGraph(
-        nodes, edges, _text(document, "name", "the file") or _writable(name)[:MAX_NAME], _times_origin(document)
+        nodes,
+        edges,
+        _text(document, "name", "the file") or _writable(name)[:MAX_NAME],
+        _times_origin(document),
+        _micro_batch(document),
     )
     memory_bytes = _optional_number(document, "maxSizePerFPGA", "the file", sys.float_info.max)
     server_link_speed = _optional_number(document, "serverLinkSpeed", "the file", sys.float_info.max)
@@ -169,6 +176,23 @@ def _times_origin(document: dict[str, Any]) -> TimesOrigin | None:
     accelerator, precision, host = ((_text(raw, name, "times") or "")[:80] for name in TIMES_NAMES)
     measured_on = (_text(raw, "measuredOn", "times") or "")[:200]
     return TimesOrigin(accelerator, precision, host, TimesKind(kind), measured_on)
+
+
+def _micro_batch(document: dict[str, Any]) -> MicroBatch | None:
+    """Return what a micro-batch holds; None where the file does not say."""
+    samples = _optional_number(document, "samplesPerMicroBatch", "the file", MAX_SAMPLES)
+    unit, tokens = (_text(document, "sampleUnit", "the file"), "tokensPerSample")
+    tokens_per_sample = _optional_number(document, tokens, "the file", MAX_SAMPLES)
+    if samples is None:
+        if unit is not None or tokens_per_sample is not None:
+            raise GraphError("The file has a sampleUnit or tokensPerSample but no samplesPerMicroBatch; give that too.")
+        return None
+    return MicroBatch(samples, unit or "samples", tokens_per_sample)
+
+
+def _micro_batch_document(micro_batch: MicroBatch) -> dict[str, Any]:
+    tokens = {} if micro_batch.tokens_per_sample is None else {"tokensPerSample": micro_batch.tokens_per_sample}
+    return {"samplesPerMicroBatch": micro_batch.samples, "sampleUnit": micro_batch.unit, **tokens}
 
 
 def _times_document(times: TimesOrigin) -> dict[str, Any]:
@@ -292,11 +316,14 @@ def graph_document(graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
             None if _is_layer_id(node) else node.layer,
         )
     )
-    if extended or graph.has_names or graph.times or deployment.classes or any(node.class_ms for node in graph.nodes):
+    extended = extended or graph.micro_batch is not None or any(node.class_ms for node in graph.nodes)
+    if extended or graph.has_names or graph.times or deployment.classes:
         document["version"] = FORMAT_VERSION
         document["name"] = graph.name
     if graph.times is not None:
         document["times"] = _times_document(graph.times)
+    if graph.micro_batch is not None:
+        document.update(_micro_batch_document(graph.micro_batch))
     if deployment.memory_bytes is not None:
         document["maxSizePerFPGA"] = deployment.memory_bytes
     document["maxFPGAs"] = deployment.num_accelerators

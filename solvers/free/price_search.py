@@ -75,7 +75,7 @@ def best_prices(
         return (True if best.ratio > 1 else None), best
     contents.take(dearest, threshold_ms)
     n = len(start)
-    order = np.empty(n, np.int64)
+    order = np.empty(n, np.int32)
     order[contents.order] = np.arange(n)
     # Blocks without a price take part in the changes of their group too.
     share = np.abs(start) + 1e-3 * max(float(np.abs(start).mean()), 1e-300)

@@ -66,7 +66,7 @@ def folded_by_layers(graph: DnnGraph) -> DnnGraph:
     is_computed = graph.times is not None and graph.times.kind is TimesKind.ROOFLINE
     times = replace(graph.times, kind=TimesKind.SUMMED) if graph.times is not None and is_computed else graph.times
     try:
-        return DnnGraph(tuple(nodes), tuple(edges), graph.name, times)
+        return DnnGraph(tuple(nodes), tuple(edges), graph.name, times, graph.micro_batch)
     except GraphError:
         raise GraphError(
             "Folded by layers this graph has a cycle: some layer is left and entered again; take its operators instead."

@@ -37,7 +37,7 @@ def inference_graph(network: Network, costs: CostModel, held: Held = Held.OUTPUT
         for v, op in enumerate(network.ops)
         for u in dict.fromkeys(op.inputs)
     )
-    return DnnGraph(nodes, edges, network.name, costs.times)
+    return DnnGraph(nodes, edges, network.name, costs.times, network.held)
 
 
 def forward_traffic_bytes(op: Op, costs: CostModel) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from solvers.model.micro_batch import MicroBatch
+
 
 @dataclass(frozen=True, slots=True)
 class Op:
@@ -58,11 +60,21 @@ class Op:
 
 @dataclass(frozen=True)
 class Network:
-    """A whole forward pass. `micro_batch` is the number of images or token sequences it works on."""
+    """A whole forward pass. `micro_batch` is the number of images or token sequences it works on.
+
+    `unit` says which, as a plural, empty where nobody knows; `tokens_per_sample` are those of a sequence, if known.
+    """
 
     name: str
     micro_batch: int
     ops: tuple[Op, ...]
+    unit: str = ""
+    tokens_per_sample: int | None = None
+
+    @property
+    def held(self) -> MicroBatch | None:
+        """What a micro-batch holds; None where the unit is not known."""
+        return MicroBatch(self.micro_batch, self.unit, self.tokens_per_sample) if self.unit else None
 
     @property
     def parameters(self) -> int:
@@ -82,7 +94,7 @@ class Network:
     def with_layers(self, layers: Sequence[str]) -> "Network":
         """Return the network with these names of layers, one for each operator."""
         ops = tuple(replace(op, layer=layer) for op, layer in zip(self.ops, layers, strict=True))
-        return Network(self.name, self.micro_batch, ops)
+        return replace(self, ops=ops)
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:

@@ -71,7 +71,7 @@ def training_graph(network: Network, costs: CostModel, *, gradients_are_one: boo
             for gradient in sent[v]
             for u in gradient.inputs
         ]
-    return DnnGraph(forward + backward, tuple(edges), network.name, costs.times)
+    return DnnGraph(forward + backward, tuple(edges), network.name, costs.times, network.held)
 
 
 def with_forks(network: Network) -> Network:
@@ -100,7 +100,7 @@ def with_forks(network: Network) -> Network:
         place[v] = len(ops)
         tied_to = None if op.tied_to is None else place[op.tied_to]
         ops.append(replace(op, inputs=tuple(inputs), tied_to=tied_to))
-    return Network(network.name, network.micro_batch, tuple(ops))
+    return replace(network, ops=tuple(ops))
 
 
 def _fork(source: Op, place: int, layer: str) -> Op:

@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from solvers.model.errors import GraphError
+from solvers.model.micro_batch import MicroBatch
 from solvers.quantities import as_given
 
 BYTES_TOLERANCE = 1e-3
@@ -53,7 +54,7 @@ NamedTimes = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One layer or operator. Times in ms per sample, sizes in bytes; `transfer_ms` is c_u of the model.
+    """One layer or operator. Times in ms per micro-batch, sizes in bytes; `transfer_ms` is c_u of the model.
 
     `layer` names the layer or block the node belongs to, for folding in views; it never affects a solver.
     `flops`, `parameter_bytes`, `activation_bytes` and `traffic_bytes`, which it reads and writes in device memory, are
@@ -213,7 +214,8 @@ class TimesOrigin:
 class DnnGraph:
     """A checked directed acyclic graph; raises GraphError when built from parts that do not form one.
 
-    `times` says what its times are for, None where a file does not say; no solver looks at it.
+    `times` says what its times are for and `micro_batch` what one pass handles, None where a file does not say; no
+    solver looks at either.
 
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
     >>> g.topological_order, g.readers[1]
@@ -224,6 +226,7 @@ class DnnGraph:
     edges: tuple[Edge, ...]
     name: str = ""
     times: TimesOrigin | None = None
+    micro_batch: MicroBatch | None = None
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -386,7 +389,8 @@ class DnnGraph:
         spread = [node.spread_ms for node in self.nodes] if is_spread else ""
         named = any(node.tensor_ms for node in self.nodes)
         tensors = ([node.tensor_ms for node in self.nodes], [edge.tensor for edge in self.edges]) if named else ""
-        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}{tensors}{measured}{spread}"
+        held = "" if self.micro_batch is None else self.micro_batch
+        text = f"{(self.nodes, self.edges)!r}{class_ms}{traffic}{times}{tensors}{measured}{spread}{held}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def with_bandwidth(self, bytes_per_ms: float) -> "DnnGraph":
@@ -419,7 +423,7 @@ class DnnGraph:
 
     def with_nodes(self, nodes: tuple[Node, ...]) -> "DnnGraph":
         """This graph with other times, sizes or names on its nodes."""
-        return DnnGraph(nodes, self.edges, self.name, self.times)
+        return DnnGraph(nodes, self.edges, self.name, self.times, self.micro_batch)
 
     def _some_cycle(self) -> str:
         """Write one cycle as '1 -> 2 -> 1'; there is one when the topological order stops short."""

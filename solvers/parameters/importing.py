@@ -23,6 +23,7 @@ from solvers.importers.workload import (
 )
 from solvers.parameters.codecs import COUNT, DIMENSIONS, NAME, Codec, one_of, optional
 from solvers.parameters.parameter import Asked, ModelWish, Parameter, Range, Scope
+from solvers.quantities import count
 
 USUAL_HOST = "Xeon-8480"
 """CPUs that times are computed for unless somebody says."""
@@ -104,7 +105,7 @@ SEQUENCE = Parameter[int | None](
     codec=optional(COUNT),
     label="Sequence (tokens)",
     noun="sequence",
-    help=f"Tokens of a sequence; none takes {USUAL_TOKENS:,}, or as many as the model has positions for.",
+    help=f"Tokens of a sequence; none takes {count(USUAL_TOKENS)}, or as many as the model has positions for.",
     get=lambda asked: asked.model.sequence,
     put=_wished("sequence"),
     usual=lambda _: None,
@@ -120,7 +121,7 @@ CONTEXT = Parameter[int | None](
     codec=optional(COUNT),
     label="Context (tokens)",
     noun="context",
-    help=f"Tokens in the cache that a decoded token finds; none takes {USUAL_TOKENS:,}, or as many as the model has "
+    help=f"Tokens in the cache that a decoded token finds; none takes {count(USUAL_TOKENS)}, or as many as the model has "
     "positions for.",
     get=lambda asked: asked.model.context,
     put=_wished("context"),

@@ -332,7 +332,7 @@ GAP = Parameter[float](
     unit=Unit.PERCENT,
     label="Gap (%)",
     noun="gap",
-    help="Share of the optimum within which a plan must be proven to be for the solve to stop; 0 proves it optimal.",
+    help="Relative gap at which a solve may stop: (value − lower bound) / value. 0 proves the optimum.",
     get=lambda asked: asked.gap,
     put=lambda asked, value: replace(asked, gap=value),
     usual=lambda _: 0.0,

@@ -13,7 +13,7 @@ from solvers.analysis.comparison import EXACT, Contender, Outcome
 from solvers.formats.text_table import text_table
 from solvers.model.costs import Objective
 from solvers.model.split import Family
-from solvers.quantities import UNKNOWN, as_published, number, percent
+from solvers.quantities import UNKNOWN, above_bound, as_published, number
 from solvers.reproduction.tables import CORRECTED, LATENCY_QUESTIONS, PUBLISHED, THROUGHPUT_QUESTIONS, Cell
 
 DIGITS_OF_VALUES = 6
@@ -93,17 +93,23 @@ def reproduction_text(answers: Sequence[tuple[Cell, Outcome]]) -> str:
 
 
 def _values(rows: list[Row], questions: Sequence[Contender]) -> str:
-    """Return the values of all methods, the gap behind those of free splits."""
+    """Return the values of all methods; behind those of free splits how far they exceed their bound."""
     behind = 1 + questions.index(FREE)
     header = [question.label for question in questions]
-    header.insert(behind, "gap")
+    header.insert(behind, "above bound")
     notes: list[str] = []
     lines: list[tuple[str, ...]] = []
     for row in rows:
         cells = [_value(row, question, notes) for question in questions]
-        cells.insert(behind, percent(row.outcomes[FREE].gap if FREE in row.outcomes else None))
+        cells.insert(behind, _above_bound(row.outcomes.get(FREE)))
         lines.append((row.name, *cells))
     return "\n".join((text_table(("", *header), lines), *notes))
+
+
+def _above_bound(outcome: Outcome | None) -> str:
+    if outcome is None or outcome.gap is None:
+        return UNKNOWN
+    return above_bound(outcome.value_ms, outcome.lower_bound_ms)
 
 
 def _value(row: Row, question: Contender, notes: list[str]) -> str:

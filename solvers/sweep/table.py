@@ -14,7 +14,7 @@ from solvers.formats.text_table import text_table
 from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.costs import Objective
 from solvers.model.result import SolveResult, SolveStatus
-from solvers.quantities import number, percent
+from solvers.quantities import above_bound, number
 from solvers.sweep.axes import Axis, Quantity
 from solvers.sweep.front import MARK, MARK_NOTE, NO_PRICES, front_of, per_money_text
 from solvers.sweep.measures import Measure, is_lone, is_unproven, knee, measured_at, throughput
@@ -170,7 +170,7 @@ def _list_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
                 axis.text(i),
                 str(row["status"]),
                 number(row["value_ms"]),
-                percent(row["gap"]),
+                above_bound(row["value_ms"], row["lower_bound_ms"]),
                 number(row["accelerators_used"]),
                 number(row["throughput_per_s"]),
                 number(row["throughput_per_accelerator_per_s"]),
@@ -178,7 +178,7 @@ def _list_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
                 "knee" if i == bend else "",
             )
         )
-    head = ("", "", "ms/sample", "gap", "used", "samples/s", "per accelerator", *of_money, "")
+    head = ("", "", "ms/sample", "above bound", "used", "samples/s", "per accelerator", *of_money, "")
     return text_table(head, lines, left=2)
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from solvers.model.costs import split_costs
 from solvers.model.split import Family, Split, check_split
+from solvers.quantities import count
 from solvers.teaching.integer_program import Choice, IntegerProgram, Relaxed
 from solvers.teaching.small import SmallProblem, TeachingError
 
@@ -77,7 +78,7 @@ def branch_steps(problem: SmallProblem, *, contiguous: bool) -> Iterator[BranchS
     while waiting:
         here = heapq.heappop(waiting)
         if here.number > MAX_STEPS:
-            raise TeachingError(f"The tree has more than {MAX_STEPS:,} problems; take fewer nodes or devices.")
+            raise TeachingError(f"The tree has more than {count(MAX_STEPS)} problems; take fewer nodes or devices.")
         relaxed = None if _is_reached(here.bound_ms, best_ms) else program.relaxed(here.fixed)
         ending, branch_on, is_new = Ending.BOUND, None, False
         if relaxed is None and not _is_reached(here.bound_ms, best_ms):

@@ -7,6 +7,7 @@ its last node therefore leads back to the ideal it came from.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from solvers.quantities import count
 from solvers.teaching.small import Ideal, SmallProblem, TeachingError
 
 MAX_IDEALS = 5_000
@@ -29,7 +30,7 @@ def ideal_steps(problem: SmallProblem) -> Iterator[IdealStep]:
     while level:
         number += len(level)
         if number > MAX_IDEALS:
-            raise TeachingError(f"The graph has more than {MAX_IDEALS:,} ideals; take one with fewer branches.")
+            raise TeachingError(f"The graph has more than {count(MAX_IDEALS)} ideals; take one with fewer branches.")
         yield from level
         level = [
             IdealStep(step.ideal | {v}, step.ideal, v)

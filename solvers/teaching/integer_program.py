@@ -25,6 +25,7 @@ from functools import cached_property
 import pulp
 
 from solvers.milp.highs import run_highs
+from solvers.quantities import number
 from solvers.teaching.small import SmallProblem
 
 Choice = tuple[int, int]
@@ -55,9 +56,9 @@ class Row:
         parts: list[str] = []
         for name, factor in self.coefficients:
             sign = "-" if factor < 0 else "+" if parts else ""
-            size = "" if abs(factor) == 1 else f"{abs(factor):g} "
+            size = "" if abs(factor) == 1 else f"{number(abs(factor))} "
             parts.append(f"{sign}{' ' if sign and parts else ''}{size}{name}")
-        return f"{' '.join(parts)} {'=' if self.is_equal else '≤'} {self.right:g}"
+        return f"{' '.join(parts)} {'=' if self.is_equal else '≤'} {number(self.right)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,9 @@ class IntegerProgram:
         if self.contiguous:
             for edge in graph.edges:
                 for d in devices[:-1]:
-                    parts = tuple((x(edge.target, e), 1.0) for e in range(d + 1))
-                    parts += tuple((x(edge.source, e), -1.0) for e in range(d + 1))
-                    rows.append(Row("order", parts, 0.0, (edge.source, edge.target), d))
+                    ends = ((edge.target, 1.0), (edge.source, -1.0))
+                    share = tuple((x(v, e), sign) for v, sign in ends for e in range(d + 1))
+                    rows.append(Row("order", share, 0.0, (edge.source, edge.target), d))
         return tuple(rows)
 
     def relaxed(self, fixed: Mapping[Choice, int]) -> Relaxed | None:

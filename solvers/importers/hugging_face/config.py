@@ -4,7 +4,7 @@ Only numbers and texts of the file are read. No code that it names is run, no pa
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from solvers.importers.checked import short
@@ -66,6 +66,7 @@ class _Reading:
     name: str
     architecture: str | None
     said: list[str] = field(default_factory=list)
+    num_tokens: int | None = None
 
     def writer(self) -> Writer:
         return Writer(self.name, self.workload.batch, self.workload.mode, self.workload.tied)
@@ -80,7 +81,8 @@ class _Reading:
 
     def tokens(self, positions: int | None, *, learned: bool) -> int:
         """Return the tokens of a sequence; SourceError where a table of positions has fewer rows."""
-        return self._length("--sequence", self.workload.sequence, positions, learned=learned)
+        self.num_tokens = self._length("--sequence", self.workload.sequence, positions, learned=learned)
+        return self.num_tokens
 
     def context(self, positions: int | None, *, learned: bool) -> int:
         """Return the tokens of the cache that a decoded token finds."""
@@ -143,8 +145,16 @@ def import_config(
         )
         said.append(f"Not in the config, so as transformers has it: {values}.")
     named = f"{title or kind}, {workload.mode}"
-    network = Network(named, network.micro_batch, network.ops)
+    tokens = None if workload.mode is Mode.DECODE else reading.num_tokens
+    network = replace(network, name=named, unit=_unit(kind, workload.mode), tokens_per_sample=tokens)
     return imported(network, workload, devices, source, (*reading.said, *said))
+
+
+def _unit(kind: str, mode: Mode) -> str:
+    """Return what a micro-batch is counted in: decoding makes one token of each sequence."""
+    if mode is Mode.DECODE:
+        return "tokens"
+    return "images" if kind == "vit" else "sequences"
 
 
 def _architecture(raw: Mapping[str, Any]) -> str | None:

@@ -63,6 +63,8 @@ def import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: st
         raise SourceError("All of the ONNX file is constant, so nothing is left to place; give one of a whole model.")
     if workload.mode is Mode.TRAINING and interpreter.is_quantized:
         raise SourceError("Quantised weights are not trained; export the model in floating point, or leave --mode out.")
+    if dimensions.is_batch_used:
+        network = replace(network, unit="samples")
     said += _assumed(interpreter, dimensions, network)
     return imported(network, workload, devices, source, tuple(said))
 

@@ -93,4 +93,4 @@ def with_layers_in_order(network: Network, layers: Sequence[str | None]) -> Netw
                     before[other] |= needed
         part_of.append(part)
     ops = tuple(replace(op, layer=names[part_of[v]]) for v, op in enumerate(network.ops))
-    return Network(network.name, network.micro_batch, ops)
+    return replace(network, ops=ops)

@@ -1,6 +1,7 @@
 """Import an archive of `torch.export`: its graph is read, never its weights, and nothing in it is run."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from solvers.importers.imported import Imported, imported
@@ -10,7 +11,7 @@ from solvers.importers.torch_export.program import parse_program
 from solvers.importers.torch_export.translate import translate
 from solvers.importers.workload import Devices, Mode, Workload
 from solvers.model.errors import SourceError
-from solvers.quantities import count, listed
+from solvers.quantities import count, counted, listed
 
 
 def import_archive(file: BinaryIO, workload: Workload, devices: Devices, source: str, title: str) -> Imported:
@@ -56,10 +57,12 @@ def import_program(
         )
     if workload.mode is Mode.TRAINING:
         said.append("The backward pass starts at all outputs of the archive; a loss counts where it is in the model.")
-    candidates = depths(found.modules)
-    return imported(
-        found.network.with_layers(blocks(found.modules)), workload, devices, source, tuple(said), candidates
+    network = replace(found.network, unit="samples")
+    said.append(
+        f"A micro-batch is taken to hold {counted(network.micro_batch, 'sample')}, the first size of the inputs."
     )
+    candidates = depths(found.modules)
+    return imported(network.with_layers(blocks(found.modules)), workload, devices, source, tuple(said), candidates)
 
 
 def _check(workload: Workload) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from explorer.jobs.pool import Question
-from explorer.words.wording import differences
+from explorer.words.wording import differences, proof
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
+from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family
 from solvers.problem.pins import pins_of
 from tests.support.graphs import chain
@@ -63,3 +64,12 @@ def test_classes_of_accelerators_are_told_apart() -> None:
     faster = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1, 2.0), DeviceClass("B", 1)), 1))
     assert differences((one, GRAPH), (other, GRAPH)) == ["device types 1 × A, 1 × B → 1 × A, 1 × C"]
     assert differences((one, GRAPH), (faster, GRAPH)) == ["device types"]
+
+
+def test_a_plan_far_above_its_bound_is_not_called_near_the_optimum() -> None:
+    """76.5 % of 10.13 ms lie above the bound; the optimum may be less than a quarter of it."""
+    found = SolveResult(SolveStatus.FEASIBLE, "auto", Objective.THROUGHPUT, Family.FREE, None, 10.13, 2.38, 1.0)
+    assert proof(found) == "at most 4.26 × the optimum"
+    assert proof(replace(found, status=SolveStatus.OPTIMAL, lower_bound_ms=10.13)) == "optimal (proven)"
+    assert proof(replace(found, lower_bound_ms=0.0)) == "no useful bound"
+    assert proof(replace(found, lower_bound_ms=None)) == "no bound yet"
