@@ -39,6 +39,8 @@ class StreamlitClient:
         self.session_id = ""
         self.runs_finished = 0
         """Full runs of the page that came to their end."""
+        self.fragments_finished = 0
+        """Runs of a part of the page that came to their end."""
         self.is_still = False
         """Whether no full run is under way: while one is, the page shows some of its elements and some of the last."""
         self.exceptions: list[str] = []
@@ -315,6 +317,7 @@ class StreamlitClient:
             # A run that was asked for before the last one ended may still name what was known then.
             oldest = self.runs_finished - self._max_age - SPARE_RUNS
             self._cached = {key: entry for key, entry in self._cached.items() if entry[1] >= oldest}
+        self.fragments_finished += bool(run.fragment_ids)
         self._news.set()
 
     def _take_delta(self, message: ForwardMsg, path: tuple[int, ...]) -> None:

@@ -7,6 +7,7 @@ from explorer.elements.html_table import paragraph_html
 from explorer.elements.load_bars import load_bars
 from explorer.explore.what_helps import free_answer, show_what_helps
 from explorer.plan.edited_plan import METHOD as HAND_EDIT
+from explorer.server.byte_cache import remembered
 from explorer.state.records import Plan
 from solvers.analysis.explanation import bound_of, explain
 from solvers.analysis.explanation_text import Paragraph, explanation_text
@@ -40,16 +41,22 @@ def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:
             f"{count(len(plan.graph.nodes))}. Fold each layer of the network into one node for an explanation."
         )
         return (Paragraph("What limits this plan", (sentence,)),)
-    explanation = explain(
-        plan.graph,
-        plan.question.deployment,
-        plan.split,
-        objective=plan.question.objective,
-        family=plan.result.family,
-        lower_bound_ms=None if is_proven_for_pins(plan.result) else bound_of(plan.result),
-        wider=free_answer(plan),
-    )
-    return explanation_text(explanation, plan.graph)
+    graph, deployment, objective = plan.graph, plan.question.deployment, plan.question.objective
+    family, wider = plan.result.family, free_answer(plan)
+    bound_ms = None if is_proven_for_pins(plan.result) else bound_of(plan.result)
+
+    def explained() -> tuple[Paragraph, ...]:
+        explanation = explain(
+            graph, deployment, plan.split, objective=objective, family=family, lower_bound_ms=bound_ms, wider=wider
+        )
+        return explanation_text(explanation, graph)
+
+    key = (graph.digest, deployment, plan.split, objective, family, bound_ms, wider)
+    return remembered("explanation", key, explained, _size)
+
+
+def _size(paragraphs: tuple[Paragraph, ...]) -> int:
+    return sum(len(text) for paragraph in paragraphs for text in (paragraph.title, *paragraph.sentences))
 
 
 def is_proven_for_pins(result: SolveResult) -> bool:

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any
 
 from explorer.jobs.answers import Answers
-from explorer.jobs.process import SolverProcess
+from explorer.jobs.process import LONG_NICENESS, SolverProcess
 from explorer.jobs.process_memory import memory_of_machine, memory_of_trees
 from explorer.jobs.processes import SolverProcesses
 from explorer.jobs.record import (
@@ -112,7 +112,7 @@ class WorkerPool:
     At most `max_asked` pieces of work that were asked for run at a time (by default one per core, two at least), beside
     `max_live` live ones (the same number) and as many that have yielded; further ones are QUEUED, see
     `explorer.jobs.slots`. None takes longer than `longest_s` seconds, or more than `memory_bytes`: by default an equal
-    part of MEMORY_SHARE of the machine's. `spare` idle processes are kept warm beyond those at work. The last
+    part of MEMORY_SHARE of the machine's. `spare` idle processes are kept warm for live plans. The last
     `max_answers` answers are remembered for ANSWER_SECONDS. `functions` are the dotted names of the solve function and
     of functions to call once when a process starts.
 
@@ -394,7 +394,7 @@ class WorkerPool:
                     step.work.state = JobState.RUNNING
                 self._processes.begin(step.work)
             elif step.do is Do.YIELD and step.work.worker is not None:
-                step.work.worker.yield_to_others()
+                step.work.worker.yield_to(LONG_NICENESS)
             elif step.do is Do.PAUSE:
                 self._kill(step.work, Ending.PAUSED)
         self._processes.keep_spare()

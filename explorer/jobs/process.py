@@ -8,7 +8,8 @@ from typing import Any
 
 from solvers.processes.child import Child, End
 
-LOWEST_PRIORITY = 19
+LIVE_NICENESS, ASKED_NICENESS, LONG_NICENESS = 5, 10, 19
+"""Below the server, whose clicks come first: live plans, what was asked for, what goes on beside the slots."""
 
 
 class SolverProcess(Child):
@@ -24,18 +25,19 @@ class SolverProcess(Child):
         on_message: Callable[["SolverProcess", dict[str, Any]], None],
         on_end: Callable[["SolverProcess", End, str], None],
     ) -> None:
-        super().__init__("explorer.jobs.worker", *functions)
+        super().__init__("explorer.jobs.worker", *functions, niceness=LIVE_NICENESS)
         self.is_ready = False
         self.has_worked = False
-        self.has_low_priority = False
+        self.niceness = LIVE_NICENESS
         self._on_message = on_message
         self._on_end = on_end
         threading.Thread(target=self._listen, name=f"solver {self.pid}", daemon=True).start()
 
-    def yield_to_others(self) -> None:
-        """Have it take only what other processes leave, for good."""
-        self.has_low_priority = True
-        self.lower_priority(LOWEST_PRIORITY)
+    def yield_to(self, niceness: int) -> None:
+        """Have it give way to what has a lower niceness, for good: it could not be raised again."""
+        if niceness > self.niceness:
+            self.niceness = niceness
+            self.lower_priority(niceness)
 
     def _listen(self) -> None:
         fault = ""

@@ -1,6 +1,9 @@
 """How much memory processes take with all they have started."""
 
-from collections.abc import Collection
+import contextlib
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
 
 import psutil
 
@@ -10,25 +13,38 @@ def memory_of_trees(process_ids: Collection[int]) -> dict[int, int]:
 
     Pages that processes share count for each of them, so a tree never takes more than is said here.
     """
-    children: dict[int, list[psutil.Process]] = {}
-    roots: dict[int, psutil.Process] = {}
-    for process in psutil.process_iter(["ppid"]):
-        children.setdefault(process.info["ppid"], []).append(process)
-        if process.pid in process_ids:
-            roots[process.pid] = process
-    return {pid: _memory_of_tree(roots[pid], children) if pid in roots else 0 for pid in process_ids}
+    if Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        return {pid: _memory_of_tree(pid, _children) for pid in process_ids}
+    known = _all_children()
+    return {pid: _memory_of_tree(pid, lambda parent: known.get(parent, [])) for pid in process_ids}
 
 
-def _memory_of_tree(root: psutil.Process, children: dict[int, list[psutil.Process]]) -> int:
+def _memory_of_tree(root: int, children: Callable[[int], list[int]]) -> int:
     total, waiting = 0, [root]
     while waiting:
-        process = waiting.pop()
-        waiting += children.get(process.pid, ())
-        try:
-            total += process.memory_info().rss
-        except psutil.Error:  # it has ended meanwhile
-            continue
+        pid = waiting.pop()
+        waiting += children(pid)
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            total += int(psutil.Process(pid).memory_info().rss)
     return total
+
+
+def _children(pid: int) -> list[int]:
+    """Return what a process has started, as Linux tells it: a look at all processes takes a hundred times as long."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):  # it has ended
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def _all_children() -> dict[int, list[int]]:
+    """Return what each process of the machine has started."""
+    found: dict[int, list[int]] = {}
+    for process in psutil.process_iter(["ppid"]):
+        found.setdefault(process.info["ppid"], []).append(process.pid)
+    return found
 
 
 def memory_of_machine() -> int:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from explorer.jobs.process import SolverProcess
+from explorer.jobs.process import ASKED_NICENESS, LIVE_NICENESS, SolverProcess
 from explorer.jobs.record import Work
 from explorer.jobs.work_request import request_of
 from solvers.processes.child import End
@@ -13,8 +13,9 @@ from solvers.processes.child import End
 class SolverProcesses:
     """Processes that are started ahead of time and reused; safe under the lock of whoever owns it.
 
-    `spare` idle ones are kept beyond those at work. `functions` are the dotted names of the solve function and of
-    functions to call once when a process starts. The callbacks are those of `SolverProcess`.
+    `spare` idle ones are kept for live plans. One that has worked on what was asked for does so for good, since its
+    priority was lowered for that. `functions` are the dotted names of the solve function and of functions to call once
+    when a process starts. The callbacks are those of `SolverProcess`.
     """
 
     def __init__(
@@ -47,8 +48,11 @@ class SolverProcesses:
         return self._work.get(worker)
 
     def begin(self, work: Work) -> None:
-        """Have a process do a piece of work: one that stands ready, or a new one."""
-        worker = max(self.idle(), key=lambda worker: worker.is_ready, default=None) or self._start()
+        """Have a process of its priority do a piece of work: one that stands ready, or a new one."""
+        niceness = LIVE_NICENESS if work.is_live else ASKED_NICENESS
+        able = [worker for worker in self.idle() if worker.niceness <= niceness]
+        worker = max(able, key=lambda worker: (worker.is_ready, worker.niceness), default=None) or self._start()
+        worker.yield_to(niceness)
         self._work[worker] = work
         worker.has_worked = True
         work.worker = worker
@@ -67,7 +71,7 @@ class SolverProcesses:
     def note_done(self, worker: SolverProcess, *, is_reusable: bool) -> None:
         """Take note that a process is done with its work; end it where it is of no more use."""
         self._work[worker] = None
-        if not is_reusable or worker.has_low_priority:
+        if not is_reusable or worker.niceness > ASKED_NICENESS:
             worker.kill()
 
     def note_end(self, worker: SolverProcess) -> Work | None:
@@ -78,13 +82,14 @@ class SolverProcesses:
 
     def keep_spare(self) -> None:
         """End idle processes that are too many, and start some where they are too few."""
-        idle = self.idle()
+        for_live = [worker for worker in self.idle() if worker.niceness == LIVE_NICENESS]
+        for_asked = [worker for worker in self.idle() if worker.niceness != LIVE_NICENESS]
         # One more than the spare ones may stay, or each finished run would end a process and the next start one.
-        for worker in idle[self._spare + 1 :]:
+        for worker in (*for_live[self._spare + 1 :], *for_asked[self._spare + 1 :]):
             worker.kill()
         # Processes that cannot start are tried again with the next question, not in a loop.
         if not self._cannot_start:
-            for _ in range(self._spare - len(idle)):
+            for _ in range(self._spare - len(for_live)):
                 self._start()
 
     def quiet_s(self) -> float:

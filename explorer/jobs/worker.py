@@ -14,7 +14,6 @@ One question is solved at a time, on the main thread.
 import base64
 import contextlib
 import json
-import os
 import pickle
 import sys
 import threading
@@ -48,7 +47,6 @@ def main(arguments: list[str]) -> None:
     A warm-up function that its module does not have is passed over.
     """
     owner = Owner()
-    os.nice(5)  # the app's own clicks come first
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("500")  # when memory runs out, Linux shall end this process rather than the app
 

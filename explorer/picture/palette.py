@@ -8,6 +8,7 @@ its own text colour with a contrast of at least 4.5; what lies around it (ink, l
 """
 
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Literal
 
 from solvers.model.deployment import Deployment
@@ -104,6 +105,7 @@ def device_colours(deployment: Deployment) -> tuple[DeviceColour, ...]:
     return tuple(device_colour(d, deployment) for d in range(deployment.num_devices))
 
 
+@cache
 def sequential_ramp(theme: "ThemeName") -> tuple[Fill, ...]:
     """Return the fills from the least to the most of a quantity, away from the theme's background.
 
@@ -143,6 +145,7 @@ def text_on(fill: str) -> str:
     return max((DARK_TEXT, LIGHT_TEXT), key=lambda text: contrast(fill, text))
 
 
+@lru_cache(maxsize=1024)
 def _variants(label: str, pattern: str, base: str) -> DeviceColour:
     # Backward is a step darker on a light fill and a step lighter on a fill too dark to darken visibly; both steps
     # keep the text colour readable, which mid-greys would not.

@@ -1,4 +1,4 @@
-"""Messages of Streamlit's protocol: those this app has no use for are dropped, and answers that it owes are kept.
+"""Messages of Streamlit's protocol: those this app has no use for are dropped, and what it owes is kept.
 
 **Dropped** before anything is done for them. Whoever has a page open can send every message that Streamlit knows,
 whatever the page shows. `load_git_info` asks about the operator's checkout: it answers with the names of files that
@@ -8,10 +8,12 @@ minutes. The others empty the caches of all sessions, and have the server watch 
 **Kept**: when a run of the page begins, Streamlit empties the queue of what is on its way to the browser. Deltas of the
 run before are of no use then, but an answer to what the browser has asked for went with them (Streamlit 1.67,
 `ForwardMsgQueue.clear`): four in a thousand uploads to a page that was drawing never began, and waited for ever.
+So did the end of a run when a fragment asked for its turn at that moment: to the browser the page went on running.
 """
 
 from typing import Any
 
+from streamlit.runtime.app_session import AppSession, AppSessionState
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 
 CLOSED = ("load_git_info", "clear_cache", "set_run_on_save")
@@ -49,3 +51,35 @@ def keep_answers() -> None:
 
     setattr(clear_the_rest, "keeps_answers", True)  # noqa: B010
     setattr(ForwardMsgQueue, "clear", clear_the_rest)  # noqa: B010 -- a method of another library
+
+
+def keep_last_words() -> None:
+    """Have all that a run of the page says arrive, its end above all, also when a fragment asks for its turn just then.
+
+    The thread of a run that has ended declines further requests while its last messages are still due on the event
+    loop. A request that comes at that moment gets a thread of its own, and from then on Streamlit 1.67 ignores what the
+    one before has said (`AppSession.request_rerun` tells of it): the browser never hears of the end. Here the new
+    thread begins behind what is due. There is no option for it.
+    """
+    create = AppSession._create_scriptrunner
+    if getattr(create, "keeps_last_words", False):
+        return
+
+    def create_in_turn(session: Any, rerun_data: Any) -> None:
+        before = session._scriptrunner
+        if before is None:
+            create(session, rerun_data)
+            return
+
+        def create_behind_it() -> None:
+            if session._state is AppSessionState.SHUTDOWN_REQUESTED:
+                return
+            if session._scriptrunner is before:
+                session._scriptrunner = None
+            if session._scriptrunner is None or not session._scriptrunner.request_rerun(rerun_data):
+                create(session, rerun_data)
+
+        session._event_loop.call_soon_threadsafe(create_behind_it)
+
+    setattr(create_in_turn, "keeps_last_words", True)  # noqa: B010
+    setattr(AppSession, "_create_scriptrunner", create_in_turn)  # noqa: B010 -- a method of another library

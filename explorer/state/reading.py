@@ -36,6 +36,8 @@ SECONDS = 90
 """What the process may take: the largest upload takes a fifth of this memory and a tenth of this time."""
 AT_ONCE = 2
 """Files that are read at the same time; others wait."""
+NICENESS = 5
+"""How much lower its priority is than the server's."""
 GRACE_SECONDS = 10.0
 """A reading ends when its session has been away for so long."""
 
@@ -205,7 +207,8 @@ def _read_by_process(reading: Reading, text: bytes) -> Outcome:
         if reading._why:
             raise GraphError(reading._why)
         request = [] if reading.request is None else [json.dumps(asdict(reading.request))]
-        child = reading._child = Child("explorer.state.read_worker", *numbers, _writable(reading.name), *request)
+        program = ("explorer.state.read_worker", *numbers, _writable(reading.name), *request)
+        child = reading._child = Child(*program, niceness=NICENESS)
     late = f"It took longer than {SECONDS} s to read. {REMEDY}"
     timer = threading.Timer(SECONDS, reading._end, [late, Cause.SILENCE])
     timer.daemon = True

@@ -13,6 +13,7 @@ the last of its inputs, whichever that is in a split, and here goes with the las
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from networkx.utils import UnionFind
 
@@ -170,6 +171,19 @@ def expressible_graph(graph: DnnGraph, framework: Framework) -> DnnGraph:
 
 def why_none_expressible(graph: DnnGraph, framework: Framework) -> str:
     """Say in a sentence why a framework can express no split of a graph; empty where it can express some."""
+    known = _known_reasons(graph.digest)
+    if framework not in known:
+        known[framework] = _why_none_expressible(graph, framework)
+    return known[framework]
+
+
+@lru_cache(maxsize=512)
+def _known_reasons(_digest: str) -> dict[Framework, str]:
+    """Return what was said of a graph: whoever asks which frameworks fit a question does so many times."""
+    return {}
+
+
+def _why_none_expressible(graph: DnnGraph, framework: Framework) -> str:
     form = FORMATS[framework]
     if form.serves_only and graph.is_training:
         return (

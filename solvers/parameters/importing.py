@@ -121,8 +121,8 @@ CONTEXT = Parameter[int | None](
     codec=optional(COUNT),
     label="Context (tokens)",
     noun="context",
-    help=f"Tokens in the cache that a decoded token finds; none takes {count(USUAL_TOKENS)}, or as many as the model has "
-    "positions for.",
+    help=f"Tokens in the cache that a decoded token finds; none takes {count(USUAL_TOKENS)}, or as many as the "
+    "model has positions for.",
     get=lambda asked: asked.model.context,
     put=_wished("context"),
     usual=lambda _: None,

@@ -94,8 +94,10 @@ class Child:
     Any thread may send and kill. One thread receives, until there is nothing more, and then asks for the `end`.
     """
 
-    def __init__(self, module: str, *arguments: str, leads_group: bool = True) -> None:
+    def __init__(self, module: str, *arguments: str, leads_group: bool = True, niceness: int = 0) -> None:
         """Start the module `module` with arguments; OSError where no process can be started.
+
+        `niceness` is how much lower than this process's its priority is, from its first moment on.
 
         A child that does not lead a group of its own belongs to the group of this process and ends and yields with it.
         Such a one starts no processes, for `kill` would not end them.
@@ -107,7 +109,9 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=leads_group,  # Ctrl-C is for whoever started it
+            # A group of its own, for Ctrl-C is for whoever started it, but no session: where Linux shares the processor
+            # among sessions (autogroup, sched(7)) a niceness counts within one only, and each would have a full share.
+            process_group=0 if leads_group else None,
             env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{inherited}" if inherited else root},
         )
         assert self._process.stdin is not None
@@ -119,6 +123,8 @@ class Child:
         self._began_s = time.monotonic()
         self._lock = threading.Lock()
         self._sending = threading.Lock()
+        if niceness:
+            self.lower_priority(niceness)
         self._cause: Cause | None = None
         self._last_words = bytearray()
         self._listener = self._in_a_thread(self._listen_to_stderr)
@@ -154,9 +160,10 @@ class Child:
         return _read(self._stdout)
 
     def lower_priority(self, niceness: int) -> None:
-        """Have it and all it has started take only what others leave; only root could raise it again."""
+        """Lower the priority of it and all it has started to so much below this process's; for good, but for root."""
+        which = os.PRIO_PGRP if self._leads_group else os.PRIO_PROCESS
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.setpriority(os.PRIO_PGRP if self._leads_group else os.PRIO_PROCESS, self.pid, niceness)
+            os.setpriority(which, self.pid, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
 
     def kill(self, cause: Cause = Cause.DROPPED) -> None:
         """End it and its group at once; the first to do so says why. Does nothing where it has ended."""

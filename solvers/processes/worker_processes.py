@@ -6,10 +6,8 @@ all they have started, in the middle of whatever they do; so does the end of thi
 """
 
 import contextlib
-import os
 import pickle
 import queue
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -136,7 +134,7 @@ class _Worker:
                 self._child.end()
                 self._child = None
             if self._child is None:
-                self._child = Child("solvers.processes.worker_processes", str(self._niceness))
+                self._child = Child("solvers.processes.worker_processes", niceness=self._niceness)
             return self._child
 
     def ask(self, message: bytes) -> tuple[bool, Any]:
@@ -168,9 +166,8 @@ class _Worker:
                 self._child.kill()
 
 
-def main(niceness: int) -> None:
+def main() -> None:
     """Answer calls as long as there is an owner."""
-    os.nice(niceness)
     owner = Owner()
     while True:
         message = owner.receive()
@@ -184,4 +181,4 @@ def _call(message: bytes) -> Any:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main()

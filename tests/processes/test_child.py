@@ -131,6 +131,18 @@ def test_priority_is_lowered_for_all_it_has_started(leads_group: bool) -> None:
     child.end()
 
 
+@pytest.mark.parametrize("leads_group", [True, False])
+def test_a_child_shares_the_processor_with_whoever_started_it_by_niceness(leads_group: bool) -> None:
+    # Among sessions Linux may share the processor evenly, whatever the niceness of their processes (sched(7)).
+    child = Child(PROGRAM, leads_group=leads_group, niceness=3)
+    try:
+        assert os.getsid(child.pid) == os.getsid(0)
+        assert os.getpriority(os.PRIO_PROCESS, child.pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 3)
+    finally:
+        child.kill()
+        child.end()
+
+
 OWNER = f"""
 import sys, time
 from solvers.processes.child import Child

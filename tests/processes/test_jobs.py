@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from explorer.jobs.pool import HistoryPoint, JobState, WorkerPool
+from explorer.jobs.process import LIVE_NICENESS
 from explorer.jobs.record import MAX_HISTORY, RunRecord
 from explorer.jobs.worker import Reporter, progress_document, progress_from_document
 from solvers.formats.result_json import result_document, result_from_document
@@ -423,6 +424,34 @@ def test_a_spare_process_waits_warm_and_is_replaced() -> None:
         job.cancel()
         eventually(lambda: [worker for worker, _ in pool._processes.all()] == [next_spare])
     assert is_gone(next_spare.pid)
+
+
+@pytest.mark.parametrize("asked_for", ["hang", "echo"])
+def test_a_live_plan_has_a_higher_priority_than_what_is_or_was_asked_for(asked_for: str) -> None:
+    with WorkerPool(FUNCTIONS, spare=1) as pool:
+        asked = ask(pool, asked_for)
+        asked_pid = pids(asked)[0] if asked_for == "hang" else None
+        asked.wait(0.0 if asked_pid is not None else LIMIT_S)
+        pool.start("me", question("hang", gap=0.1), GRAPH, is_live=True)
+        eventually(lambda: all(work.worker and work.worker.is_ready for work in pool._slots if work.is_live))
+        of_live = [work.worker.pid for work in pool._slots if work.is_live and work.worker is not None]
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        assert of_live
+        assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in of_live} == {own + LIVE_NICENESS}
+        if asked_pid is not None:
+            assert os.getpriority(os.PRIO_PROCESS, asked_pid) > own + LIVE_NICENESS
+
+
+def test_a_process_of_what_was_asked_for_is_used_for_that_again() -> None:
+    with WorkerPool(FUNCTIONS, spare=1) as pool:
+        eventually(lambda: [worker for worker in pool._processes.idle() if worker.is_ready])
+        at_work = set()
+        for gap in (0.1, 0.2, 0.3):
+            progress = ask(pool, "echo", gap=gap).wait(LIMIT_S).progress
+            assert progress is not None
+            at_work.add(progress.phase)
+            eventually(lambda: len([worker for worker in pool._processes.idle() if worker.is_ready]) >= 2)
+        assert len(at_work) == 1
 
 
 def test_close_ends_everything() -> None:

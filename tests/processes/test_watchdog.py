@@ -2,12 +2,13 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from explorer.jobs import pool as jobs
-from explorer.jobs import slots, watchdog
+from explorer.jobs import process_memory, slots, watchdog
 from explorer.jobs.pool import JobState, WorkerPool
 from explorer.jobs.process_memory import memory_of_machine, memory_of_trees
 from solvers.model.result import SolveStatus
@@ -84,6 +85,16 @@ def test_memory_counts_what_a_process_has_started() -> None:
     mine = memory_of_trees({os.getpid(), 2**22 + 1})
     assert mine[2**22 + 1] == 0
     assert MIB < mine[os.getpid()] < memory_of_machine()
+
+
+def test_the_system_and_a_look_at_all_processes_tell_of_the_same_children() -> None:
+    with subprocess.Popen(["/bin/sh", "-c", "sleep 1000 & sleep 1000 & wait"], start_new_session=True) as shell:
+        try:
+            begun = eventually(lambda: started if len(started := process_memory._children(shell.pid)) == 2 else None)
+            assert sorted(begun) == sorted(process_memory._all_children()[shell.pid])
+            assert memory_of_trees({shell.pid})[shell.pid] > memory_of_trees({begun[0]})[begun[0]] > 0
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
 
 
 def test_long_solves_of_many_sessions_take_turns_and_lose_nothing(pool: WorkerPool) -> None:
