@@ -96,7 +96,7 @@ def family_note(graph: DnnGraph, deployment: Deployment, split: Split, family: F
     meaning = (
         "data flows both ways between devices, so none is first or last"
         if family is Family.CONVEX
-        else "a device gets back what it passed on and holds several pieces, each on a sample of another age"
+        else "a device gets back what it passed on and runs several fragments, each on a different micro-batch"
     )
     return (
         f"No longer a {FAMILY_NOUNS[asked]} but a {FAMILY_NOUNS[family]}: {meaning}{way}. "

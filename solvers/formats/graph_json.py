@@ -224,7 +224,7 @@ def parse_split(text: str | bytes) -> Split:
     """Return the split in a JSON text; loads in it are ignored, since the evaluator computes them afresh.
 
     An entry of `fpgas` may say in `replicas` how many accelerators run it; absent means one. It may list in
-    `subgraphs` the ids that run one after the other for the latency of one sample; absent means all at once.
+    `subgraphs` the ids that run one after the other for the latency of one micro-batch; absent means all at once.
     """
     document = parse_object(text, "split", SplitError)
     devices: list[tuple[frozenset[int], ...]] = []
