@@ -270,15 +270,6 @@ def flops(count: float | None) -> str:
     return f"{number(count / factor)} {name}"
 
 
-def per_second(rate: float | None) -> str:
-    """Write a throughput.
-
-    >>> per_second(1234.5678)
-    '1,235 /s'
-    """
-    return UNKNOWN if rate is None else f"{number(rate)} /s"
-
-
 def factor(value: float | None) -> str:
     """Write how many times as large or as fast something is.
 

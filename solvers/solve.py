@@ -134,8 +134,8 @@ def _require_pinnable(deployment: Deployment, objective: Objective, method: str)
     """Raise MethodError where pins are not supported."""
     if objective is Objective.LATENCY:
         raise MethodError(
-            "Pins are honoured for throughput and the GPipe time, not for the latency of one sample; unpin all nodes, "
-            "or choose throughput."
+            "Pins are honoured for throughput and the GPipe time, not for the latency of one micro-batch; unpin all "
+            "nodes, or choose throughput."
         )
     if deployment.replication is not None:
         raise MethodError("Pins name single devices, so stages cannot be replicated with them; allow one replica.")
@@ -173,7 +173,7 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
             )
         if deployment.communication is not Communication.SUM:
             raise MethodError(
-                "A sample alone is received, computed and sent, one after the other; choose communication sum."
+                "A micro-batch alone is received, computed and sent, one after the other; choose communication sum."
             )
         if method in ("auto", "ip"):
             return solve_latency

@@ -10,7 +10,8 @@ from explorer.state.records import Plan
 from explorer.words.wording import VALUE_LABELS, how_found, plain, proof
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import Objective, SplitCosts
-from solvers.quantities import UNKNOWN, factor, milliseconds, per_second, percent
+from solvers.model.micro_batch import MicroBatch
+from solvers.quantities import UNKNOWN, factor, milliseconds, number, percent
 
 
 class Standing(StrEnum):
@@ -57,10 +58,14 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     )
     # A split found for low latency has a throughput too: that of the same split run as a pipeline.
     pace_ms = costs.gpipe_ms if result.objective is Objective.GPIPE else costs.max_load_ms
+    held = plan.graph.micro_batch
     columns[1].metric(
-        "Throughput",
-        f"{at_least}{per_second(1000 / pace_ms)}" if pace_ms else UNKNOWN,
-        help="Samples per second when pipelined.",
+        "Micro-batches/s",
+        f"{at_least}{number(1000 / pace_ms)}" if pace_ms else UNKNOWN,
+        f"= {held.rate_text(1000 / pace_ms)}" if held is not None and pace_ms else None,
+        delta_color="off",
+        delta_arrow="off",
+        help=plain(_throughput_help(held, 1000 / pace_ms if pace_ms else None)),
     )
     columns[2].metric(
         "Proven lower bound",
@@ -80,7 +85,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
         else None,
         delta_color="off",
         delta_arrow="off",
-        help="The device with the largest load: compute plus transfers per sample.",
+        help="The device with the largest load: compute plus transfers per micro-batch.",
     )
     alone_ms, alone = _one_accelerator(plan)
     supported = all(node.runs_on_accelerator for node in plan.graph.nodes)
@@ -94,6 +99,15 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
             help="Against all nodes on one accelerator, the fastest, with enough memory. With a CPU it may exceed the "
             "accelerators.",
         )
+
+
+def _throughput_help(held: MicroBatch | None, passes_per_s: float | None) -> str:
+    """Say what throughput counts, and how many tokens it is where that is known."""
+    said = "Throughput of the pipeline in steady state."
+    if held is None:
+        return f"{said} The graph does not say what a micro-batch holds (samplesPerMicroBatch)."
+    tokens = held.tokens_text(passes_per_s) if passes_per_s else ""
+    return f"{said} A micro-batch holds {held.text}{f': {tokens}' if tokens else ''}."
 
 
 def theme() -> ThemeName:

@@ -39,7 +39,7 @@ STYLE = """<style>
 def load_bars(
     costs: SplitCosts, deployment: Deployment, lower_bound_ms: float | None, theme: ThemeName = "light"
 ) -> str:
-    """Return compute and transfer time per sample of each device in ms as an HTML table, a bar a device.
+    """Return compute and transfer time per micro-batch of each device in ms as an HTML table, a bar a device.
 
     A bar is as long as the load; all are on one scale that ends at max-load. Compute has the colour the device has
     everywhere; transfers are hatched. What runs beside something longer is not part of a load, and not drawn. The

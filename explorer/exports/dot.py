@@ -13,7 +13,7 @@ from solvers.quantities import binary_size, milliseconds, moving_time
 
 
 def device_dot(costs: SplitCosts, deployment: Deployment, split: Split, theme: ThemeName = "light") -> graphviz.Digraph:
-    """Return the used devices with their loads; an edge says what one sample moves from one to the other.
+    """Return the used devices with their loads; an edge says what one micro-batch moves from one to the other.
 
     Every name goes through the quoting of the graphviz package, so that no text can become DOT.
     """

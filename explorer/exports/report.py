@@ -25,7 +25,8 @@ from solvers.analysis.explanation_text import explanation_text
 from solvers.formats.graph_json import graph_document
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication
-from solvers.quantities import binary_size, count, milliseconds, moving_time, per_second, percent
+from solvers.model.micro_batch import throughput_text
+from solvers.quantities import binary_size, count, milliseconds, moving_time, percent
 
 MAX_ROWS = 5000
 """Rows of a table of the report; the picture and the CSV files have all of them."""
@@ -110,7 +111,7 @@ def _header(subject: Subject, notes: str) -> str:
     costs = subject.costs
     pace_ms = costs.gpipe_ms if subject.result.objective is Objective.GPIPE else costs.max_load_ms
     if pace_ms:
-        facts.insert(1, ("Throughput when pipelined", per_second(1000 / pace_ms)))
+        facts.insert(1, ("Throughput when pipelined", throughput_text(1000 / pace_ms, subject.graph.micro_batch)))
     facts.append(("Slowest device", subject.deployment.device_name(costs.bottleneck)))
     cells = "".join(f"<div><dt>{escaped(name)}</dt><dd>{_large_and_small(value)}</dd></div>" for name, value in facts)
     parts = [
@@ -173,7 +174,7 @@ def _devices(subject: Subject) -> str:
                 "–" if schedule is None else percent(schedule.bubble_fraction[d]),
             ]
         )
-    return f"<h2>Devices</h2>{_table('Times per sample', header, rows)}"
+    return f"<h2>Devices</h2>{_table('Times per micro-batch', header, rows)}"
 
 
 def _cut_tensors(subject: Subject) -> str:

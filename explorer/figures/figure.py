@@ -162,7 +162,7 @@ def _draw_title(drawing: Drawing, subject: Subject, look: Look) -> float:
 def _draw_devices(drawing: Drawing, subject: Subject, look: Look, top: float) -> float:
     """Draw the legend: a chip for each device with its load, the slowest one in bold."""
     colours, y = device_colours(subject.deployment), top + 7
-    x = drawing.runs(MARGIN, y, [("Load per sample", look.muted, False)], 9.5) + 12
+    x = drawing.runs(MARGIN, y, [("Load per micro-batch", look.muted, False)], 9.5) + 12
     for view in subject.dag.devices:
         colour = colours[view.device]
         load = "idle" if not view.num_nodes else milliseconds(view.load_ms)

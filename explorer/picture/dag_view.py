@@ -53,7 +53,7 @@ class NodeView:
 class DeviceView:
     """One device, or several alike that take turns; times and memory are None while nothing is placed.
 
-    `compute_ms`, `receive_ms` and `send_ms` are per sample, as the load is. Capacity is None where there is no limit.
+    `compute_ms`, `receive_ms` and `send_ms` are per micro-batch, as the load is. Capacity is None without a limit.
     """
 
     device: int

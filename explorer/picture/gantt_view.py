@@ -17,7 +17,7 @@ KIND_TITLES = {
     ScheduleKind.INTERLEAVED: "Interleaved 1F1B",
     ScheduleKind.ZB_H1: "Zero bubble ZB-H1",
     ScheduleKind.ZB_V: "Zero bubble ZB-V",
-    ScheduleKind.SINGLE_STREAM: "One sample at a time",
+    ScheduleKind.SINGLE_STREAM: "One micro-batch at a time",
     ScheduleKind.UNPIPELINED: "Unpipelined",
 }
 

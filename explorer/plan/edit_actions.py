@@ -176,7 +176,7 @@ def _resolve(choice: Choice, plan: Plan, history: History, nodes: list[int], dev
     if question.objective is Objective.LATENCY:
         return Outcome(
             False,
-            "Pins are not supported for the latency of one sample; choose throughput to re-solve around them.",
+            "Pins are not supported for the latency of one micro-batch; choose throughput to re-solve around them.",
         )
     note = ""
     if not history.pinned and not history.together:

@@ -87,7 +87,7 @@ def _schedule_of(
     changed = f" ({change(looped_ms / planned_ms - 1)})" if planned_ms else ""
     note = (
         f"{KIND_TITLES[kind]} runs {looped.chunks_per_device} model chunks on each device. The picture shows "
-        f"the plan's pipeline cut again: {milliseconds(looped_ms)} per sample instead of "
+        f"the plan's pipeline cut again: {milliseconds(looped_ms)} per micro-batch instead of "
         f"{milliseconds(planned_ms)}{changed}. {looped.note}"
     ).rstrip()
     try:

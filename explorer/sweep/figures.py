@@ -16,13 +16,14 @@ import plotly.graph_objects as go
 from explorer.picture.palette import ACCELERATOR_COLOURS, DARK_TEXT, LIGHT_TEXT, RAMP, THEMES, ThemeName, mix, text_on
 from explorer.words.wording import proof
 from solvers.hardware.prices import Prices
+from solvers.model.micro_batch import throughput_text
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.quantities import as_given, milliseconds, number
 from solvers.sweep.axes import Axis, Quantity
 from solvers.sweep.front import MARK
-from solvers.sweep.measures import Measure, is_unproven, measured_at
+from solvers.sweep.measures import Measure, is_unproven, measured_at, measured_in_passes, unit_of
+from solvers.sweep.plateau import Plateau, knee_of, plateau_of
 from solvers.sweep.spec import Index, SweepSpec
-from solvers.sweep.table import knee_of
 
 HEIGHT = 440
 MOST_WITH_NUMBERS = 16
@@ -62,7 +63,7 @@ class Picture:
     @property
     def label(self) -> str:
         """What an axis of the measure is labelled with."""
-        return self.measure.label(self.prices.basis)
+        return self.measure.label(self.prices.basis, unit_of(self.spec))
 
     def text(self, index: Index, digits: int) -> str:
         """The measure of a point in so many digits, with a mark where it is not proven optimal; empty without one."""
@@ -107,6 +108,12 @@ class Picture:
         has_knee = bend is not None and self.value((bend,)) is not None and self.measure is not Measure.PER_COST
         return bend if has_knee else None
 
+    @property
+    def plateau(self) -> Plateau | None:
+        """Where throughput over a count stands still before it rises again; None where nothing shows it."""
+        shows = self.measure in (Measure.THROUGHPUT, Measure.TIME)
+        return plateau_of(self.spec, self.answers) if shows else None
+
     def hover(self, index: Index) -> str:
         """What is said of a point."""
         place = "<br>".join(escape(axis.text(i)) for axis, i in zip(self.spec.axes, index, strict=True))
@@ -116,8 +123,8 @@ class Picture:
         if result.value_ms is None:
             said = f"<br>{escape(fill(result.message, 60))}".replace("\n", "<br>") if result.message else ""
             return f"{place}<br><b>{'infeasible' if self.is_infeasible(index) else 'no plan found'}</b>{said}"
-        rate = measured_at(Measure.THROUGHPUT, self.spec, index, result, self.prices)
-        pace = "" if rate is None else f"<br>{number(rate)} samples/s"
+        rate = measured_in_passes(Measure.THROUGHPUT, self.spec, index, result, self.prices)
+        pace = "" if rate is None else f"<br>{escape(throughput_text(rate, self.spec.graph.micro_batch))}"
         return f"{place}<br><b>{milliseconds(result.value_ms)}</b>{pace}<br>{proof(result)}"
 
 
@@ -181,10 +188,32 @@ def _curve(picture: Picture) -> go.Figure:
             hoverinfo="skip",
             showlegend=False,
         )
+    _mark_plateau(figure, picture)
     _mark_infeasible(figure, picture, points)
     figure.update_xaxes(**_axis_options(axis))
     figure.update_yaxes(title_text=picture.label, rangemode="tozero", **IN_FULL)
     return figure
+
+
+def _mark_plateau(figure: go.Figure, picture: Picture) -> None:
+    """Draw a wide line along the counts between which nothing is gained, with their name in its middle."""
+    plateau, axis = picture.plateau, picture.spec.axes[0]
+    if plateau is None:
+        return
+    numbers = [i for i in range(plateau.first, plateau.last + 1) if picture.value((i,)) is not None]
+    first, last = (as_given(float(_place(axis, i))) for i in (numbers[0], numbers[-1]))
+    figure.add_scatter(
+        x=[_place(axis, i) for i in numbers],
+        y=[picture.value((i,)) for i in numbers],
+        mode="lines+text",
+        line={"color": THEMES[picture.theme].transfer, "width": 7},
+        opacity=0.6,
+        text=[f"plateau {first}–{last}" if i == len(numbers) // 2 else "" for i in range(len(numbers))],
+        textposition="bottom center",
+        textfont={"color": ink(picture.theme), "size": 14},
+        hoverinfo="skip",
+        showlegend=False,
+    )
 
 
 def _scale_linearly(figure: go.Figure, picture: Picture, drawn: Sequence[Index]) -> None:

@@ -25,9 +25,10 @@ from solvers.quantities import count, counted, seconds
 from solvers.sweep.axes import Quantity
 from solvers.sweep.front import MARK, NO_PRICES, hardware_text
 from solvers.sweep.measures import Measure
+from solvers.sweep.plateau import knee_of, plateau_of, plateau_text
 from solvers.sweep.run import BY_NEIGHBOUR, STOPPED
 from solvers.sweep.spec import Index, SweepSpec
-from solvers.sweep.table import csv_of, knee_of, latency_note, parquet_of, sweep_rows
+from solvers.sweep.table import csv_of, latency_note, parquet_of, sweep_rows
 
 if TYPE_CHECKING:
     from explorer.sweep.figures import Picture
@@ -41,7 +42,7 @@ BY_LINKS = {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR, Quantity.DEVICES}
 """What brings links of its own."""
 MEASURES = {
     Measure.THROUGHPUT: "Throughput",
-    Measure.TIME: "Time per sample",
+    Measure.TIME: "Time per micro-batch",
     Measure.PER_DEVICE: "Per accelerator",
     Measure.PER_COST: "Per cost",
 }
@@ -245,6 +246,9 @@ def _summary(sweep: Sweep, state: SweepState) -> str:
     bend = knee_of(spec, state.answers)
     if bend is not None:
         parts.append(f"knee at {plain(spec.axes[0].text(bend))}")
+    elif (plateau := plateau_of(spec, state.answers)) is not None:
+        first, last = (plain(spec.axes[0].text(i)) for i in (plateau.first, plateau.last))
+        parts.append(f"plateau from {first} to {last}")
     return " · ".join(parts)
 
 
@@ -283,6 +287,8 @@ def legend(picture: "Picture") -> str:
             "The knee is where throughput begins to rise ever more slowly (Kneedle, Satopaa et al. 2011, on the axis "
             "as drawn)."
         )
+    if picture.plateau is not None:
+        parts.append(plateau_text(spec, picture.plateau))
     if any(map(picture.is_unproven, answers)):
         marked = "Open points" if is_curve and spec.axes[0].quantity.is_monotone else f"Values with {MARK}"
         parts.append(f"{marked} are not proven optimal: a better plan may exist.")

@@ -30,7 +30,7 @@ from solvers.sweep.front import (
     same_cost_text,
     wish_text,
 )
-from solvers.sweep.measures import Measure
+from solvers.sweep.measures import Measure, unit_of
 from solvers.sweep.spec import SweepSpec
 
 MOST_ROWS = 24
@@ -50,7 +50,7 @@ def show_what_to_buy(picture: Picture, draw: Callable[[go.Figure, str, str], Non
         st.info(plain(lacking))
         return
     boxes = [
-        ("At least (samples/s)", "sweep_at_least"),
+        (f"At least ({unit_of(spec)}/s)", "sweep_at_least"),
         (f"Budget ({cost_label(prices).lower().removeprefix('cost ')})", "sweep_budget"),
     ]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -105,12 +105,13 @@ def front_caption(
 def _front_table(spec: SweepSpec, front: tuple[FrontPoint, ...], prices: Prices) -> str:
     best = best_per_cost(front)
     most = best.per_cost if best is not None and best.per_cost else 0.0
+    unit = unit_of(spec)
     header = [
         Cell("Pareto front"),
         Cell(cost_label(prices), "number"),
-        Cell("Samples/s", "number"),
+        Cell(f"{unit[0].upper()}{unit[1:]}/s", "number"),
         Cell(""),
-        Cell(per_money_text(prices).capitalize(), "number"),
+        Cell(per_money_text(prices, unit).capitalize(), "number"),
     ]
     rows = [
         [
@@ -171,7 +172,7 @@ def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: fl
         )
     figure.update_traces(cliponaxis=False, selector={"type": "scatter"})  # points at cost 0 are whole
     if at_least is not None:
-        figure.add_hline(at_least, **_wish(theme, f"at least {as_given(at_least)} samples/s"))
+        figure.add_hline(at_least, **_wish(theme, f"at least {as_given(at_least)} {unit_of(spec)}/s"))
     if budget is not None:
         figure.add_vline(budget, **_wish(theme, f"budget {as_given(budget)}"))
     figure.update_xaxes(title_text=cost_label(prices), rangemode="tozero", **IN_FULL)

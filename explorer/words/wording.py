@@ -18,9 +18,9 @@ MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
 """Characters that can begin Markdown, a link, an image, a formula, a colour or an emoji."""
 
 VALUE_LABELS = {
-    Objective.THROUGHPUT: "Time per sample",
-    Objective.GPIPE: "Time per micro-batch",
-    Objective.LATENCY: "Latency of one sample",
+    Objective.THROUGHPUT: "Time per micro-batch",
+    Objective.GPIPE: "Time per micro-batch (GPipe)",
+    Objective.LATENCY: "Latency of one micro-batch",
 }
 """What the value of each objective is called."""
 

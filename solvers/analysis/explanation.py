@@ -9,8 +9,8 @@ devices without loss (`solvers.problem.bounds.balance_bound`), which no plan can
 says how much of the distance is uneven work and how much is communication. Work is uneven because nodes are whole (the
 largest block alone takes so long), because memory is full, because a family of splits allows only some cuts, or because
 giving work away would cost more in transfers. The facts are here, in numbers; `solvers.analysis.explanation_text` makes
-sentences of them and claims nothing that they do not hold. The latency of one sample is explained by its critical path
-instead.
+sentences of them and claims nothing that they do not hold. The latency of one micro-batch is explained by its critical
+path instead.
 """
 
 import math
@@ -37,7 +37,7 @@ What = Literal["both passes", "forward pass", "backward pass"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The devices that set the pace of one pass, or of both together, the slowest first; times in ms per sample."""
+    """The devices that set the pace of one pass, or of both together, the slowest first; ms per micro-batch."""
 
     what: What
     value_ms: float
@@ -46,7 +46,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """One device of the plan; `idle_share` is the part of the time per sample that it has nothing to do."""
+    """One device of the plan; `idle_share` is the part of the time per micro-batch that it has nothing to do."""
 
     device: int
     name: str
@@ -144,7 +144,7 @@ def explain(
     lower_bound_ms: float | None = None,
     wider: SolveResult | None = None,
 ) -> Explanation:
-    """Return the facts about a complete split; times in ms per sample, sizes in bytes, shares from 0 to 1.
+    """Return the facts about a complete split; times in ms per micro-batch, sizes in bytes, shares from 0 to 1.
 
     `family` says which splits it competes with and `lower_bound_ms` what is proven of those; the bound from total work
     holds besides. `wider` is what a solve over a wider family of splits found on the same devices. Raises SplitError

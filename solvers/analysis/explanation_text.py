@@ -17,9 +17,9 @@ SAME = 1e-6
 """Times that differ by less, relatively, are the same for a reader."""
 
 NOUNS = {
-    Objective.THROUGHPUT: "time per sample",
+    Objective.THROUGHPUT: "time per micro-batch",
     Objective.GPIPE: "time per micro-batch",
-    Objective.LATENCY: "latency of one sample",
+    Objective.LATENCY: "latency of one micro-batch",
 }
 
 
@@ -83,15 +83,11 @@ def _limits(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
 def _pace(explanation: Explanation, limit: Limit, name: dict[int, str]) -> str:
     where = "" if len(explanation.limits) == 1 else f" of the {limit.what}"
     names = [name[parts.device] for parts in limit.bottlenecks]
-    lead = f"{names[0]} is the bottleneck{where} with {milliseconds(limit.value_ms)} {_per(explanation)}"
+    lead = f"{names[0]} is the bottleneck{where} with {milliseconds(limit.value_ms)} per micro-batch"
     if len(names) == 1:
         return f"{lead}."
     others = listed(names[1:])
     return f"{lead}, and {others} within 0.1 % of it: to be faster, all of them must be relieved."
-
-
-def _per(explanation: Explanation) -> str:
-    return "per micro-batch" if explanation.objective is Objective.GPIPE else "per sample"
 
 
 def _kind(explanation: Explanation) -> str:
@@ -163,20 +159,19 @@ def _balance(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
         return ()
     if explanation.num_accelerators + explanation.num_cpus == 1:
         return (
-            f"There is one device: it does all the work, {milliseconds(value_ms)} {_per(explanation)}, and moves "
-            "nothing.",
+            f"There is one device: it does all the work, {milliseconds(value_ms)} per micro-batch, and moves nothing.",
         )
     if value_ms <= balance.balance_ms * (1 + SAME):
         return (
             f"It is reached: all work divided as evenly as it can be over {_all_devices(explanation)} takes "
-            f"{milliseconds(balance.balance_ms)} {_per(explanation)}, and so does the plan. No {_kind(explanation)} is "
+            f"{milliseconds(balance.balance_ms)} per micro-batch, and so does the plan. No {_kind(explanation)} is "
             "faster.",
         )
     over = value_ms / balance.balance_ms - 1 if balance.balance_ms > 0 else None
     distance = "" if over is None else f", {percent(over)} more"
     sentences = [
         f"All work divided evenly over {_all_devices(explanation)}, without transfers, would take "
-        f"{milliseconds(balance.balance_ms)} {_per(explanation)}; the plan takes {milliseconds(value_ms)}{distance}."
+        f"{milliseconds(balance.balance_ms)} per micro-batch; the plan takes {milliseconds(value_ms)}{distance}."
     ]
     sentences.append(_distance(explanation, value_ms - balance.balance_ms))
     sentences += [
@@ -328,8 +323,8 @@ def _waiting(explanation: Explanation) -> tuple[str, ...]:
     if len(explanation.limits) == 1:
         slowest = [devices[parts.device].name for parts in explanation.limits[0].bottlenecks]
         sentences.append(
-            f"That costs nothing: a sample leaves the pipeline every {milliseconds(pace)} whatever the others do, so "
-            f"equal loads are no aim in themselves. Only less work for {listed(slowest)} would help"
+            f"That costs nothing: a micro-batch leaves the pipeline every {milliseconds(pace)} whatever the others do. "
+            f"Equal loads are no aim in themselves. Only less work for {listed(slowest)} would help"
             + (
                 f", and no {_kind(explanation)} gives less to its slowest device, which is proven."
                 if explanation.is_optimal
@@ -393,7 +388,7 @@ def _critical_path(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]
     name = {device.device: device.name for device in explanation.devices}
     latency = path.latency_ms
     sentences = [
-        f"One sample takes {milliseconds(latency)}: on its critical path it is computed for "
+        f"One micro-batch takes {milliseconds(latency)}: on its critical path it is computed for "
         f"{milliseconds(path.compute_ms)} ({percent(path.compute_ms / latency)}) and transferred for "
         f"{milliseconds(path.transfer_ms)} ({percent(path.transfer_ms / latency)})."
     ]

@@ -1,4 +1,4 @@
-"""What the latency of one sample consists of: the chain of waits that ends last.
+"""What the latency of one micro-batch consists of: the chain of waits that ends last.
 
 A task, a subgraph of an accelerator or a node on a CPU, begins when the last of those it waits for ends
 (`solvers.model.costs.single_sample_latency`). Going back from the task that ends last to the one it waited for, and so

@@ -2,7 +2,7 @@
 
 A device that transfers and computes one after the other pays for all of it; one that overlaps them pays for the longer
 only, and the shorter is hidden behind it (`solvers.model.deployment.Communication`). The paid parts always add up to
-the load, which is what makes "0.4 ms of transfers less" a statement about the time per sample.
+the load, which is what makes "0.4 ms of transfers less" a statement about the time per micro-batch.
 """
 
 from dataclasses import dataclass, fields
@@ -13,7 +13,7 @@ from solvers.model.deployment import Communication
 
 @dataclass(frozen=True, slots=True)
 class LoadParts:
-    """One device's time per sample in ms, its replicas taken into account: paid parts, and hidden ones.
+    """One device's time per micro-batch in ms, its replicas taken into account: paid parts, and hidden ones.
 
     `load_ms` is the sum of compute, receive, send and sync; what is hidden takes place meanwhile.
     """

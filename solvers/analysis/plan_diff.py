@@ -77,7 +77,7 @@ TensorKey = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class PlanDiff:
-    """What differs between two splits; all changes are second minus first, times in ms per sample.
+    """What differs between two splits; all changes are second minus first, times in ms per micro-batch.
 
     `moved` is sorted by the matched devices, then by the order of the network. `devices` has every device of both
     splits once. `first_limit` and `second_limit` are what the values consist of: the loads of the devices that set the

@@ -307,7 +307,7 @@ def threshold_that_allows_all(problem: StageProblem) -> float:
 
 
 def stage_loads(problem: StageProblem, stages: list[PlannedStage]) -> FloatArray:
-    """Return the time of each stage per sample and pass in ms, shape (stages, passes)."""
+    """Return the time of each stage per micro-batch and pass in ms, shape (stages, passes)."""
     passes = 1 if problem.cpu_ms.shape[1] == 1 else 2
     stage_of = np.zeros(problem.sync_ms.size, np.int32)
     for i, stage in enumerate(stages):

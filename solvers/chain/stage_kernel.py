@@ -192,7 +192,7 @@ def least_of_rest(communication, work, crossing):
 
 @compiled
 def replicated(load, sync, replicas):
-    """Return the time per sample of a stage on several accelerators."""
+    """Return the time per micro-batch of a stage on several accelerators."""
     return (load + (replicas - 1) * sync) / replicas
 
 

@@ -123,9 +123,9 @@ def command_parser() -> argparse.ArgumentParser:
     add_export(commands)
     add_profile(commands)
 
-    sampling = commands.add_parser("samples", help="list the sample graphs, or write one to a file")
+    sampling = commands.add_parser("samples", help="list the bundled example graphs, or write one to a file")
     sampling.add_argument("name", nargs="?", metavar="NAME")
-    sampling.add_argument("--output", type=output_path, metavar="FILE", help="File to write the sample to")
+    sampling.add_argument("--output", type=output_path, metavar="FILE", help="File to write the example to")
     sampling.set_defaults(run=_samples)
     return parser
 
@@ -289,7 +289,7 @@ def _device_documents(graph: DnnGraph, deployment: Deployment, split: Split) -> 
 def _samples(options: argparse.Namespace) -> int:
     if options.name is None:
         if options.output is not None:
-            raise GraphError("--output needs the name of a sample; 'placement samples' lists them.")
+            raise GraphError("--output needs the name of an example; 'placement samples' lists them.")
         print_json([{"name": info.name, "title": info.title, "description": info.description} for info in samples()])
         return 0
     text = sample_text(options.name).decode("utf-8")

@@ -142,7 +142,11 @@ def add_sweep(commands: Any) -> None:
     group.add_argument("--cpu-price", type=price, default=0.0, metavar="P", help="of a CPU (default: 0)")
     group.add_argument("--to-buy", action="store_true", help="prices are those of buying the devices, not of an hour")
     group.add_argument(
-        "--at-least", type=positive, metavar="R", help="say what is cheapest with at least R samples a second"
+        "--at-least",
+        type=positive,
+        metavar="R",
+        help="say what is cheapest with a throughput of at least R, in the unit of the table: what micro-batches hold, "
+        "such as sequences, per second where the graph says so, else micro-batches per second",
     )
     group.add_argument("--budget", type=positive, metavar="B", help="say what is fastest for at most B")
     group.add_argument(

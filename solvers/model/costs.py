@@ -18,10 +18,10 @@ if a forward node on the device reads the tensor and to the backward pass otherw
 and out within each pass, since the passes are apart in time; max-load combines the totals of both passes, since a
 device that runs them in turn overlaps the transfers of one with the compute of the other.
 
-An entry of the split that r accelerators run by turns takes 1/r of its time per sample, and in training the all-reduce
-of its gradients besides (`solvers.model.memory.sync_ms`), which counts with the backward pass. The latency of one
-sample is that of one sample alone: it is received, computed and sent in this order whatever overlaps in a pipeline, and
-by one accelerator.
+An entry of the split that r accelerators run by turns takes 1/r of its time per micro-batch, and in training the
+all-reduce of its gradients besides (`solvers.model.memory.sync_ms`), which counts with the backward pass. The latency
+of one micro-batch is that of one alone: it is received, computed and sent in this order whatever overlaps in a
+pipeline, and by one accelerator.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PassCosts:
-    """One device's time per sample in one pass, in ms; the transfers of a CPU are free."""
+    """One device's time per micro-batch in one pass, in ms; the transfers of a CPU are free."""
 
     compute_ms: float = 0.0
     receive_ms: float = 0.0
@@ -62,7 +62,7 @@ class PassCosts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCosts:
-    """What one device does per sample and what it holds; with `replicas`, what each of its accelerators holds.
+    """What one device does per micro-batch and what it holds; with `replicas`, what each of its accelerators holds.
 
     Compute and transfers are those of a sample, whichever replica it meets; `sync_ms` is the all-reduce among replicas.
     """
@@ -77,33 +77,33 @@ class DeviceCosts:
 
     @property
     def load_ms(self) -> float:
-        """Time per sample: compute and transfers of both passes combined, shared by the replicas, and their sync."""
+        """Time per micro-batch: compute and transfers of both passes, shared by the replicas, and their sync."""
         both = PassCosts(self.compute_ms, self.receive_ms, self.send_ms)
         return both.total_ms(self.communication) / self.replicas + self.sync_ms
 
     @property
     def forward_ms(self) -> float:
-        """Time per sample of the forward pass alone, transfers included."""
+        """Time per micro-batch of the forward pass alone, transfers included."""
         return self.forward.total_ms(self.communication) / self.replicas
 
     @property
     def backward_ms(self) -> float:
-        """Time per sample of the backward pass alone, transfers and the sync of replicas included."""
+        """Time per micro-batch of the backward pass alone, transfers and the sync of replicas included."""
         return self.backward.total_ms(self.communication) / self.replicas + self.sync_ms
 
     @property
     def compute_ms(self) -> float:
-        """Compute time per sample over both passes."""
+        """Compute time per micro-batch over both passes."""
         return self.forward.compute_ms + self.backward.compute_ms
 
     @property
     def receive_ms(self) -> float:
-        """Time per sample spent receiving, over both passes."""
+        """Time per micro-batch spent receiving, over both passes."""
         return self.forward.receive_ms + self.backward.receive_ms
 
     @property
     def send_ms(self) -> float:
-        """Time per sample spent sending, over both passes."""
+        """Time per micro-batch spent sending, over both passes."""
         return self.forward.send_ms + self.backward.send_ms
 
 
@@ -147,7 +147,7 @@ class SplitCosts:
 
     @property
     def max_load_ms(self) -> float:
-        """The largest load: the time per sample of the pipeline in steady state."""
+        """The largest load: the time per micro-batch of the pipeline in steady state."""
         return max((d.load_ms for d in self.devices), default=0.0)
 
     @property

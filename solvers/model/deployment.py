@@ -109,12 +109,12 @@ class TrainingMemory:
 
 @dataclass(frozen=True, slots=True)
 class Replication:
-    """Stages may run on several accelerators that take turns at the samples (data parallelism within the pipeline).
+    """Stages may run on several accelerators that process micro-batches round-robin (data parallelism in the pipeline).
 
-    A stage on r accelerators takes (compute + transfers) / r per sample, and for training the ring all-reduce of its
-    gradients, 2 (r - 1) / r x weight bytes / bandwidth (Tarnawski et al., NeurIPS 2020, appendix; Patarasuk and Yuan,
-    "Bandwidth optimal all-reduce algorithms", 2009). `bandwidth_bytes_per_ms` is that of the all-reduce; None means
-    the bandwidth that the graph's own transfers imply.
+    A stage on r accelerators takes (compute + transfers) / r per micro-batch, and for training the ring all-reduce of
+    its gradients, 2 (r - 1) / r x weight bytes / bandwidth (Tarnawski et al., NeurIPS 2020, appendix; Patarasuk and
+    Yuan, "Bandwidth optimal all-reduce algorithms", 2009). `bandwidth_bytes_per_ms` is that of the all-reduce; None
+    means the bandwidth that the graph's own transfers imply.
     """
 
     max_replicas: int
@@ -187,7 +187,7 @@ class Deployment:
     """Devices are numbered: accelerators 0 .. k-1, then CPUs k .. k+l-1.
 
     `memory_bytes` is what one accelerator holds; None means no limit. `max_subgraphs` is how many subgraphs one after
-    the other an accelerator may run for the latency of one sample; other objectives ignore it.
+    the other an accelerator may run for the latency of one micro-batch; other objectives ignore it.
 
     With `classes` accelerators differ and are numbered class after class; then `num_accelerators` is the sum of their
     counts and `memory_bytes` is None, for each class has its own (`of_classes` sees to that). What depends on the class

@@ -15,8 +15,9 @@ f and w never fall as a grows, so a stage never needs less memory for having mor
 A graph without backward nodes, or one that does not know these bytes, keeps the static model: a device holds the `size`
 of its nodes, whatever the schedule. (Narayanan et al., SOSP 2019 and ICML 2021; Rajbhandari et al., SC 2020.)
 
-Replicas exchange the gradients of their weights once per sample by a ring all-reduce, in which each sends and receives
-2 (r - 1)/r of the weights (Patarasuk and Yuan, 2009). In a file without any parameterBytes `size` counts as weights.
+Replicas exchange the gradients of their weights once per micro-batch by a ring all-reduce, in which each sends and
+receives 2 (r - 1)/r of the weights (Patarasuk and Yuan, 2009). In a file without any parameterBytes `size` counts as
+weights.
 """
 
 from collections.abc import Iterable
@@ -119,7 +120,7 @@ def sync_bandwidth(graph: DnnGraph, deployment: Deployment, accelerator: int = 0
 
 
 def sync_ms(weights: float, replicas: int, bandwidth_bytes_per_ms: float) -> float:
-    """Return the time in ms per sample of the all-reduce of so many bytes of weights among so many replicas."""
+    """Return the time in ms per micro-batch of the all-reduce of so many bytes of weights among so many replicas."""
     return 2 * (replicas - 1) / replicas * weights / bandwidth_bytes_per_ms
 
 

@@ -19,7 +19,7 @@ LONGEST_LIMIT_S = 1e9
 EXACT = ("auto", "dp", "ip")
 METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic", "pipedream": "PipeDream", "scotch": "Scotch"}
 """What methods are called inside a sentence; others by their own names."""
-IS_LATENCY = "the latency of one sample knows neither"
+IS_LATENCY = "the latency of one micro-batch knows neither"
 
 
 def method_text(method: str) -> str:
@@ -35,7 +35,7 @@ OBJECTIVE = Parameter[Objective](
     codec=one_of(Objective),
     label="Minimise time for",
     noun="objective",
-    help="What to minimise: time per micro-batch of a pipeline, that under GPipe, or the latency of one sample.",
+    help="What to minimise: time per micro-batch of a pipeline, that under GPipe, or the latency of one micro-batch.",
     get=lambda asked: asked.objective,
     put=lambda asked, value: replace(
         asked, objective=value, family=Family.CHAIN if value is Objective.LATENCY else asked.family
@@ -48,7 +48,7 @@ OBJECTIVE = Parameter[Objective](
     names={
         Objective.THROUGHPUT: "Throughput of the pipeline",
         Objective.GPIPE: "GPipe time per micro-batch",
-        Objective.LATENCY: "Latency of one sample",
+        Objective.LATENCY: "Latency of one micro-batch",
     },
     axis=AxisTraits("objective", "Objective", "objective", is_monotone=False),
 )
@@ -59,7 +59,7 @@ def _only_pipelines(asked: Asked) -> str:
 
 
 def _only_latency(asked: Asked) -> str:
-    return "" if asked.objective is Objective.LATENCY else "only the latency of one sample knows subgraphs"
+    return "" if asked.objective is Objective.LATENCY else "only the latency of one micro-batch knows subgraphs"
 
 
 FAMILY = Parameter[Family](
@@ -93,7 +93,7 @@ SUBGRAPHS = Parameter[int](
     label="Subgraphs of an accelerator, up to",
     noun="subgraphs",
     help="Sets of nodes that an accelerator runs one after the other, waiting for others between them, for the latency "
-    "of one sample. With 1 it runs all its nodes in one go.",
+    "of one micro-batch. With 1 it runs all its nodes in one go.",
     get=lambda asked: asked.deployment.max_subgraphs,
     put=lambda asked, value: asked.on(max_subgraphs=value),
     usual=lambda _: 1,
@@ -115,7 +115,7 @@ COMMUNICATION = Parameter[Communication](
     usual=lambda _: Communication.SUM,
     allowed=lambda _: tuple(Communication),
     why_not=lambda asked: (
-        "a sample alone is received, computed and sent" if asked.objective is Objective.LATENCY else ""
+        "a micro-batch alone is received, computed and sent" if asked.objective is Objective.LATENCY else ""
     ),
     names={
         Communication.SUM: "One after the other",
@@ -159,8 +159,8 @@ MAX_REPLICAS = Parameter[int](
     codec=COUNT,
     label="Replicas of a stage, up to",
     noun="replicas",
-    help="Accelerators that a stage may run on. On r of them, replicas process micro-batches round-robin: 1/r of its "
-    "time each, and in training the all-reduce of its gradients besides. It takes up r of the accelerators.",
+    help="Accelerators that a stage may run on. r of them process micro-batches round-robin: 1/r of its time each, and "
+    "in training the all-reduce of its gradients besides. It takes up r of the accelerators.",
     get=lambda asked: _max_replicas(asked.deployment),
     put=lambda asked, value: _replicated(asked, value, _sync(asked.deployment)),
     usual=lambda _: 1,

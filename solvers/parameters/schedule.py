@@ -27,7 +27,7 @@ TRAINING_HELP = (
     "time with weight gradients. Unpipelined is one micro-batch on one device at a time, for comparison."
 )
 INFERENCE_HELP = (
-    "Pipelined keeps all devices at work on different samples. Single stream waits for each sample to be done, though "
+    "Pipelined keeps all devices at work on different micro-batches. Single stream waits for each to be done, though "
     "branches run side by side; unpipelined runs one device at a time."
 )
 

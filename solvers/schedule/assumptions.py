@@ -11,7 +11,7 @@ from solvers.schedule.records import ZERO_BUBBLE_KINDS, LoopedSplit, PipelineSta
 
 OF_KIND = {
     ScheduleKind.PIPEDREAM: "The pipeline is never flushed; every micro-batch updates the weights.",
-    ScheduleKind.SINGLE_STREAM: "One sample at a time.",
+    ScheduleKind.SINGLE_STREAM: "One micro-batch at a time.",
     ScheduleKind.UNPIPELINED: "One micro-batch and one device at a time.",
 }
 TRANSFERS = "A device receives, computes and sends one after the other, through host memory."

@@ -37,7 +37,7 @@ def check_model(deployment: Deployment, split: Split, kind: ScheduleKind) -> Non
     if deployment.communication is not Communication.SUM and kind not in ONE_AT_A_TIME:
         raise ScheduleError(
             "Schedules run transfers before and after compute; set communication to sum to see one, though the time "
-            "per sample is then larger."
+            "per micro-batch is then larger."
         )
     if split.replicas:
         raise ScheduleError("Schedules run each stage on one device; choose a split without replicas to see one.")

@@ -27,8 +27,8 @@ in order of pass, depth and position in the graph. Write L for the largest load.
 Either way every wait points to an earlier (round, stage) pair, so no order of this kind can deadlock.
 
 Chunks (interleaved 1F1B, ZB-V): each chunk of a looped split is a forward and a backward piece, in orders of their own
-(`solvers.schedule.looped_orders`). For the latency of one sample each subgraph is a piece, and so is each node on a
-CPU.
+(`solvers.schedule.looped_orders`). For the latency of one micro-batch each subgraph is a piece, and so is each node
+on a CPU.
 
 A pipeline by its forward data may be none by its backward data: in the paper's published layer graphs for training
 (BERT-24, ResNet-50) the backward edges run along the forward ones instead of against them, and no backward node
@@ -118,8 +118,8 @@ def task_pieces(graph: DnnGraph, split: Split, device_of: Mapping[int, int]) -> 
     tasks = task_graph(graph, split)
     if not nx.is_directed_acyclic_graph(tasks):
         raise ScheduleError(
-            "Devices of this split wait for each other in a circle, so no sample gets through it one subgraph after "
-            f"the other; choose {ScheduleKind.UNPIPELINED}, or a split solved for latency."
+            "Devices of this split wait for each other in a circle, so no micro-batch gets through it one subgraph "
+            f"after the other; choose {ScheduleKind.UNPIPELINED}, or a split solved for latency."
         )
     position = {v: i for i, v in enumerate(graph.topological_order)}
     members: dict[Task, tuple[int, ...]] = {}

@@ -79,7 +79,7 @@ class PipelineStage:
     notation calls it, as in `2F0` and `2B0`: forward stages count along the pipeline, and a backward stage shares the
     number of the forward stage it goes with. `nodes` are in topological order. In round n the stage runs micro-batch
     n - `depth`, in schedules that work in rounds. `receives_from` are the indices of the stages on other devices whose
-    tensors it is the first on its device to need (for the latency of one sample also of other subgraphs on its own
+    tensors it is the first on its device to need (for the latency of one micro-batch also of other subgraphs on its own
     device, from which it receives through host memory); `follows` those of the stages on its own device that make, or
     have received, what it needs. The two parts of a backward stage have the same nodes.
     """

@@ -214,6 +214,6 @@ def _period(orders: Orders, blocks: Sequence[Block], makespan: float) -> float |
 
 
 def _intervals(ends_ms: Sequence[float], rounds: Rounds) -> list[float]:
-    """Return the times per sample from one end to the one a stride later."""
+    """Return the times per micro-batch from one end to the one a stride later."""
     later = ends_ms[rounds.stride :]
     return [(end - start) / rounds.samples for start, end in zip(ends_ms, later, strict=False)]

@@ -87,7 +87,7 @@ def _with_times(
 ) -> tuple[PipelineStage, ...]:
     """Return the pieces with what they receive, compute and send per micro-batch."""
     stage_of = {v: index for index, piece in enumerate(pieces) for v in piece.nodes}
-    # For the latency of one sample each subgraph is received and sent on its own.
+    # For the latency of one micro-batch each subgraph is received and sent on its own.
     places = [i if kind is ScheduleKind.SINGLE_STREAM else piece.device for i, piece in enumerate(pieces)]
     transfers = _transfers(graph, deployment, stage_of, places, [piece.device for piece in pieces])
 

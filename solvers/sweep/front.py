@@ -13,7 +13,7 @@ from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.quantities import as_given, as_written, count, money, number
 from solvers.sweep.axes import Quantity
-from solvers.sweep.measures import BOUGHT_UNIT, Measure, is_unproven, measured_at, pareto_front
+from solvers.sweep.measures import BOUGHT_UNIT, Measure, is_unproven, measured_at, pareto_front, unit_of
 from solvers.sweep.spec import Index, SweepSpec
 
 MARK = "*"
@@ -28,7 +28,7 @@ WITHOUT_PRICE = frozenset({Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR, Quanti
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """A point that none beats: what its devices cost, its samples per second, and how much that is for the money.
+    """A point that none beats: what its devices cost, its throughput in `unit_of`, and how much that is for the money.
 
     `per_cost` is that of `Measure.PER_COST`.
     """
@@ -58,7 +58,7 @@ def front_of(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pric
 
 
 def cheapest(front: Sequence[FrontPoint], at_least: float) -> FrontPoint | None:
-    """Return the cheapest point with so many samples per second; None where none has.
+    """Return the cheapest point with so much throughput; None where none has.
 
     >>> front = [FrontPoint((0,), 1.0, 10.0, None), FrontPoint((1,), 4.0, 30.0, None)]
     >>> cheapest(front, 20.0).cost, cheapest(front, 40.0)
@@ -107,7 +107,7 @@ def same_cost_text(spec: SweepSpec, cost: float, prices: Prices) -> str:
 
 
 def least_demanding(spec: SweepSpec, answers: Mapping[Index, SolveResult], at_least: float) -> tuple[Index, ...]:
-    """Return the points with so many samples per second, without those of which another asks less along each axis.
+    """Return the points with so much throughput, without those of which another asks less along each axis.
 
     Values of an axis without an order, such as devices, ask neither more nor less than others.
     """
@@ -144,7 +144,8 @@ def wish_text(
     front = front_of(spec, answers, prices)
     sentences = []
     if at_least is not None and front and cheapest(front, at_least) is None:
-        sentences.append(f"No point has at least {as_given(at_least)} samples/s; the fastest has {_rate(front[-1])}.")
+        wish = f"{as_given(at_least)} {unit_of(spec)}/s"
+        sentences.append(f"No point has at least {wish}; the fastest has {_rate(front[-1])}.")
     elif at_least is not None:
         sentences.append(_enough_text(spec, answers, prices, front, at_least))
     if budget is not None:
@@ -180,7 +181,7 @@ def _enough_text(
     front: Sequence[FrontPoint],
     at_least: float,
 ) -> str:
-    what = f"at least {as_given(at_least)} samples/s"
+    what = f"at least {as_given(at_least)} {unit_of(spec)}/s"
     point = cheapest(front, at_least)
     if point is None:
         return f"No point has {what}."
@@ -195,7 +196,7 @@ def _enough_text(
 
 
 def _told(spec: SweepSpec, point: FrontPoint, prices: Prices) -> str:
-    return f"{hardware_text(spec, point.index)} ({_rate(point)} samples/s, {cost_text(point.cost, prices)})"
+    return f"{hardware_text(spec, point.index)} ({_rate(point)} {unit_of(spec)}/s, {cost_text(point.cost, prices)})"
 
 
 def cost_text(cost: float, prices: Prices) -> str:
@@ -220,7 +221,7 @@ def _rate(point: FrontPoint) -> str:
 
 def _rate_at(spec: SweepSpec, index: Index, answers: Mapping[Index, SolveResult]) -> str:
     rate = measured_at(Measure.THROUGHPUT, spec, index, answers[index], Prices())
-    return f"{number(rate)}{MARK * is_unproven(answers[index])} samples/s"
+    return f"{number(rate)}{MARK * is_unproven(answers[index])} {unit_of(spec)}/s"
 
 
 def front_text(spec: SweepSpec, front: Sequence[FrontPoint], prices: Prices) -> str:
@@ -236,14 +237,14 @@ def front_text(spec: SweepSpec, front: Sequence[FrontPoint], prices: Prices) -> 
         )
         for point in front
     ]
-    head = ("Pareto front", cost_label(prices).lower(), "samples/s", per_money_text(prices), "")
+    head = ("Pareto front", cost_label(prices).lower(), f"{unit_of(spec)}/s", per_money_text(prices, unit_of(spec)), "")
     table = text_table(head, lines)
     return table + (f"\n{MARK_NOTE}" if any(point.is_unproven for point in front) else "")
 
 
-def per_money_text(prices: Prices) -> str:
+def per_money_text(prices: Prices, unit: str) -> str:
     """Say what `Measure.PER_COST` counts."""
     if prices.has_none and prices.basis is PriceBasis.PER_HOUR:
-        return "samples per accelerator-hour"
+        return f"{unit} per accelerator-hour"
     basis = prices.basis
-    return "samples per money" if basis is PriceBasis.PER_HOUR else f"samples/s per {count(BOUGHT_UNIT)} of money"
+    return f"{unit} per money" if basis is PriceBasis.PER_HOUR else f"{unit}/s per {count(BOUGHT_UNIT)} of money"

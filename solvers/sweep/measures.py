@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from solvers.hardware.prices import DeviceCounts, PriceBasis, Prices
 from solvers.model.costs import Objective
+from solvers.model.micro_batch import PASSES, sample_unit, samples_per_pass
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.quantities import count
 from solvers.sweep.axes import Quantity
@@ -28,28 +29,28 @@ class Measure(StrEnum):
     PER_DEVICE = "per-accelerator"
     PER_COST = "per-cost"
 
-    def label(self, basis: PriceBasis = PriceBasis.PER_HOUR) -> str:
-        """What an axis of the measure is labelled with."""
+    def label(self, basis: PriceBasis = PriceBasis.PER_HOUR, unit: str = PASSES) -> str:
+        """What an axis of the measure is labelled with; `unit` is what throughput counts, see `unit_of`."""
         return {
-            Measure.TIME: "Time per sample (ms)",
-            Measure.THROUGHPUT: "Throughput (samples/s)",
-            Measure.PER_DEVICE: "Throughput per accelerator (samples/s)",
-            Measure.PER_COST: "Samples per unit of money"
+            Measure.TIME: "Time per micro-batch (ms)",
+            Measure.THROUGHPUT: f"Throughput ({unit}/s)",
+            Measure.PER_DEVICE: f"Throughput per accelerator ({unit}/s)",
+            Measure.PER_COST: f"{unit[0].upper()}{unit[1:]} per unit of money"
             if basis is PriceBasis.PER_HOUR
-            else f"Throughput per {count(BOUGHT_UNIT)} of money (samples/s)",
+            else f"Throughput per {count(BOUGHT_UNIT)} of money ({unit}/s)",
         }[self]
 
 
 def throughput(result: SolveResult) -> float | None:
-    """Return samples per second; None without a plan, or for one that takes no time."""
+    """Return micro-batches per second; None without a plan, or for one that takes no time."""
     return MS_PER_SECOND / result.value_ms if result.value_ms else None
 
 
 def measured(measure: Measure, devices: DeviceCounts, result: SolveResult, prices: Prices) -> float | None:
     """Return the measure of a point; None where there is none: no plan, no accelerator, or nothing to pay.
 
-    Per cost it is samples per unit of money where prices are per hour, and samples per second and 1,000 units of money
-    where devices are bought.
+    Throughput counts micro-batches: per second, and per cost those per unit of money where prices are per hour, those
+    per second and 1,000 units of money where devices are bought.
 
     >>> from solvers.solve import solve
     >>> from solvers.model.deployment import Deployment
@@ -72,16 +73,29 @@ def measured(measure: Measure, devices: DeviceCounts, result: SolveResult, price
 
 
 def measured_at(measure: Measure, spec: SweepSpec, index: Index, result: SolveResult, prices: Prices) -> float | None:
-    """Return the measure of a point of a sweep; None where there is none, see `measured` and `is_lone`."""
+    """Return the measure of a point of a sweep, throughput in `unit_of`; None where there is none, see `is_lone`."""
+    value = measured_in_passes(measure, spec, index, result, prices)
+    return value if value is None or measure is Measure.TIME else value * samples_per_pass(spec.graph.micro_batch)
+
+
+def measured_in_passes(
+    measure: Measure, spec: SweepSpec, index: Index, result: SolveResult, prices: Prices
+) -> float | None:
+    """Return the same with throughput in micro-batches, whatever they hold."""
     if measure is not Measure.TIME and is_lone(spec, result):
         return None
     return measured(measure, spec.devices_at(index), result, prices)
 
 
-def is_lone(spec: SweepSpec, result: SolveResult) -> bool:
-    """Whether a point is the latency of one sample alone among points of other objectives.
+def unit_of(spec: SweepSpec) -> str:
+    """Return what throughput is counted in: what micro-batches of the graph hold, else micro-batches."""
+    return sample_unit(spec.graph.micro_batch)
 
-    Its samples per second, one after the other, and those of a pipeline have no common scale.
+
+def is_lone(spec: SweepSpec, result: SolveResult) -> bool:
+    """Whether a point is the latency of one micro-batch alone among points of other objectives.
+
+    Its micro-batches per second, one after the other, and those of a pipeline have no common scale.
     """
     is_mixed = any(axis.quantity is Quantity.OBJECTIVE for axis in spec.axes)
     return is_mixed and result.objective is Objective.LATENCY

@@ -5,7 +5,6 @@ empty, and so are all values of a point that is not solved yet.
 """
 
 import io
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,13 +16,14 @@ from solvers.model.result import SolveResult, SolveStatus
 from solvers.quantities import above_bound, number
 from solvers.sweep.axes import Axis, Quantity
 from solvers.sweep.front import MARK, MARK_NOTE, NO_PRICES, front_of, per_money_text
-from solvers.sweep.measures import Measure, is_lone, is_unproven, knee, measured_at, throughput
+from solvers.sweep.measures import Measure, is_lone, is_unproven, measured_at, measured_in_passes, unit_of
+from solvers.sweep.plateau import knee_of, plateau_of, plateau_text
 from solvers.sweep.spec import Index, SweepSpec
 
 COLUMNS = {quantity: quantity.traits.column for quantity in Quantity}
 """Names of columns; behind what is of one class stands its name."""
 
-TEXTS = frozenset({"graph", "objective", "splits", "devices", "status", "method", "message"})
+TEXTS = frozenset({"graph", "objective", "splits", "devices", "status", "method", "message", "sample_unit"})
 FLAGS = frozenset({"is_on_pareto_front"})
 WHOLE = frozenset({"accelerators_used", *(q.traits.column for q in Quantity if q.is_whole and q is not Quantity.COUNT)})
 
@@ -34,7 +34,10 @@ NOT_SOLVED = "NOT SOLVED"
 def sweep_rows(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Prices) -> list[dict[str, Any]]:
     """Return a row per point: its place on the axes, its value with proof, and what follows from it.
 
-    Times in ms and seconds, rates per second, money in the currency of the prices, per hour or to buy as these are.
+    Times in ms and seconds, rates in micro-batches per second, money in the currency of the prices, per hour or to buy
+    as these are. `samples_per_price` is an old name of `micro_batches_per_price`. What micro-batches hold is in
+    `samples_per_micro_batch` and `sample_unit`, and `samples_per_s` the throughput in that unit; None where a graph
+    does not say.
     """
     front = {point.index for point in front_of(spec, answers, prices)}
     return [
@@ -55,11 +58,12 @@ def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Pric
     }
 
     def of(measure: Measure) -> float | None:
-        return None if result is None else measured_at(measure, spec, index, result, prices)
+        return None if result is None else measured_in_passes(measure, spec, index, result, prices)
 
     is_hourly = prices.basis is PriceBasis.PER_HOUR
     objective = place.get("objective", spec.objective)
     split = None if result is None else result.split
+    held, passes_per_s, per_cost = spec.graph.micro_batch, of(Measure.THROUGHPUT), of(Measure.PER_COST)
     return {
         **place,
         "accelerators": devices.num_accelerators,
@@ -72,10 +76,17 @@ def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Pric
         "lower_bound_ms": None if result is None else result.lower_bound_ms,
         "gap": None if result is None else result.gap,
         "accelerators_used": None if split is None else split.num_accelerators_used,
-        "throughput_per_s": of(Measure.THROUGHPUT),
+        "throughput_per_s": passes_per_s,
         "throughput_per_accelerator_per_s": of(Measure.PER_DEVICE),
         "price_per_hour" if is_hourly else "price_to_buy": prices.cost(devices),
-        "samples_per_price" if is_hourly else "throughput_per_s_per_1000_price": of(Measure.PER_COST),
+        **(
+            {"samples_per_price": per_cost, "micro_batches_per_price": per_cost}
+            if is_hourly
+            else {"throughput_per_s_per_1000_price": per_cost}
+        ),
+        "samples_per_micro_batch": None if held is None else held.samples,
+        "sample_unit": None if held is None else held.unit,
+        "samples_per_s": None if held is None or passes_per_s is None else passes_per_s * held.samples,
         "method": None if result is None else result.method,
         "seconds": None if result is None else round(result.runtime_s, 6),
         "message": None if result is None else result.message,
@@ -148,23 +159,26 @@ def sweep_text(
 
 
 def latency_note(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> str:
-    """Say what samples per second are of latencies, or that they have none beside pipelines; else empty."""
+    """Say what throughput is of latencies, or that they have none beside pipelines; else empty."""
     if any(is_lone(spec, result) for result in answers.values()):
-        return "Latency is that of one sample alone, which has no throughput to compare with a pipeline's."
+        return "Latency is that of one micro-batch alone, which has no throughput to compare with a pipeline's."
     if any(result.objective is Objective.LATENCY for result in answers.values()):
-        return "Samples/s are those of one sample after the other, not of a pipeline."
+        return "Throughput is that of one micro-batch after the other, not of a pipeline."
     return ""
 
 
 def _list_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Prices) -> str:
     axis = spec.axes[0]
-    bend = knee_of(spec, answers)
+    bend, plateau = knee_of(spec, answers), plateau_of(spec, answers)
     lines = []
-    of_money = [] if prices.has_none else [per_money_text(prices)]
+    of_money = [] if prices.has_none else [per_money_text(prices, unit_of(spec))]
     for i, row in enumerate(sweep_rows(spec, answers, prices)):
-        per_cost = row[
-            "samples_per_price" if prices.basis is PriceBasis.PER_HOUR else "throughput_per_s_per_1000_price"
-        ]
+        result = answers.get((i,))
+        rate, each, per_cost = (
+            None if result is None else measured_at(measure, spec, (i,), result, prices)
+            for measure in (Measure.THROUGHPUT, Measure.PER_DEVICE, Measure.PER_COST)
+        )
+        is_flat = plateau is not None and plateau.first <= i <= plateau.last
         lines.append(
             (
                 axis.text(i),
@@ -172,14 +186,15 @@ def _list_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
                 number(row["value_ms"]),
                 above_bound(row["value_ms"], row["lower_bound_ms"]),
                 number(row["accelerators_used"]),
-                number(row["throughput_per_s"]),
-                number(row["throughput_per_accelerator_per_s"]),
+                number(rate),
+                number(each),
                 *([number(per_cost)] if of_money else []),
-                "knee" if i == bend else "",
+                "knee" if i == bend else "plateau" if is_flat else "",
             )
         )
-    head = ("", "", "ms/sample", "above bound", "used", "samples/s", "per accelerator", *of_money, "")
-    return text_table(head, lines, left=2)
+    head = ("", "", "ms", "above bound", "used", f"{unit_of(spec)}/s", "per accelerator", *of_money, "")
+    table = text_table(head, lines, left=2)
+    return table if plateau is None else f"{table}\n{plateau_text(spec, plateau)}"
 
 
 def _grid_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Prices, measure: Measure) -> str:
@@ -198,31 +213,11 @@ def _grid_text(spec: SweepSpec, answers: Mapping[Index, SolveResult], prices: Pr
         (rows_axis.text(i), *(cell((i, j)) for j in range(len(columns_axis.values))))
         for i in range(len(rows_axis.values))
     ]
-    head = (_units(measure, prices), *(columns_axis.text(j) for j in range(len(columns_axis.values))))
+    head = (_units(measure, prices, unit_of(spec)), *(columns_axis.text(j) for j in range(len(columns_axis.values))))
     return text_table(head, lines)
 
 
-def _units(measure: Measure, prices: Prices) -> str:
-    return {Measure.TIME: "ms/sample", Measure.THROUGHPUT: "samples/s", Measure.PER_DEVICE: "samples/s each"}.get(
-        measure, per_money_text(prices)
+def _units(measure: Measure, prices: Prices, unit: str) -> str:
+    return {Measure.TIME: "ms", Measure.THROUGHPUT: f"{unit}/s", Measure.PER_DEVICE: f"{unit}/s each"}.get(
+        measure, per_money_text(prices, unit)
     )
-
-
-def knee_of(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> int | None:
-    """Return the index of the knee of throughput over the only axis of a sweep, on the axis as it is drawn.
-
-    None until every point is solved: what looks like a knee among some points may be none among all.
-    """
-    if len(spec.axes) != 1 or not spec.axes[0].quantity.is_monotone or len(answers) < spec.num_points:
-        return None
-    axis = spec.axes[0]
-    found = [
-        (i, rate)
-        for i in range(len(axis.values))
-        if (i,) in answers and (rate := throughput(answers[(i,)])) is not None
-    ]
-    if axis.quantity.is_easier_when_less or not found:
-        return None
-    xs = [float(axis.values[i]) for i, _ in found]
-    bend = knee([math.log(x) for x in xs] if axis.is_logarithmic else xs, [rate for _, rate in found])
-    return None if bend is None else found[bend][0]

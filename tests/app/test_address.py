@@ -58,16 +58,16 @@ def test_values_are_where_they_belong() -> None:
 
 def test_back_and_forward_take_the_inputs_along() -> None:
     app = visited(sample="teaching_convex_beats_chain")
-    before = metrics(app)["Time per sample"]
+    before = metrics(app)["Time per micro-batch"]
     solved(number(app, "Accelerators").set_value(1).run())
-    after = metrics(app)["Time per sample"]
+    after = metrics(app)["Time per micro-batch"]
     assert before != after
     app.query_params.pop("accelerators")
     back(app)
-    assert (number(app, "Accelerators").value, metrics(app)["Time per sample"]) == (2, before)
+    assert (number(app, "Accelerators").value, metrics(app)["Time per micro-batch"]) == (2, before)
     app.query_params["accelerators"] = "1"
     back(app)
-    assert (number(app, "Accelerators").value, metrics(app)["Time per sample"]) == (1, after)
+    assert (number(app, "Accelerators").value, metrics(app)["Time per micro-batch"]) == (1, after)
 
 
 def test_a_sample_stays_in_the_address_while_a_file_is_asked_for() -> None:
@@ -157,9 +157,9 @@ def test_a_plan_that_was_asked_for_outlasts_a_reload_in_the_same_browser(
     browser("m" * 32)
     app = visited(sample="teaching_convex_beats_chain", splits="free")
     solved(app.button(key="solve").click().run())
-    value = metrics(app)["Time per sample"]
+    value = metrics(app)["Time per micro-batch"]
     again = visited(**address(app))
-    assert metrics(again)["Time per sample"] == value
+    assert metrics(again)["Time per micro-batch"] == value
     assert not again.warning
     assert not any("no plan yet" in info.value for info in again.info)
     for stranger in ("s" * 32, None):
@@ -190,9 +190,9 @@ def test_edits_are_in_the_address_and_back_takes_them_back() -> None:
     app.session_state["edit_histories"] = {loaded.graph.digest: history}
     app.run()
     edited = address(app)
-    value = metrics(app)["Time per sample"]
+    value = metrics(app)["Time per micro-batch"]
     again = visited(**{name: text for name, text in edited.items() if name != "keep"})
-    assert metrics(again)["Time per sample"] == value
+    assert metrics(again)["Time per micro-batch"] == value
     assert again.session_state["edit_histories"][loaded.graph.digest].places == history.places
     # Back to before the edit: it is taken back, and can be redone.
     again.query_params.pop("edits")
@@ -201,7 +201,7 @@ def test_edits_are_in_the_address_and_back_takes_them_back() -> None:
     assert (kept.is_edited, kept.can_redo) == (False, True)
     again.query_params["edits"] = edited["edits"]
     back(again)
-    assert metrics(again)["Time per sample"] == value
+    assert metrics(again)["Time per micro-batch"] == value
 
 
 def test_an_address_that_comes_late_with_a_click_in_the_picture_is_no_back() -> None:

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("solver_processes")
 
 def test_solves_the_teaching_chain_at_once() -> None:
     app = opened("teaching_chain")
-    assert metrics(app)["Time per sample"] == "8 ms"
-    assert metrics(app)["Throughput"] == "125 /s"
+    assert metrics(app)["Time per micro-batch"] == "8 ms"
+    assert metrics(app)["Micro-batches/s"] == "125"
     assert metrics(app)["Proven lower bound"] == "8 ms"
 
 
@@ -23,17 +23,17 @@ def test_every_sample_opens_with_a_proven_plan(sample: str) -> None:
     app = opened(sample)
     assert not app.error
     values = metrics(app)
-    assert values["Time per sample"] == values["Proven lower bound"]
+    assert values["Time per micro-batch"] == values["Proven lower bound"]
 
 
 def test_devices_follow_the_inputs_and_each_graph_keeps_its_own() -> None:
     app = opened("teaching_convex_beats_chain")
-    assert metrics(app)["Time per sample"] == "5 ms"
+    assert metrics(app)["Time per micro-batch"] == "5 ms"
     box = next(box for box in app.number_input if box.label == "Accelerators")
     solved(box.set_value(1).run())
-    assert metrics(app)["Time per sample"] == "8 ms"
+    assert metrics(app)["Time per micro-batch"] == "8 ms"
     solved(app.selectbox(key="sample").set_value("teaching_chain").run())
-    assert metrics(app)["Time per sample"] == "8 ms"
+    assert metrics(app)["Time per micro-batch"] == "8 ms"
     assert next(box for box in app.number_input if box.label == "Accelerators").value == 3
 
 
@@ -41,26 +41,26 @@ def test_convex_family_waits_for_the_button_and_beats_the_chain() -> None:
     app = opened("teaching_convex_beats_chain")
     families = next(box for box in app.selectbox if box.label == "Split type")
     families.set_value("convex").run()
-    assert metrics(app)["Time per sample"] == "5 ms"
+    assert metrics(app)["Time per micro-batch"] == "5 ms"
     assert any("stale" in warning.value for warning in app.warning)
     solved(app.button(key="solve").click().run())
-    assert metrics(app)["Time per sample"] == "4 ms"
+    assert metrics(app)["Time per micro-batch"] == "4 ms"
     assert not app.warning
 
 
 def test_tied_embedding_gains_nearly_twofold_from_a_free_split() -> None:
     app = opened("teaching_tied_embedding")
-    chain = float(metrics(app)["Time per sample"].split()[0])
+    chain = float(metrics(app)["Time per micro-batch"].split()[0])
     next(box for box in app.selectbox if box.label == "Split type").set_value("free").run()
     solved(app.button(key="solve").click().run())
-    assert chain / float(metrics(app)["Time per sample"].split()[0]) > 1.9
+    assert chain / float(metrics(app)["Time per micro-batch"].split()[0]) > 1.9
 
 
 def test_no_device_is_infeasible_in_words_and_the_plan_stays() -> None:
     app = opened("teaching_chain")
     solved(next(box for box in app.number_input if box.label == "Accelerators").set_value(0).run())
     assert ["no devices" in error.value for error in app.error] == [True]
-    assert metrics(app)["Time per sample"] == "8 ms"
+    assert metrics(app)["Time per micro-batch"] == "8 ms"
     assert any("stale" in warning.value for warning in app.warning)
     assert not any("optimal" in metric.delta for metric in app.metric)
 
@@ -82,7 +82,7 @@ def test_edits_of_a_graph_outlast_a_look_at_another() -> None:
     solved(app.selectbox(key="sample").set_value("teaching_chain").run())
     solved(app.selectbox(key="sample").set_value("teaching_convex_beats_chain").run())
     assert number(app, "Accelerators").value == 1
-    assert metrics(app)["Time per sample"] == "8 ms"
+    assert metrics(app)["Time per micro-batch"] == "8 ms"
 
 
 def test_stale_plan_says_what_has_changed() -> None:
@@ -106,12 +106,12 @@ def test_a_solve_goes_on_from_the_plan_on_the_screen() -> None:
     families = next(box for box in app.selectbox if box.label == "Split type")
     families.set_value("free").run()
     solved(app.button(key="solve").click().run())
-    free = metrics(app)["Time per sample"]
+    free = metrics(app)["Time per micro-batch"]
     solved(next(box for box in app.selectbox if box.label == "Split type").set_value("chain").run())
-    assert metrics(app)["Time per sample"] == "24 ms"
+    assert metrics(app)["Time per micro-batch"] == "24 ms"
     solved(next(box for box in app.selectbox if box.label == "Split type").set_value("free").run())
     solved(app.button(key="solve").click().run())
-    assert metrics(app)["Time per sample"] == free
+    assert metrics(app)["Time per micro-batch"] == free
 
 
 def test_numbers_out_of_reach_are_refused_by_their_boxes() -> None:
@@ -129,14 +129,14 @@ def test_transfers_that_overlap_make_the_chain_faster(transfers: str, best: str)
     solved(box.set_value(transfers).run())
     app.button(key="solve").click().run()
     values = metrics(solved(app))
-    assert (values["Time per sample"], values["Proven lower bound"]) == (best, best)
+    assert (values["Time per micro-batch"], values["Proven lower bound"]) == (best, best)
 
 
 def test_replicas_share_the_samples() -> None:
     app = opened("teaching_convex_beats_chain")
     next(box for box in app.number_input if box.label == "Replicas of a stage, up to").set_value(2).run()
     # Both accelerators run the whole graph, each for every other sample: 8 ms / 2.
-    assert metrics(solved(app))["Time per sample"] == "4 ms"
+    assert metrics(solved(app))["Time per micro-batch"] == "4 ms"
     header, _ = unpack(app.get("bidi_component")[0].proto.bytes)
     assert [device["replicas"] for device in header["devices"] if device["numNodes"]] == [2]
     assert any("replica" in info.value for info in app.info)  # why there is no timeline
@@ -153,12 +153,12 @@ def test_replicas_follow_the_accelerators_down() -> None:
 
 def test_memory_of_the_micro_batches_in_flight_changes_the_plan_or_says_why_there_is_none() -> None:
     app = opened("gpt2_xl_layer_training")
-    before = float(metrics(app)["Time per sample"].removesuffix(" ms"))
+    before = float(metrics(app)["Time per micro-batch"].removesuffix(" ms"))
     next(box for box in app.selectbox if box.label.startswith("Memory counts")).set_value(MemoryOf.TIMELINE).run()
     solved(app)
     if any("No plan exists" in error.value for error in app.error):
         return
-    assert float(metrics(app)["Time per sample"].removesuffix(" ms")) >= before
+    assert float(metrics(app)["Time per micro-batch"].removesuffix(" ms")) >= before
     assert not any("run out of memory" in warning.value for warning in app.warning)
 
 
@@ -187,7 +187,7 @@ def test_a_baseline_gives_a_plan_and_a_bound() -> None:
     box.set_value("pipedream").run()
     app.button(key="solve").click().run()
     values = metrics(solved(app))
-    assert values["Time per sample"] == "8 ms"
+    assert values["Time per micro-batch"] == "8 ms"
     assert any(metric.delta.startswith("PipeDream") for metric in app.metric)
 
 
@@ -197,5 +197,5 @@ def test_latency_may_run_an_accelerator_in_several_subgraphs() -> None:
     next(box for box in app.number_input if box.label.startswith("Subgraphs")).set_value(2).run()
     app.button(key="solve").click().run()
     # Two paths side by side, 2 + 3 and 1 + 2 ms: the longer one is the latency, whatever the subgraphs.
-    assert metrics(solved(app))["Latency of one sample"] == "5 ms"
+    assert metrics(solved(app))["Latency of one micro-batch"] == "5 ms"
     assert app.session_state["plan"].question.deployment.max_subgraphs == 2

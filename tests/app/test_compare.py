@@ -79,7 +79,7 @@ def test_two_plans_their_numbers_and_the_node_that_moved() -> None:
     graph = chain((1, 2, 3, 4), transfer_ms=(0.5, 0.25, 0.125, 0))
     deployment = Deployment(2)
     app = opened(*(plan_of(graph, deployment, s) for s in (split({1, 2}, {3, 4}), split({1, 2, 3}, {4}))))
-    assert row(html(app), "Time per sample") == ["7.25 ms", "6.125 ms"]
+    assert row(html(app), "Time per micro-batch") == ["7.25 ms", "6.125 ms"]
     assert row(html(app), "Compared with A") == ["the same", "15.5 % less"]
     assert "B takes 6.125 ms, 1.125 ms (15.5 %) less than A." in markdown(app)
     assert "1 node is on another device." in markdown(app)

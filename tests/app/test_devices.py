@@ -39,7 +39,7 @@ def with_query(**query: str) -> AppTest:
 
 
 def value_ms(app: AppTest) -> float:
-    return float(metrics(app)["Time per sample"].split()[0])
+    return float(metrics(app)["Time per micro-batch"].split()[0])
 
 
 def captions(app: AppTest) -> str:
@@ -139,7 +139,7 @@ def test_only_what_is_solved_for_several_kinds_is_offered() -> None:
     latency = with_query(sample="gnmt_layer_inference", devices="2xA100-80+4xT4", objective="latency")
     assert not latency.warning
     answered = solved(next(button for button in latency.button if button.label == "Solve").click().run())
-    assert metrics(answered)["Latency of one sample"] == metrics(answered)["Proven lower bound"]
+    assert metrics(answered)["Latency of one micro-batch"] == metrics(answered)["Proven lower bound"]
 
 
 def test_a_host_changes_what_cpus_take() -> None:
@@ -167,7 +167,7 @@ def test_what_an_address_asks_in_vain_is_named(query: dict[str, str]) -> None:
     (warning,) = app.warning
     wanted = next(iter(query))
     assert warning.value.replace("\\", "").startswith(f"Could not be used: {wanted} ")
-    assert metrics(app)["Time per sample"]
+    assert metrics(app)["Time per micro-batch"]
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,12 @@ def test_a_plan_for_a_framework_is_asked_for_and_kept_in_the_address() -> None:
     trains = {form.title for form in FORMATS.values() if form.trains_only}
     assert box.options[0] == "Any: all splits"
     assert set(box.options[1:]) == {form.title for form in FORMATS.values()} - trains
-    free = metrics(app)["Time per sample"]
+    free = metrics(app)["Time per micro-batch"]
     box.set_value(Framework.VLLM).run()
     solved(app)
     assert address(app)["expressible_in"] == "vllm"
     again = visited(sample=SAMPLE, expressible_in="vllm")
-    assert metrics(again)["Time per sample"] == metrics(app)["Time per sample"] != free
+    assert metrics(again)["Time per micro-batch"] == metrics(app)["Time per micro-batch"] != free
 
 
 def test_exports_are_offered_where_they_fit_and_the_others_have_a_reason() -> None:

@@ -27,7 +27,7 @@ def captions(app: AppTest) -> str:
 def test_every_training_schedule_is_shown_and_only_looped_ones_cut_the_plan_anew() -> None:
     app = opened("gpt2_xl_layer_training")
     assert schedule_box(app).options == [SCHEDULE.names[kind] for kind in TRAINING_KINDS]
-    value = metrics(app)["Time per sample"]
+    value = metrics(app)["Time per micro-batch"]
     for kind in TRAINING_KINDS:
         schedule_box(app).set_value(kind).run()
         solved(app)
@@ -35,7 +35,7 @@ def test_every_training_schedule_is_shown_and_only_looped_ones_cut_the_plan_anew
         assert ("cut again" in captions(app)) is (kind in LOOPED_KINDS)
         assert ("Model chunks per device" in labels(app)) is (kind is ScheduleKind.INTERLEAVED)
         assert ("Weight gradients (% of backward)" in labels(app)) is kind.startswith("zb")
-        assert metrics(app)["Time per sample"] == value
+        assert metrics(app)["Time per micro-batch"] == value
 
 
 def test_micro_batches_that_make_no_groups_are_said_with_a_remedy() -> None:

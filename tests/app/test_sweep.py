@@ -382,8 +382,8 @@ def test_the_latency_of_one_sample_is_not_drawn_beside_throughput() -> None:
     shown = picture(SweepSpec(chain([1.0] * 4, 0.0), Deployment(1), axes))
     assert shown.value((0, 0)) is not None
     assert shown.value((0, 1)) is None
-    assert "samples/s" not in shown.hover((0, 1))
-    assert "one sample alone" in legend(shown)
+    assert "micro-batches/s" not in shown.hover((0, 1))
+    assert "one micro-batch alone" in legend(shown)
     assert replace(shown, measure=Measure.TIME).value((0, 1)) is not None
     assert sum(len(trace.x or ()) for trace in pareto_figure(shown).data) == 2
 
@@ -431,7 +431,7 @@ def test_what_to_buy_asks_for_prices_and_leaves_out_what_has_none() -> None:
     assert "1 x T4" in priced.markdown[1].value
     links = SweepSpec(chain([1.0] * 4), Deployment(2), (Axis(Quantity.BANDWIDTH_FACTOR, (1.0, 2.0, 4.0)),))
     fixed = bought(replace(mixed, spec=links, answers=solved(links)), Prices(3.0), sweep_at_least=1.0, sweep_budget=1.0)
-    assert [box.label for box in fixed.number_input] == ["At least (samples/s)"]
+    assert [box.label for box in fixed.number_input] == ["At least (micro-batches/s)"]
     assert fixed.markdown[1].value.startswith("Least demanding with at least 1 samples")
     assert fixed.caption[0].value == "Links and memory have no price, so every point costs 6 per hour\\."
     assert not fixed.text

@@ -12,7 +12,7 @@ INFEASIBLE = "No plan exists. The graph needs more memory."
 
 
 def seen(how: str = "DP · chain splits · 0.30 s", *alerts: str, html: str = "", value: str = "7.026 ms") -> Seen:
-    metrics = (("Time per sample", value, how), ("Proven lower bound", "7.026 ms", "optimal (proven)"))
+    metrics = (("Time per micro-batch", value, how), ("Proven lower bound", "7.026 ms", "optimal (proven)"))
     return Seen(metrics if value else (), alerts, (html,))
 
 

@@ -40,7 +40,7 @@ def time_per_sample(accelerators: int) -> str:
 def test_opens_solved_and_follows_the_number_of_accelerators(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(app)
-    wait_for_metric(page, "Time per sample", time_per_sample(4))
+    wait_for_metric(page, "Time per micro-batch", time_per_sample(4))
     page.get_by_text("optimal (proven)").wait_for()
     wait_for_picture(page, "p.nodes === 323 && p.bars > 0")
     before = picture(page, "p.digest")
@@ -48,7 +48,7 @@ def test_opens_solved_and_follows_the_number_of_accelerators(app: str, chromium_
     bars = picture(page, "p.bars")
 
     set_number(page, "Accelerators", "6")
-    wait_for_metric(page, "Time per sample", time_per_sample(6))
+    wait_for_metric(page, "Time per micro-batch", time_per_sample(6))
     wait_for_picture(page, f"p.digest !== '{before}'")
     assert picture(page, "p.bars") > bars
     assert [picture(page, f"p.boxColourOf({v})") for v in read_sample(SAMPLE)[0].topological_order[::40]] != colours
@@ -74,7 +74,7 @@ def test_integer_program_runs_beside_the_page_and_can_be_cancelled(app: str, chr
     cancel.click()
     cancel.wait_for(state="detached")
     page.get_by_text(re.compile("[Cc]ancelled")).first.wait_for()
-    assert metric(page, "Time per sample").endswith(" ms")
+    assert metric(page, "Time per micro-batch").endswith(" ms")
 
 
 def test_leaving_the_page_ends_the_solve(app: Address, chromium: Any) -> None:
@@ -94,11 +94,11 @@ def test_leaving_the_page_ends_the_solve(app: Address, chromium: Any) -> None:
 def test_garbage_is_refused_in_one_sentence_and_the_plan_stays(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(app)
-    wait_for_metric(page, "Time per sample", time_per_sample(4))
+    wait_for_metric(page, "Time per micro-batch", time_per_sample(4))
     page.get_by_text("Upload", exact=True).click()
     upload(page, "broken.json", b'{"nodes": [1, 2')
     page.get_by_text("broken.json was not read. The graph is not valid JSON").wait_for()
-    assert metric(page, "Time per sample") == time_per_sample(4)
+    assert metric(page, "Time per micro-batch") == time_per_sample(4)
     assert picture(page, "p.nodes") == 323
     expect(page.get_by_text("Traceback")).to_have_count(0)
     upload(page, ":red[RED] **B** ![i](http://localhost:9/x.png).json", json.dumps(tiny_graph("a", NASTY)).encode())
@@ -122,10 +122,10 @@ def test_infeasible_says_why_and_keeps_the_plan(app: str, chromium_page: Any) ->
     without_cpu = solve(graph, replace(deployment, num_cpus=0)).value_ms
     assert without_cpu is not None
     value = f"{without_cpu:,.4g} ms"
-    wait_for_metric(page, "Time per sample", value)
+    wait_for_metric(page, "Time per micro-batch", value)
     set_number(page, "Memory (GiB)", "1")
     page.get_by_text(re.compile(r"No plan exists.*needs .* GiB")).wait_for()
-    assert metric(page, "Time per sample") == value
+    assert metric(page, "Time per micro-batch") == value
     page.get_by_text("The plan below is stale").wait_for()
 
 
@@ -135,10 +135,10 @@ def test_paper_file_opens_and_states_its_bandwidth(app: str, chromium_page: Any,
     page.get_by_text("Upload", exact=True).click()
     path = paper_workloads / "throughput" / "gnmt_layer_inference.json"
     upload(page, path.name, path.read_bytes())
-    wait_for_metric(page, "Time per sample", "32.91 ms")
+    wait_for_metric(page, "Time per micro-batch", "32.91 ms")
     page.get_by_text("imply 2,147 GB/s").wait_for()
     page.get_by_role("button", name="Use 2.147 GB/s").click()
-    wait_for_metric(page, "Time per sample", "44.78 ms")
+    wait_for_metric(page, "Time per micro-batch", "44.78 ms")
 
 
 NASTY = "![i](http://localhost:9/x.png) :red[RED]"

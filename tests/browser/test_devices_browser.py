@@ -19,7 +19,7 @@ def address() -> Iterator[Address]:
 
 
 def value_ms(page: Page) -> float:
-    metric = page.get_by_test_id("stMetric").filter(has_text="Time per sample").get_by_test_id("stMetricValue")
+    metric = page.get_by_test_id("stMetric").filter(has_text="Time per micro-batch").get_by_test_id("stMetricValue")
     return float(metric.inner_text().split()[0].replace(",", ""))
 
 

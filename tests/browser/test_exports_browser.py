@@ -52,7 +52,7 @@ def test_every_file_is_of_the_plan_on_the_page(app: str, chromium_page: Any) -> 
     name, content = download(page, "Figure (SVG)")
     assert name == f"{STEM}_graph_and_timeline.svg"
     words = " ".join(text.text or "" for text in ET.fromstring(content).iter("{http://www.w3.org/2000/svg}text"))  # noqa: S314
-    assert f"Time per sample  {value}" in words
+    assert f"Time per micro-batch  {value}" in words
     assert "optimal (proven)" in words
 
     name, content = download(page, "Figure (PNG)")

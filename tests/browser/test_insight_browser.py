@@ -38,7 +38,7 @@ def keep_with_accelerators(page: Any, number: int, kept: int) -> None:
     box.fill(str(number))
     box.press("Enter")
     value = f"{solved(number).value_ms:.4g} ms"
-    metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text("Time per sample", exact=True)).first
+    metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text("Time per micro-batch", exact=True)).first
     metric.get_by_text(value, exact=True).wait_for(timeout=SOLVE_MS)
     page.get_by_role("button", name="Keep for comparison").click()
     page.get_by_role("button", name=f"Kept ({kept} of 4)").wait_for()
@@ -55,7 +55,7 @@ def compare_two(page: Any, app: str) -> None:
 def test_what_would_help_is_what_a_solve_finds(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(f"{app}/?sample={SAMPLE}")
-    page.get_by_text("is the bottleneck with 8 ms per sample").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("is the bottleneck with 8 ms per micro-batch").wait_for(timeout=SOLVE_MS)
     expect(page.get_by_role("table", name="What would help, by gain")).to_have_count(0)
     page.get_by_role("button", name="What would help?").click()
     row = page.get_by_role("row", name=re.compile("^One accelerator more"))

@@ -48,8 +48,8 @@ def elapsed_s(page: Any) -> float:
 
 
 def time_ms(page: Any) -> float:
-    """The time per sample that is shown, in ms."""
-    return float(metric(page, "Time per sample").removeprefix("≤ ").removesuffix(" ms").replace(",", ""))
+    """The time per micro-batch that is shown, in ms."""
+    return float(metric(page, "Time per micro-batch").removeprefix("≤ ").removesuffix(" ms").replace(",", ""))
 
 
 def standing(page: Any) -> str:
@@ -67,10 +67,10 @@ def test_the_best_plan_so_far_is_drawn_and_stays_when_cancelled(app: Address, ch
     start_slow_solve(page, app)
     wait_for_picture(page, "p.nodes === 419 && p.bars > 0")
     page.get_by_text("(running)").first.wait_for()
-    assert metric(page, "Time per sample").startswith("≤ ")
-    assert metric(page, "Throughput").startswith("≥ ")
+    assert metric(page, "Time per micro-batch").startswith("≤ ")
+    assert metric(page, "Micro-batches/s").startswith("≥ ")
     assert standing(page) == "so-far"
-    page.get_by_text("within").first.wait_for()  # a gap, no proof
+    page.get_by_text("the optimum").first.wait_for()  # a gap, no proof
     expect(page.get_by_text("optimal (proven)")).to_have_count(0)
     expect(page.get_by_text("stale")).to_have_count(0)
     page.get_by_role("button", name="Fit").wait_for()
@@ -185,7 +185,7 @@ def test_a_link_opened_elsewhere_gives_the_same_page(app: Address, chromium_page
     other.goto(page.url)
     other.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
     wait_for_picture(other, "p.bars > 0")
-    wait_for_metric(other, "Time per sample", metric(page, "Time per sample"))
+    wait_for_metric(other, "Time per micro-batch", metric(page, "Time per micro-batch"))
     assert picture(other, "p.digest") == picture(page, "p.digest")
     assert other.url == page.url
     context.close()
@@ -196,16 +196,16 @@ def test_back_and_forward(app: Address, chromium_page: Any) -> None:
     page.set_default_timeout(SOLVE_MS)
     page.goto(app)
     page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
-    first = metric(page, "Time per sample")
+    first = metric(page, "Time per micro-batch")
     set_number(page, "Accelerators", "6")
     page.wait_for_url(re.compile("accelerators=6"))
-    eventually(lambda: metric(page, "Time per sample") != first)
-    second = metric(page, "Time per sample")
+    eventually(lambda: metric(page, "Time per micro-batch") != first)
+    second = metric(page, "Time per micro-batch")
     page.go_back()
-    eventually(lambda: metric(page, "Time per sample") == first)
+    eventually(lambda: metric(page, "Time per micro-batch") == first)
     eventually(lambda: page.get_by_role("spinbutton", name="Accelerators").input_value() == "4")
     page.go_forward()
-    eventually(lambda: metric(page, "Time per sample") == second)
+    eventually(lambda: metric(page, "Time per micro-batch") == second)
     eventually(lambda: page.get_by_role("spinbutton", name="Accelerators").input_value() == "6")
     page.wait_for_timeout(1500)  # and it stays: nothing goes in circles
     assert "accelerators=6" in page.url
@@ -248,7 +248,7 @@ def test_a_project_file_brings_everything_back(app: Address, chromium_page: Any)
     page.locator(".st-key-solve").get_by_role("button").click()
     # The strip may say it is proven while the number above still is that of the plan before.
     value = f"{solve(*read_sample('teaching_convex_beats_chain'), family=Family.FREE).value_ms:.4g} ms"
-    wait_for_metric(page, "Time per sample", value)
+    wait_for_metric(page, "Time per micro-batch", value)
     page.get_by_text("optimal (proven)").first.wait_for()
     page.get_by_role("tab", name="Share and export").click()
     with page.expect_download() as waiting:
@@ -265,7 +265,7 @@ def test_a_project_file_brings_everything_back(app: Address, chromium_page: Any)
         page.wait_for_url(re.compile("micro_batches=7"))
         assert ("sample=" in page.url, "graph=" in page.url) == (is_sample, not is_sample)
         assert "splits=free" in page.url
-        wait_for_metric(page, "Time per sample", value)
+        wait_for_metric(page, "Time per micro-batch", value)
         page.get_by_text("(from a file)").first.wait_for()
         page.get_by_text("optimal (proven)").first.wait_for()  # total work proves it here, not the file
         expect(page.get_by_text("stale")).to_have_count(0)

@@ -18,14 +18,14 @@ def test_the_first_change_after_a_restart_counts(chromium: Any) -> None:
     start = ["-m", "explorer.launch", "--headless", "--port", str(port)]
     with served(start, port) as address:
         page.goto(f"{address}/?sample=teaching_convex_beats_chain&accelerators=3")
-        wait_for_metric(page, "Time per sample", "3 ms")
+        wait_for_metric(page, "Time per micro-batch", "3 ms")
     with served(start, port):
         expect(page.get_by_text("Connection error")).to_have_count(0, timeout=SOLVE_MS)
         page.wait_for_timeout(3000)  # the page has its connection again some time after that
         box = page.get_by_label("Accelerators", exact=True)
         box.fill("1")
         box.press("Enter")
-        wait_for_metric(page, "Time per sample", "8 ms")
+        wait_for_metric(page, "Time per micro-batch", "8 ms")
         assert page.evaluate("location.search").endswith("accelerators=1")
         assert box.input_value() == "1"
     page.close()

@@ -46,7 +46,7 @@ def click_in_plot(page: Any, right: float, down: float, leads_to: re.Pattern[str
 def start_sweep(page: Any, app: str, accelerators: str, bandwidths: str, sample: str = SAMPLE) -> None:
     """Come from Explore, and start a sweep over accelerators and bandwidth."""
     page.goto(f"{app}/?sample={sample}")
-    page.get_by_text("Time per sample", exact=True).first.wait_for()
+    page.get_by_text("Time per micro-batch", exact=True).first.wait_for()
     page.get_by_role("link", name="Sweep").click()
     page.get_by_text("Choose what varies at the side").wait_for()
     fill(page, "Values of Accelerators", accelerators)
@@ -123,7 +123,7 @@ def test_resume_stays_where_it_first_appears_and_its_first_click_counts(app: str
 def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(f"{app}/?sample=teaching_chain")
-    page.get_by_text("Time per sample", exact=True).first.wait_for()
+    page.get_by_text("Time per micro-batch", exact=True).first.wait_for()
     page.get_by_role("link", name="Sweep").click()
     page.get_by_text("Choose what varies at the side").wait_for()
     fill(page, "Values of Accelerators", "2:7")
@@ -154,7 +154,7 @@ def test_on_a_phone_all_measures_are_in_sight_and_no_line_crosses_a_number(app: 
     page.get_by_role("button", name="Start the sweep").click()
     page.get_by_text("30 points in").wait_for()
     page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
-    for measure in ("Throughput", "Time per sample", "Per accelerator", "Per cost"):
+    for measure in ("Throughput", "Time per micro-batch", "Per accelerator", "Per cost"):
         expect(page.get_by_role("radio", name=measure)).to_be_in_viewport(ratio=1)
     lines = page.locator(".st-key-sweep_numbers .contourlayer").first
     lines.wait_for(state="attached")
@@ -167,7 +167,7 @@ def test_on_a_phone_all_measures_are_in_sight_and_no_line_crosses_a_number(app: 
 def test_a_deep_address_of_a_mixed_cluster_with_prices_opens_in_a_fresh_browser(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(f"{app}/?sample=teaching_chain")  # the server is warm; a deep address alone logs a miss of its own
-    page.get_by_text("Time per sample", exact=True).first.wait_for()
+    page.get_by_text("Time per micro-batch", exact=True).first.wait_for()
     fresh = page.context.browser.new_context().new_page()
     fresh.set_default_timeout(SOLVE_MS)
     asked = (
@@ -180,7 +180,7 @@ def test_a_deep_address_of_a_mixed_cluster_with_prices_opens_in_a_fresh_browser(
     fresh.get_by_role("button", name="Start the sweep").click()
     fresh.get_by_text("6 points in").wait_for()
     fresh.get_by_role("button", name="A100-80 3.2, T4 0.5 to buy").wait_for()
-    cheapest = r"^Cheapest with at least 5 samples/s: \d x A100-80, \d x T4 \(.*to buy\)\.$"
+    cheapest = r"^Cheapest with at least 5 micro-batches/s: \d x A100-80, \d x T4 \(.*to buy\)\.$"
     fresh.get_by_text(re.compile(cheapest)).wait_for()
     expect(fresh.get_by_label("Limit (s)", exact=True)).to_have_value("9")
     fresh.wait_for_url(re.compile("keep="))

@@ -272,7 +272,7 @@ def test_without_devices_nothing_is_edited_and_no_edit_is_lost() -> None:
 def test_latency_is_not_solved_around_pins() -> None:
     asked = choice(objective=Objective.LATENCY)
     do("pin", [1])
-    assert do("resolve", asked=asked).startswith("no: Pins are not supported for the latency of one sample")
+    assert do("resolve", asked=asked).startswith("no: Pins are not supported for the latency of one micro-batch")
 
 
 def test_edits_stay_when_hardware_changes_and_come_back_with_it() -> None:

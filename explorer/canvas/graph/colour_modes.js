@@ -11,7 +11,7 @@ const MOST_TICKS = 5;
 /** By name: title, unit, value of a box (null for unknown), how it is written, what it is said to be where it is zero. */
 export const COLOUR_MODES = [
   { name: "device", title: "Device" },
-  { name: "time", title: "Time", caption: "time per sample", of: (boxes, i) => boxes.timeMs[i], format: formatMs, zero: "no time" },
+  { name: "time", title: "Time", caption: "time per micro-batch", of: (boxes, i) => boxes.timeMs[i], format: formatMs, zero: "no time" },
   { name: "memory", title: "Memory", caption: "memory kept", of: (boxes, i) => boxes.memoryBytes[i], format: formatBytes, zero: "none" },
   { name: "sent", title: "Sent, time", caption: "time to send cut tensors", of: (boxes, i) => boxes.sentMs[i], format: formatMs, zero: "no time to send" },
   { name: "sentBytes", title: "Sent, size", caption: "size of cut tensors sent", of: (boxes, i) => boxes.sentBytes[i], format: formatBytes, zero: "sends nothing" },

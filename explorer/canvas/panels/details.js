@@ -248,7 +248,7 @@ const DESCRIPTIONS = {
     if (device.replicas > 1) rows.push(["replicas", String(device.replicas)]);
     if (device.loadMs !== null) {
       rows.push(["compute", formatMs(device.computeMs)], ["receive", formatMs(device.receiveMs)], ["send", formatMs(device.sendMs)]);
-      rows.push(["load", `${formatMs(device.loadMs)} per sample${most > 0 ? `, ${formatPercent(device.loadMs / most)} of the largest` : ""}`]);
+      rows.push(["load", `${formatMs(device.loadMs)} per micro-batch${most > 0 ? `, ${formatPercent(device.loadMs / most)} of the largest` : ""}`]);
     }
     const limit = device.capacityBytes === null ? "" : ` of ${formatBytes(device.capacityBytes)}`;
     if (device.memoryBytes !== null) rows.push(["memory", formatBytes(device.memoryBytes) + limit]);

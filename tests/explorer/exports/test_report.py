@@ -77,7 +77,7 @@ def test_holds_the_numbers_tables_and_files_of_the_plan() -> None:
     subject = sample_subject(BERT)
     page = Page(report_html(subject, "seen by the team", "21 November 2026"))
     value = f"{subject.result.value_ms:.4g} ms"
-    assert f"Time per sample {value}" in page.text
+    assert f"Time per micro-batch {value}" in page.text
     assert f"Proven lower bound {value}" in page.text
     assert "Proof optimal (proven)" in page.text
     assert "seen by the team" in page.text

@@ -41,7 +41,7 @@ def test_the_note_compares_the_cut_pipeline_with_the_plan() -> None:
     planned, cut = (split_costs(graph, deployment, s).max_load_ms for s in (split, shown.split))
     assert (planned, cut) == (7.0, 8.0)
     assert "Interleaved 1F1B runs 2 model chunks on each device" in shown.note
-    assert "8 ms per sample instead of 7 ms (+14.3 %)" in shown.note
+    assert "8 ms per micro-batch instead of 7 ms (+14.3 %)" in shown.note
 
 
 def test_more_chunks_are_an_option() -> None:

@@ -134,11 +134,11 @@ def test_the_slowest_device_and_its_dearest_tensor() -> None:
     assert [parts.device for parts in limit.bottlenecks] == [1]
     assert (limit.bottlenecks[0].compute_ms, limit.bottlenecks[0].receive_ms) == (3.0, 0.5)
     assert explanation.is_optimal
-    assert "Accelerator 2 is the bottleneck with 3.75 ms per sample." in text
+    assert "Accelerator 2 is the bottleneck with 3.75 ms per micro-batch." in text
     assert "computes for 3 ms (80 %), receives for 0.5 ms (13.3 %) and sends for 0.25 ms (6.67 %)" in text
     assert "the output of node 1 from Accelerator 1 (0.5 ms)" in text
     assert "Of the difference of 1.75 ms, 1 ms (57.1 %) is uneven compute and 0.75 ms (42.9 %) transfers." in text
-    assert "no chain split for these devices has a smaller time per sample" in text
+    assert "no chain split for these devices has a smaller time per micro-batch" in text
 
 
 @given(mixed_placements())
@@ -169,21 +169,21 @@ def test_the_smallest_transfer_is_that_over_the_fastest_link() -> None:
 def test_devices_that_are_equally_slow_are_all_named() -> None:
     explanation, text = explained(chain((1, 1), transfer_ms=0.5), Deployment(2))
     assert [parts.device for parts in explanation.limits[0].bottlenecks] == [0, 1]
-    assert "Accelerator 1 is the bottleneck with 1.5 ms per sample, and Accelerator 2 within 0.1 % of it" in text
+    assert "Accelerator 1 is the bottleneck with 1.5 ms per micro-batch, and Accelerator 2 within 0.1 % of it" in text
     assert "Nobody: all devices are busy all the time." in text
 
 
 def test_free_transfers_without_memory_limit_reach_total_work_over_devices() -> None:
     explanation, text = explained(chain((1, 1, 1, 1), transfer_ms=0), Deployment(2))
     assert explanation.balance.balance_ms == pytest.approx(2)
-    assert "It is reached: all work divided as evenly as it can be over 2 accelerators takes 2 ms per sample" in text
+    assert "It is reached: all work divided as evenly as it can be over 2 accelerators takes 2 ms per micro-" in text
     assert "It transfers for nothing." in text
     assert "Memory" not in text
 
 
 def test_one_device_has_nothing_to_balance() -> None:
     _, text = explained(chain((1, 2)), Deployment(1))
-    assert "There is one device: it does all the work, 3 ms per sample, and moves nothing." in text
+    assert "There is one device: it does all the work, 3 ms per micro-batch, and moves nothing." in text
     assert "waits" not in text
 
 
@@ -205,7 +205,7 @@ def test_a_cpu_that_sets_the_pace_transfers_for_nothing() -> None:
     nodes = (Node(1, 1, 1, transfer_ms=0.25), Node(2, 1, 5, transfer_ms=0.25, runs_on_accelerator=False), Node(3, 1, 1))
     explanation, text = explained(DnnGraph(nodes, (Edge(1, 2), Edge(2, 3))), Deployment(1, 2), family=Family.FREE)
     assert explanation.devices[explanation.limits[0].bottlenecks[0].device].is_cpu
-    assert " is the bottleneck with 5 ms per sample." in text
+    assert " is the bottleneck with 5 ms per micro-batch." in text
     assert "CPUs transfer for nothing." in text
     assert "Nodes cannot be divided: the largest, node 2, takes 5 ms, as long as the plan" in text
 

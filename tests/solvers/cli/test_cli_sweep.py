@@ -55,7 +55,8 @@ def test_counts_of_classes_with_their_prices_and_what_to_buy(placement: Run, gra
     by_cost = sorted((float(row["price_per_hour"]), -float(row["throughput_per_s"] or 0)) for row in rows)
     cheapest = next(cost for cost, rate in by_cost if -rate >= 140)
     assert "Pareto front" in answer.out
-    assert f"Cheapest with at least 140 samples/s: 2 x big, 0 x small ({-by_cost[4][1]:.4g} samples/s" in answer.out
+    said = f"Cheapest with at least 140 micro-batches/s: 2 x big, 0 x small ({-by_cost[4][1]:.4g} micro-batches/s"
+    assert said in answer.out
     assert cheapest == 8.5
     assert "Fastest for at most 2 per hour: 0 x big, 0 x small" in answer.out
     bought = placement("sweep", graph, *arguments, "--to-buy", "--price", 1000, "--budget", 1500, "--json")
@@ -77,7 +78,7 @@ def test_a_wish_without_prices_says_that_each_accelerator_counts_as_1(placement:
     assert "Fastest for at most 3.3 per hour: 3 accelerators" in named.out
     slow = placement("sweep", graph, "--bandwidth", "1x,2x", "--price", 3, "--at-least", 1, "--workers", 1)
     assert "Links and memory have no price, so every point costs 6 per hour." in slow.out
-    assert "Least demanding with at least 1 samples/s: 1 x bandwidth" in slow.out
+    assert "Least demanding with at least 1 micro-batches/s: 1 x bandwidth" in slow.out
     assert "Pareto" not in slow.out
 
 

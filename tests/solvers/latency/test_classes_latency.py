@@ -1,4 +1,4 @@
-"""The latency of one sample on accelerators of several classes: brute force agrees, and the laws of classes hold."""
+"""The latency of one micro-batch on several classes of accelerators: brute force agrees, the laws of classes hold."""
 
 from dataclasses import replace
 

@@ -148,7 +148,7 @@ def test_a_node_for_cpus_pinned_to_an_accelerator_is_named() -> None:
 
 def test_where_pins_are_not_supported_a_sentence_says_so() -> None:
     pins = Pins(((1, 0),))
-    with pytest.raises(MethodError, match="not for the latency of one sample"):
+    with pytest.raises(MethodError, match="not for the latency of one micro-batch"):
         solve(diamond(), Deployment(2), objective=Objective.LATENCY, pins=pins)
     with pytest.raises(MethodError, match="honours no pins"):
         solve(diamond(), Deployment(2), method="local_search", pins=pins)

@@ -131,7 +131,7 @@ def test_links_and_memory_have_no_price_which_is_said() -> None:
     )
     assert same_cost_text(spec, 2.0, Prices()).endswith("every point costs the same.")
     told = wish_text(spec, found, Prices(2.0), at_least=220, budget=None)
-    assert told == ("Least demanding with at least 220 samples/s: 2 x bandwidth (250 samples/s).",)
+    assert told == ("Least demanding with at least 220 micro-batches/s: 2 x bandwidth (250 micro-batches/s).",)
     assert cost_of_all(mix(), Prices()) is None
     cpus = SweepSpec(chain([1.0] * 4), Deployment(2), (Axis(Quantity.CPUS, (0, 1)),))
     assert same_cost_text(cpus, 4.0, Prices(2.0)) == "Every point costs the same, 4 per hour."
@@ -145,7 +145,7 @@ def test_what_is_not_proven_is_marked_on_the_front_and_in_wishes() -> None:
     assert "*" not in front_text(spec, front_of(spec, found, prices), prices)
     found[(0, 1)] = replace(found[(0, 1)], status=SolveStatus.FEASIBLE)
     wishes = wish_text(spec, found, prices, at_least=111, budget=20)
-    assert "(111.1* samples/s" in wishes[0]
+    assert "(111.1* micro-batches/s" in wishes[0]
     assert "*" not in wishes[1]
     assert wishes[2] == "1 point is not proven optimal (*); with a better plan another may fit."
     front = front_text(spec, front_of(spec, found, prices), prices)
@@ -162,11 +162,11 @@ def test_the_latency_of_one_sample_is_no_throughput_beside_that_of_pipelines() -
     assert measured_at(Measure.TIME, spec, (0, 1), found[(0, 1)], Prices()) == 0.5
     for measure in (Measure.THROUGHPUT, Measure.PER_DEVICE, Measure.PER_COST):
         assert measured_at(measure, spec, (0, 1), found[(0, 1)], Prices()) is None
-    assert "one sample alone" in sweep_text(spec, found, Prices())
+    assert "one micro-batch alone" in sweep_text(spec, found, Prices())
     alone = replace(spec, axes=axes[:1], objective=Objective.LATENCY)
     latencies = {(i,): found[(i, 1)] for i in range(2)}
     assert front_of(alone, latencies, Prices(1.0))[0].rate == 2000
-    assert "one sample after the other" in sweep_text(alone, latencies, Prices())
+    assert "one micro-batch after the other" in sweep_text(alone, latencies, Prices())
 
 
 def test_types_are_named_by_lists_by_classes_and_by_what_times_are_for() -> None:
@@ -232,7 +232,7 @@ def test_devices_without_prices_do_not_cost_the_same() -> None:
     assert cost_of_all(spec, Prices(2.0)) == 2.0 * deployment.num_accelerators
     num = deployment.num_accelerators
     (said,) = wish_text(spec, found, Prices(), at_least=100, budget=None)
-    assert said == f"Cheapest with at least 100 samples/s: A100-80 (500 samples/s, {num} accelerators)."
+    assert said == f"Cheapest with at least 100 sequences/s: A100-80 (1,000 sequences/s, {num} accelerators)."
     assert "accelerators" in front_text(spec, front_of(spec, found, Prices()), Prices()).splitlines()[0]
 
 
@@ -251,4 +251,4 @@ def test_a_wish_for_the_throughput_that_is_shown_is_met_by_it() -> None:
     spec = links(of_memory=False)
     found: dict[Index, SolveResult] = {(i,): result(ms) for i, ms in enumerate((90.0, 85.0, 81.921))}  # 12.20688 /s
     (said,) = wish_text(spec, found, Prices(), at_least=12.21, budget=None)
-    assert said.startswith("Least demanding with at least 12.21 samples/s: 4 x bandwidth")
+    assert said.startswith("Least demanding with at least 12.21 micro-batches/s: 4 x bandwidth")

@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.errors import PlacementError
-from solvers.model.result import SolveStatus
+from solvers.model.graph import DnnGraph
+from solvers.model.micro_batch import MicroBatch
+from solvers.model.result import SolveResult, SolveStatus
 from solvers.samples import read_sample
 from solvers.sweep.axes import Axis, Quantity
+from solvers.sweep.front import wish_text
 from solvers.sweep.measures import Measure, knee, measured, pareto_front
+from solvers.sweep.plateau import knee_of, plateau_of, plateau_text
 from solvers.sweep.run import run_sweep
-from solvers.sweep.spec import SweepSpec
-from solvers.sweep.table import NOT_SOLVED, csv_of, knee_of, parquet_of, sweep_rows, sweep_text
+from solvers.sweep.spec import Index, SweepSpec
+from solvers.sweep.table import NOT_SOLVED, csv_of, parquet_of, sweep_rows, sweep_text
 from tests.support.graphs import chain
 from tests.support.sweeps import threads
 
@@ -134,7 +138,7 @@ def test_money_has_a_column_where_there_are_prices() -> None:
     assert "money" not in sweep_text(spec, found, Prices())
     assert "450,000" in sweep_text(spec, found, Prices(2.0))
     bought = sweep_text(spec, found, Prices(250_000.0, basis=PriceBasis.TO_BUY))
-    assert "samples/s per 1,000 of money" in bought
+    assert "micro-batches/s per 1,000 of money" in bought
     assert [line.split()[-1] for line in bought.splitlines()[1:]] == ["1", "1"]
 
 
@@ -169,3 +173,58 @@ def test_rows_say_on_what_they_were_solved() -> None:
             assert row[f"memory_gib_of_{one.name}"] == held
         assert row["bandwidth_gb_per_s_of_big"] == 2 * row["bandwidth_gb_per_s_of_small"]
     assert parquet_of(sweep_rows(mixed, {}, Prices()))
+
+
+def swept_over_accelerators(graph: DnnGraph, most: int) -> tuple[SweepSpec, dict[Index, SolveResult]]:
+    spec = SweepSpec(graph, Deployment(1), (Axis(Quantity.ACCELERATORS, tuple(range(1, most + 1))),))
+    return spec, {answer.index: answer.result for answer in run_sweep(spec, threads)}
+
+
+def test_a_curve_that_rises_again_has_a_plateau_and_no_knee() -> None:
+    """Of twelve equal layers six accelerators take two each, and so do eleven; twelve take one each."""
+    spec, found = swept_over_accelerators(chain([1.0] * 12, 0.0), 12)
+    assert knee_of(spec, found) is None
+    plateau = plateau_of(spec, found)
+    assert plateau is not None
+    assert [spec.axes[0].values[i] for i in (plateau.first, plateau.last)] == [6, 11]
+    assert plateau.rise == pytest.approx(1.0)
+    told = plateau_text(spec, plateau)
+    assert told.startswith("Plateau from 6 to 11: no knee, since 12 accelerators are 100 % faster.")
+    assert "12 equal layers: with up to 11 accelerators one of them has 2 whole layers or more, with 12 none" in told
+    table = sweep_text(spec, found, Prices())
+    assert told in table
+    assert [line.endswith("plateau") for line in table.splitlines()[1:13]] == [False] * 5 + [True] * 6 + [False]
+    assert "knee" not in "".join(table.splitlines()[:13])
+
+
+def test_without_equal_layers_a_plateau_has_no_reason() -> None:
+    times = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.02, 0.98, 1.01, 0.99, 1.03, 0.97]
+    spec, found = swept_over_accelerators(chain(times, 0.0), 12)
+    plateau = plateau_of(spec, found)
+    assert plateau is None or plateau.reason == ""
+
+
+def test_a_curve_that_stays_flat_has_a_knee_and_no_plateau() -> None:
+    spec, found = swept_over_accelerators(chain([1.0] * 4, 0.0), 8)
+    assert plateau_of(spec, found) is None
+    assert knee_of(spec, found) == 3
+
+
+def test_throughput_is_in_what_micro_batches_hold_and_files_keep_both() -> None:
+    """500 micro-batches of two sequences a second are 1,000 sequences."""
+    graph = replace(chain([2.0, 2.0], 0.0), micro_batch=MicroBatch(2, "sequences", 1024))
+    spec, found = swept_over_accelerators(graph, 2)
+    rows = sweep_rows(spec, found, Prices(2.0))
+    assert [row["throughput_per_s"] for row in rows] == [250.0, 500.0]
+    assert [row["samples_per_s"] for row in rows] == [500.0, 1000.0]
+    assert [(row["samples_per_micro_batch"], row["sample_unit"]) for row in rows] == [(2.0, "sequences")] * 2
+    assert rows[1]["samples_per_price"] == rows[1]["micro_batches_per_price"] == 500.0 * 3600 / 4
+    text = sweep_text(spec, found, Prices(2.0))
+    assert "sequences/s" in text
+    assert "sequences per money" in text
+    assert "1,000" in text.splitlines()[2]
+    assert "900,000" in text.splitlines()[2]
+    sentence = wish_text(spec, found, Prices(2.0), at_least=600.0, budget=None)[0]
+    assert sentence == "Cheapest with at least 600 sequences/s: 2 accelerators (1,000 sequences/s, 4 per hour)."
+    plain = sweep_rows(*swept_over_accelerators(chain([2.0, 2.0], 0.0), 2), Prices())[1]
+    assert (plain["samples_per_s"], plain["sample_unit"]) == (None, None)
