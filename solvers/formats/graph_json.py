@@ -248,7 +248,8 @@ def parse_split(text: str | bytes) -> Split:
     """Return the split in a JSON text; loads in it are ignored, since the evaluator computes them afresh.
 
     The text may also be what `placement solve` prints, which has the split in its field `split`. An entry of `fpgas`
-    may say in `replicas` how many accelerators run it; absent means one. It may list in `subgraphs` the ids that run one after the other for the latency of one micro-batch; absent means all at once.
+    may say in `replicas` how many accelerators run it; absent means one. It may list in `subgraphs` the ids that run
+    one after the other for the latency of one micro-batch; absent means all at once.
     """
     document = parse_object(text, "split", SplitError)
     if "split" in document and "fpgas" not in document:
