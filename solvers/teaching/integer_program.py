@@ -127,9 +127,9 @@ class IntegerProgram:
         if self.contiguous:
             for edge in graph.edges:
                 for d in devices[:-1]:
-                    parts = tuple((x(edge.target, e), 1.0) for e in range(d + 1))
-                    parts += tuple((x(edge.source, e), -1.0) for e in range(d + 1))
-                    rows.append(Row("order", parts, 0.0, (edge.source, edge.target), d))
+                    ends = ((edge.target, 1.0), (edge.source, -1.0))
+                    share = tuple((x(v, e), sign) for v, sign in ends for e in range(d + 1))
+                    rows.append(Row("order", share, 0.0, (edge.source, edge.target), d))
         return tuple(rows)
 
     def relaxed(self, fixed: Mapping[Choice, int]) -> Relaxed | None:
