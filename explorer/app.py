@@ -4,6 +4,7 @@ import streamlit as st
 
 from explorer.compare import page as compare
 from explorer.explore import page as explore
+from explorer.lessons import page as lessons
 from explorer.plan.reload import begin_visit, end_visit
 from explorer.state import session
 from explorer.sweep import page as sweep
@@ -55,6 +56,7 @@ page = st.navigation(
         explorer,
         st.Page(compare.show, title=f"Compare ({kept})" if kept else "Compare", url_path="compare"),
         st.Page(sweep.show, title="Sweep", url_path="sweep"),
+        st.Page(lessons.show, title="Learn", url_path="learn"),
     ],
     position="top",
 )

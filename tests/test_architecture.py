@@ -107,7 +107,11 @@ IMPORTS = {
         "solvers.analysis solvers.reproduction explorer.server explorer.jobs explorer.words explorer.picture "
         "explorer.state explorer.elements explorer.plan"
     ),
-    "explorer.app": "explorer.state explorer.plan explorer.sweep explorer.explore explorer.compare",
+    "explorer.lessons": (
+        "solvers.quantities solvers.model solvers.formats solvers.schedule solvers.teaching explorer.server "
+        "explorer.jobs explorer.words explorer.picture explorer.state explorer.elements explorer.sweep"
+    ),
+    "explorer.app": "explorer.state explorer.plan explorer.sweep explorer.explore explorer.compare explorer.lessons",
     "explorer.launch": "solvers.quantities solvers.model solvers.hardware explorer.server explorer.jobs explorer.words",
 }
 """Packages, and modules at the root of a tree, from left to right: each with those to its left that it imports."""
@@ -138,7 +142,7 @@ LIBRARIES = {
     "torch": "solvers.torch_models",
     "streamlit": (
         "explorer.server explorer.jobs explorer.picture explorer.state explorer.elements explorer.form "
-        "explorer.plan explorer.sweep explorer.explore explorer.compare explorer.app explorer.launch"
+        "explorer.plan explorer.sweep explorer.explore explorer.compare explorer.lessons explorer.app explorer.launch"
     ),
 }
 """Other people's libraries, each with the packages that use it."""

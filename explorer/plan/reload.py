@@ -24,6 +24,7 @@ from explorer.state.address import query_of
 from explorer.state.choice import Choice
 from explorer.state.edits import history_for, remember_history
 from explorer.state.keeper import Keeper
+from explorer.state.lessons import has_learned
 from explorer.state.look import look_for_address
 from explorer.state.project import judged_plan
 from explorer.state.query import Link
@@ -178,6 +179,7 @@ def keep(loaded: LoadedGraph | None) -> int | None:
         or (history is not None and history.steps != ())
         or session.kept() != ()
         or session.sweep() is not None
+        or has_learned()
         or (run is not None and not run.is_live)  # what starts by itself does so again
         or (plan is not None and not feels_live(plan.question))
     )

@@ -34,7 +34,8 @@ class Link:
 
     `values` are those of parameters by their names (`solvers.parameters.asked`). `graph` begins the digest of an
     uploaded graph, `shared` is the token of one that was shared, and `keep` a number that tells the tabs of one browser
-    apart and means nothing to another. `edits` is the document of an edit history.
+    apart and means nothing to another. `edits` is the document of an edit history. `lesson` and `step` are those of the
+    page Learn.
     """
 
     sample: str | None = None
@@ -46,6 +47,8 @@ class Link:
     edits: dict[str, Any] | None = None
     shared: str | None = None
     keep: int | None = None
+    lesson: str | None = None
+    step: int | None = None
 
     def with_values(self, **values: Any) -> "Link":
         """Return a link with other values of parameters."""
@@ -149,5 +152,7 @@ PARTS: dict[str, Codec[Any]] = {
     "edits": Codec(unpack_edits, pack_edits),
     "shared": WORD,
     "keep": COUNT,
+    "lesson": WORD,
+    "step": COUNT,
 }
 """What an address says besides the values of parameters: a codec for each other field of `Link`."""

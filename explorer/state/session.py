@@ -25,8 +25,13 @@ SOLVE_KEY = "solve"
 """Key of the button that asks for a solve."""
 _SUBJECT, _SWEEP, _TO_EXPLORE = "subject_of_explore", "sweep", "to_explore"
 _PRICES = "prices"
+LESSONS = "lessons"
+"""Key of what `explorer.state.lessons` remembers."""
 _SHARE_PROBLEM, _NOT_OPENED, _SWEEP_IS_READ = "share_problem", "sweep_not_opened", "sweep_is_read"
-_KEPT = (_UPLOAD, _SOURCE, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, HISTORIES, _COMPARED, _SUBJECT, _SWEEP)
+_KEPT = (
+    *(_UPLOAD, _SOURCE, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, HISTORIES, _COMPARED, _SUBJECT, _SWEEP),
+    LESSONS,
+)
 """What a reload of the page must not lose."""
 KEPT_SOURCE_BYTES = 2**20
 """Of an uploaded model that is kept for a reload; of a larger one only the graph is."""

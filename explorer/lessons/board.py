@@ -1,0 +1,106 @@
+"""A board: the learner places nodes by clicking, dragging or keys, and sees loads and violations as they change.
+
+Placing asks the server, which judges the placement with the evaluator of the app.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from explorer.lessons.desk import Desk, Setting
+from explorer.lessons.graphs import graph_marks
+from explorer.lessons.parts import show_loads
+from explorer.lessons.scene import Scene, show_scene
+from explorer.state import lessons as state
+from explorer.state.records import Subject
+from explorer.words.wording import plain
+from solvers.model.costs import split_costs
+from solvers.model.split import Split, check_split
+from solvers.quantities import milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the learner has put the nodes, with which device the next click places, and what hints have cost."""
+
+    device_of: Mapping[int, int]
+    brush: int = 0
+    hints: int = 0
+    submitted_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A full placement with its value in ms, and the sentences on what it violates."""
+
+    split: Split
+    value_ms: float
+    violations: tuple[str, ...]
+
+
+def placement_on(name: str) -> Placement:
+    """Return what stands on a board."""
+    known = state.board(name)
+    return known if isinstance(known, Placement) else Placement({})
+
+
+def judged(subject: Subject, placed: Placement) -> Judged | None:
+    """Return what a placement is worth by the evaluator; None while nodes are missing."""
+    graph, deployment = subject.graph, subject.question.deployment
+    device_of = {v: d for v, d in placed.device_of.items() if v in graph.node_by_id and d < deployment.num_devices}
+    if len(device_of) < len(graph.nodes):
+        return None
+    split = Split.from_device_of(device_of, deployment)
+    broken = check_split(graph, deployment, split, subject.question.family)
+    value_ms = split_costs(graph, deployment, split).max_load_ms
+    return Judged(split, value_ms, tuple(str(one.message) for one in broken))
+
+
+def show_board(desk: Desk, setting: Setting, name: str, title: str = "") -> Judged | None:
+    """Draw a board; return what stands on it when all nodes are placed."""
+    subject = desk.subject(setting)
+    graph, deployment = subject.graph, subject.question.deployment
+    placed = placement_on(name)
+    names = [deployment.device_name(d) for d in range(deployment.num_devices)]
+    if title:
+        st.markdown(f"**{title}**")
+    brush = st.segmented_control(
+        "Click places on (or press the device's digit on a node)",
+        range(len(names)),
+        default=min(placed.brush, len(names) - 1),
+        format_func=lambda d: f"{d + 1}: {names[d]}",
+        required=True,
+        key=f"{name}_brush",
+    )
+    if brush != placed.brush:
+        placed = replace(placed, brush=brush)
+        state.remember_board(name, placed)
+    marks, width, height = graph_marks(graph, deployment, placed.device_of)
+    picks = tuple(f"n{node.id}" for node in graph.nodes)
+    alt = f"A board of {len(graph.nodes)} nodes; {len(placed.device_of)} of them are placed"
+    scene = Scene(width, height, tuple(marks), alt, picks=picks, film=name)
+    show_scene(scene, f"{name}_figure", lambda: _take_pick(name, f"{name}_figure", len(names)))
+    outcome = judged(subject, placed)
+    if outcome is None:
+        left = len(graph.nodes) - len(placed.device_of)
+        st.caption(f"{left} of {len(graph.nodes)} nodes are still to be placed.")
+        return None
+    show_loads(desk, graph, deployment, outcome.split)
+    if outcome.violations:
+        st.warning(plain(" ".join(outcome.violations[:3])), icon=":material/block:")
+    else:
+        st.markdown(f"Valid. Time per micro-batch: **{milliseconds(outcome.value_ms)}**.")
+    return outcome
+
+
+def _take_pick(name: str, figure: str, num_devices: int) -> None:
+    """Place what was just picked: on the device of the digit that was pressed, or of the brush."""
+    ids, digit = state.picked(figure)
+    placed = placement_on(name)
+    device = placed.brush if digit is None else digit - 1
+    nodes = [int(one[1:]) for one in ids if one.startswith("n") and one[1:].lstrip("-").isdigit()]
+    if device < num_devices and nodes:
+        state.remember_board(
+            name, replace(placed, device_of={**placed.device_of, **dict.fromkeys(nodes, device)}, submitted_ms=None)
+        )

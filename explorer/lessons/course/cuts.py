@@ -1,0 +1,244 @@
+"""Lesson 2: what a cut costs, and why the slowest device is all that counts."""
+
+from itertools import combinations
+
+import streamlit as st
+
+from explorer.lessons.desk import Desk
+from explorer.lessons.example_graphs import chain_graph, loaded
+from explorer.lessons.graphs import BOX_H, BOX_W, GAP_X, MARGIN, chain_device_of, graph_marks
+from explorer.lessons.parts import show_check, show_graph, show_loads
+from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
+from explorer.lessons.scene import Mark, Scene, show_scene
+from explorer.state import lessons as state
+from solvers.model.costs import SplitCosts, split_costs
+from solvers.model.deployment import Deployment
+from solvers.model.split import Split
+from solvers.quantities import milliseconds, number
+
+TIMES = (4, 3, 2, 5, 1, 3)
+TRANSFERS = (2.0, 1.0, 2.0, 3.0, 0.5, 0.0)
+GRAPH = chain_graph("Six layers, tensors of different sizes", TIMES, TRANSFERS)
+DEPLOYMENT = Deployment(3)
+ORDER = GRAPH.topological_order
+FIRST = (2, 4)
+FIGURE = "cuts_figure"
+BOARD = "cuts"
+
+
+def split_at(cuts: tuple[int, ...]) -> Split:
+    """Return the chain divided after these places."""
+    return Split.from_device_of(chain_device_of(ORDER, cuts), DEPLOYMENT)
+
+
+def costs_at(cuts: tuple[int, ...]) -> SplitCosts:
+    """Return what the devices do when the chain is cut there."""
+    return split_costs(GRAPH, DEPLOYMENT, split_at(cuts))
+
+
+def loads_at(cuts: tuple[int, ...]) -> list[float]:
+    """Return the loads in ms."""
+    return [device.load_ms for device in costs_at(cuts).devices]
+
+
+ALL_CUTS = tuple(combinations(range(1, len(ORDER)), 2))
+BEST = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts)))
+EVEN = min(ALL_CUTS, key=lambda cuts: (max(loads_at(cuts)) - min(loads_at(cuts)), max(loads_at(cuts))))
+"""The cuts with the most equal bars."""
+
+
+def _example(desk: Desk) -> None:
+    show_graph(desk, GRAPH, DEPLOYMENT, split_at(FIRST))
+
+
+def _example_loads(desk: Desk) -> None:
+    show_loads(desk, GRAPH, DEPLOYMENT, split_at(FIRST))
+
+
+def _cuts() -> tuple[int, ...]:
+    known = state.board(BOARD)
+    return known if isinstance(known, tuple) and known in ALL_CUTS else FIRST
+
+
+def moved(cuts: tuple[int, ...], picked: list[int]) -> tuple[int, ...]:
+    """Return cuts after one was dragged from the first to the last place picked; a click moves the nearest one there.
+
+    >>> moved((2, 4), [4, 5]), moved((2, 4), [1]), moved((2, 4), [4])
+    ((2, 5), (1, 4), (2, 4))
+    """
+    if not picked or picked[-1] in cuts:
+        return cuts
+    origin = picked[0] if picked[0] in cuts else min(cuts, key=lambda cut: abs(cut - picked[-1]))
+    return tuple(sorted(picked[-1] if cut == origin else cut for cut in cuts))
+
+
+def _take_pick() -> None:
+    ids, _ = state.picked(FIGURE)
+    places = [int(one[3:]) for one in ids if one.startswith("cut") and one[3:].isdigit()]
+    state.remember_board(BOARD, moved(_cuts(), [p for p in places if 1 <= p < len(ORDER)]))
+
+
+def cut_scene(cuts: tuple[int, ...]) -> Scene:
+    """Return the chain with a handle at every place where it can be cut."""
+    marks, width, height = graph_marks(GRAPH, DEPLOYMENT, chain_device_of(ORDER, cuts), top=10)
+    for i in range(1, len(ORDER)):
+        x = MARGIN + i * BOX_W + (i - 0.5) * GAP_X
+        is_cut = i in cuts
+        tip = f"Cut between layers {i} and {i + 1}: {'cut here' if is_cut else 'move a cut here'}"
+        if is_cut:
+            marks.append(Mark(f"line{i}", "line", x, 6, x2=x, y2=height + 4, look="cut"))
+        marks.append(
+            Mark(
+                f"cut{i}",
+                "round",
+                x - 13,
+                MARGIN + BOX_H + 24,
+                26,
+                26,
+                text="✂" if is_cut else "",
+                look="cut" if is_cut else "soft",
+                tip=tip,
+            )
+        )
+    picks = tuple(f"cut{i}" for i in range(1, len(ORDER)))
+    return Scene(width, height + 36, tuple(marks), "A chain of six layers with two cuts that can be moved", picks=picks)
+
+
+def _play(desk: Desk) -> None:
+    cuts = _cuts()
+    st.caption("Drag a pair of scissors to another place, or press a place: the nearest cut moves there.")
+    show_scene(cut_scene(cuts), FIGURE, _take_pick)
+    loads = loads_at(cuts)
+    st.markdown(
+        f"Loads {', '.join(map(number, loads))} ms. Time per micro-batch: the largest, **{milliseconds(max(loads))}**."
+    )
+    show_loads(desk, GRAPH, DEPLOYMENT, split_at(cuts))
+
+
+def _best(desk: Desk) -> float | None:
+    result = desk.answer(LESSON.setting)
+    return None if result is None else result.value_ms
+
+
+def _shown_best(desk: Desk) -> None:
+    show_graph(desk, GRAPH, DEPLOYMENT, split_at(BEST), "best")
+    show_loads(desk, GRAPH, DEPLOYMENT, split_at(BEST))
+    show_check(desk, LESSON.setting, max(loads_at(BEST)))
+
+
+def _two_bars(desk: Desk) -> None:
+    for name, cuts in (("The most equal bars", EVEN), ("The best plan", BEST)):
+        loads = loads_at(cuts)
+        st.markdown(
+            f"**{name}**: loads {', '.join(map(number, loads))} ms, they differ by up to "
+            f"{number(max(loads) - min(loads))} ms"
+        )
+        show_graph(desk, GRAPH, DEPLOYMENT, split_at(cuts), name[-4:].strip())
+        show_loads(desk, GRAPH, DEPLOYMENT, split_at(cuts))
+
+
+def _even_text(_: Desk) -> str:
+    even, best = loads_at(EVEN), loads_at(BEST)
+    return (
+        f"The most equal division of this chain has loads {', '.join(map(number, even))} ms. Equal, but all of them "
+        f"pay for expensive cuts. The best one is less equal ({', '.join(map(number, best))} ms) and faster."
+    )
+
+
+LESSON = Lesson(
+    name="cuts",
+    title="What a cut costs",
+    question="Where should a chain of layers be cut? Why are equal shares of the work not the aim?",
+    minutes=15,
+    assumes="Lesson 1: the period of a pipeline is the load of its busiest device.",
+    setting={"accelerators": "3", "memory": "none"},
+    own=loaded(GRAPH, DEPLOYMENT),
+    steps=(
+        Step(
+            "What a device does",
+            "Six layers on three accelerators, cut after layers 2 and 4. A layer's time stands in its box, the time to "
+            "move its output on the arrow behind it.\n\nThe **load** of a device is everything it does for one "
+            "micro-batch: **receive** what it reads from others, **compute** its layers, **send** what others read. "
+            "Sender and receiver both pay for a tensor.",
+            _example,
+            AskNumber(
+                "What is the load of Accelerator 2, which holds layers 3 and 4?",
+                loads_at(FIRST)[1],
+                "ms",
+                right="It receives the output of layer 2 (1 ms), computes 2 + 5 ms and sends the output of layer 4 "
+                "(3 ms).",
+                wrong="Add up: receive the output of layer 2 (1 ms), compute 2 + 5 ms, send the output of layer 4 "
+                "(3 ms).",
+            ),
+            "The hatched parts of the bars are transfers. The longest bar is the time per micro-batch of the pipeline.",
+            _example_loads,
+        ),
+        Step(
+            "Find the best cuts",
+            "Now cut yourself. Watch the bars: only the longest one counts.",
+            _play,
+            AskNumber(
+                "What is the smallest time per micro-batch that two cuts can reach?",
+                _best,
+                "ms",
+                right="No other pair of cuts is better; there are only ten to try.",
+                wrong="Try each of the ten pairs of cuts, or see below.",
+            ),
+            "This is the optimum. The solver needs no trying: lesson 4 shows how it works.",
+            _shown_best,
+        ),
+        Step(
+            "Only the slowest device counts",
+            "Look at the best plan again. Suppose somebody makes a layer 1 ms faster that is **not** on the busiest "
+            "device.",
+            lambda desk: show_loads(desk, GRAPH, DEPLOYMENT, split_at(BEST)),
+            AskChoice(
+                "With the same cuts, by how much does the time per micro-batch fall?",
+                ("By 1 ms", "By a third of a ms: the gain is shared", "Not at all"),
+                2,
+                right="The busiest device takes as long as before, and everybody waits for it.",
+            ),
+            "The time per micro-batch is the **largest** load, not the sum and not the average. This is why the "
+            "problem "
+            "is called *min-max*: minimise the maximum. A faster layer helps only if it lies on the busiest device, or "
+            "if it lets the cuts move.",
+        ),
+        Step(
+            "Equal bars are not the aim",
+            "It sounds reasonable to make all bars equally long. Compare two ways to cut this chain.",
+            None,
+            AskChoice(
+                "Is the plan with the most equal bars the fastest?",
+                ("Yes, nobody waits then", "Not always: equal bars can all be long"),
+                1,
+                right="A device that waits costs nothing by itself. A cut through a large tensor does.",
+                wrong="A device that waits costs nothing by itself. A cut through a large tensor does.",
+            ),
+            _even_text,
+            _two_bars,
+        ),
+    ),
+    closing=Closing(
+        "What decides how fast a pipeline is, and what has to be weighed when it is cut?",
+        "The largest load of any device, counting the transfers at its borders; a cut divides the compute but adds a "
+        "transfer on both sides, so a slightly uneven cut through a small tensor can beat an even one through a large "
+        "one.",
+    ),
+    exercises=(
+        Exercise(
+            "Times 4, 3, 2, 5, 1, 3 ms, transfers 2, 1, 2, 3, 0.5 ms. Compute the three loads for cuts after "
+            "layers 1 and 3.",
+            f"{', '.join(map(number, loads_at((1, 3))))} ms.",
+        ),
+        Exercise(
+            "How many ways are there to cut a chain of n layers into 3 stages that are not empty? And into k?",
+            "(n - 1)(n - 2) / 2, one for each pair of places; for k stages, n - 1 choose k - 1.",
+        ),
+        Exercise(
+            "All transfers are free. Prove that the best largest load is at least the sum of the times divided by k.",
+            "The k loads add up to the sum of the times, so they cannot all be smaller than their average.",
+        ),
+    ),
+    notes="Let the class vote on cuts before you move them. Step 4 is the point of the lesson: let somebody defend "
+    "equal bars first. The model counts a transfer at both ends because all traffic passes through host memory.",
+)

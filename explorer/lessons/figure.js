@@ -1,0 +1,280 @@
+/* One figure of a lesson: marks as SVG, frames to step through in the browser, marks that light others or are picked.
+
+   Streamlit calls the default export at mount and again whenever the data change. A frame says what changes from the
+   one before, so a step touches only that. Text is set as text, never as markup. For tests the root has `__figure`. */
+
+const SVG = "http://www.w3.org/2000/svg";
+const FIELDS = ["look", "text", "sub", "fill", "ink", "tip"];
+
+function make(tag, className = "", attributes = {}) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+function makeSvg(tag, attributes) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+class Figure {
+  constructor(parent) {
+    this.root = make("div", "lesson-figure");
+    this.root.__figure = this;
+    this.say = make("div", "say", { role: "status", "aria-live": "polite" });
+    this.scroll = make("div", "scroll");
+    this.controls = make("div", "controls", { role: "group", "aria-label": "Steps of the figure" });
+    this.root.append(this.controls, this.say, this.scroll);
+    parent.append(this.root);
+    this.frame = 0;
+    this.playing = false;
+    this.painted = [];
+    this.makeControls();
+    this.onUp = () => this.endPaint();
+    document.addEventListener("pointerup", this.onUp);
+  }
+
+  destroy() {
+    this.pause();
+    document.removeEventListener("pointerup", this.onUp);
+    this.root.remove();
+  }
+
+  makeControls() {
+    const button = (label, sign, action) => {
+      const element = make("button", "", { type: "button", "aria-label": label, title: label });
+      element.textContent = sign;
+      element.addEventListener("click", action);
+      this.controls.append(element);
+      return element;
+    };
+    button("First step", "⏮", () => this.go(0));
+    button("One step back", "◀", () => this.go(this.frame - 1));
+    this.playButton = button("Play", "▶ Play", () => (this.playing ? this.pause() : this.play()));
+    button("One step on", "▶", () => this.go(this.frame + 1));
+    button("Last step", "⏭", () => this.go(Infinity));
+    this.slider = make("input", "", { type: "range", min: "0", value: "0", "aria-label": "Step" });
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    this.counter = make("span", "counter");
+    this.controls.append(this.slider, this.counter);
+  }
+
+  update(component) {
+    this.pick = (ids, digit) => component.setTriggerValue("pick", { ids, digit, serial: Date.now() });
+    const { scene, digest } = component.data;
+    if (digest === this.digest) return;
+    const focused = this.root.getRootNode().activeElement?.dataset?.mark;
+    const isSameFilm = this.film === scene.film && this.frames?.length === scene.frames.length;
+    this.digest = digest;
+    this.film = scene.film;
+    this.frames = scene.frames;
+    this.pace = scene.pace;
+    this.draw(scene);
+    this.controls.hidden = this.frames.length < 2;
+    this.say.hidden = !this.frames.some((frame) => frame.say.length);
+    this.slider.max = String(Math.max(0, this.frames.length - 1));
+    const frame = isSameFilm ? this.frame : 0;
+    this.frame = -1;
+    this.go(frame, false);
+    if (focused) this.marks.get(focused)?.group.focus({ preventScroll: true });
+  }
+
+  draw(scene) {
+    const { width, height } = scene;
+    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: scene.picks.length ? "group" : "img" });
+    svg.setAttribute("aria-label", scene.alt);
+    svg.style.maxWidth = `${Math.round(width * 1.35)}px`;
+    svg.style.minWidth = `${Math.round(width * 0.8)}px`;
+    const defs = makeSvg("defs", {});
+    const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" });
+    head.append(makeSvg("path", { d: "M0 0.8 L7.5 4 L0 7.2 z", class: "head" }));
+    defs.append(head);
+    svg.append(defs);
+    this.marks = new Map();
+    this.picks = new Set(scene.picks);
+    this.links = scene.links;
+    for (const mark of scene.marks) this.drawMark(svg, mark);
+    this.scroll.replaceChildren(svg);
+  }
+
+  drawMark(svg, mark) {
+    const group = makeSvg("g", { "data-mark": mark.id });
+    const { x, y, w, h } = mark;
+    let shape;
+    if (mark.shape === "line" || mark.shape === "arrow") {
+      const [cx, cy] = [mark.cx ?? (x + mark.x2) / 2, mark.cy ?? (y + mark.y2) / 2];
+      shape = makeSvg("path", { d: `M${x} ${y} Q${cx} ${cy} ${mark.x2} ${mark.y2}`, fill: "none" });
+      if (mark.shape === "arrow") shape.setAttribute("marker-end", "url(#head)");
+    } else if (mark.shape === "round") {
+      shape = makeSvg("ellipse", { cx: x + w / 2, cy: y + h / 2, rx: w / 2, ry: h / 2 });
+    } else if (mark.shape === "box") {
+      shape = makeSvg("rect", { x, y, width: w, height: h, rx: mark.r ?? 4 });
+    }
+    if (shape) {
+      shape.classList.add("shape");
+      group.append(shape);
+    }
+    const texts = {};
+    const middle = { left: x, middle: x + w / 2, right: x + w }[mark.anchor];
+    const anchor = { left: "start", middle: "middle", right: "end" }[mark.anchor];
+    for (const [name, shift] of [["text", 0], ["sub", 1]]) {
+      const text = makeSvg("text", { x: middle, y: y + h / 2, class: name, "text-anchor": anchor, "dominant-baseline": "central" });
+      if (name === "text" && mark.size) text.style.fontSize = `${mark.size}px`;
+      text.dataset.shift = shift;
+      group.append(text);
+      texts[name] = text;
+    }
+    const title = makeSvg("title", {});
+    group.append(title);
+    const known = { group, shape, texts, title, y: y + h / 2, state: { look: "", text: "", sub: "", fill: null, ink: null, tip: "" }, kind: mark.shape };
+    this.marks.set(mark.id, known);
+    svg.append(group);
+    if (this.picks.has(mark.id)) this.makePickable(group, mark.id);
+    else if (this.links[mark.id] && mark.focusable) group.setAttribute("tabindex", "0");
+    if (this.links[mark.id]) {
+      const lit = (on) => () => this.light(mark.id, on);
+      for (const event of ["pointerenter", "focusin"]) group.addEventListener(event, lit(true));
+      for (const event of ["pointerleave", "focusout"]) group.addEventListener(event, lit(false));
+    }
+    this.apply(mark.id, mark);
+  }
+
+  makePickable(group, id) {
+    group.classList.add("pickable");
+    group.setAttribute("tabindex", "0");
+    group.setAttribute("role", "button");
+    group.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      this.painted = [id];
+      group.classList.add("held");
+      group.focus({ preventScroll: true });
+    });
+    group.addEventListener("pointermove", (event) => this.paintOver(event));
+    group.addEventListener("pointerenter", (event) => this.paintOver(event));
+    group.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") this.pick([id], null);
+      else if (/^[1-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) this.pick([id], Number(event.key));
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+  }
+
+  paintOver(event) {
+    if (!this.painted.length) return;
+    const under = this.root.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest?.(".pickable");
+    const id = under?.dataset.mark;
+    if (!id || this.painted.includes(id)) return;
+    this.painted.push(id);
+    under.classList.add("held");
+  }
+
+  endPaint() {
+    if (!this.painted.length) return;
+    const ids = this.painted;
+    this.painted = [];
+    for (const known of this.marks.values()) known.group.classList.remove("held");
+    this.pick(ids, null);
+  }
+
+  light(id, on) {
+    this.marks.get(id)?.group.classList.toggle("lit", on);
+    for (const other of this.links[id]) this.marks.get(other)?.group.classList.toggle("lit", on);
+  }
+
+  /** Change what a mark shows; returns what it showed before, for the way back. */
+  apply(id, change) {
+    const known = this.marks.get(id);
+    const before = {};
+    for (const field of FIELDS) {
+      if (change[field] === undefined) continue;
+      before[field] = known.state[field];
+      known.state[field] = change[field];
+    }
+    const { look, text, sub, fill, ink, tip } = known.state;
+    const keep = ["pickable", "lit", "held"].filter((name) => known.group.classList.contains(name));
+    known.group.setAttribute("class", ["mark", known.kind, look ?? "", ...keep].join(" ").trim());
+    known.texts.text.textContent = text ?? "";
+    known.texts.sub.textContent = sub ?? "";
+    known.texts.text.setAttribute("y", known.y + (sub ? -7 : 0));
+    known.texts.sub.setAttribute("y", known.y + 9);
+    if (known.shape) known.shape.style.fill = fill ?? "";
+    for (const name of ["text", "sub"]) known.texts[name].style.fill = ink ?? "";
+    known.title.textContent = tip ?? "";
+    if (tip && (this.picks.has(id) || known.group.hasAttribute("tabindex"))) known.group.setAttribute("aria-label", tip);
+    return before;
+  }
+
+  go(target, byHand = true) {
+    if (byHand) this.pause();
+    const last = this.frames.length - 1;
+    const to = Math.max(0, Math.min(last, target));
+    this.undo ??= [];
+    if (this.frame === -1) this.undo = [];
+    while (this.frame < to) {
+      this.frame += 1;
+      const changes = this.frames[this.frame]?.set ?? {};
+      this.undo[this.frame] = Object.entries(changes).map(([id, change]) => [id, this.apply(id, change)]);
+    }
+    while (this.frame > to) {
+      for (const [id, before] of this.undo[this.frame].reverse()) this.apply(id, before);
+      this.frame -= 1;
+    }
+    this.slider.value = String(this.frame);
+    this.counter.textContent = `${this.frame + 1} of ${this.frames.length}`;
+    const lines = this.frames[this.frame]?.say ?? [];
+    this.say.replaceChildren(
+      ...lines.map((line) => {
+        const p = make("p", Array.isArray(line) ? line[1] : "");
+        p.textContent = Array.isArray(line) ? line[0] : line;
+        return p;
+      }),
+    );
+  }
+
+  play() {
+    if (this.frame >= this.frames.length - 1) this.go(0);
+    this.playing = true;
+    this.showPlay();
+    this.say.setAttribute("aria-live", "off");
+    let due = performance.now() + this.pace;
+    const tick = (now) => {
+      if (!this.playing) return;
+      if (now >= due) {
+        this.go(this.frame + 1, false);
+        due = Math.max(due + this.pace, now);
+      }
+      if (this.frame >= this.frames.length - 1) this.pause();
+      else requestAnimationFrame(tick);
+    };
+    requestAnimationFrame(tick);
+  }
+
+  pause() {
+    this.playing = false;
+    this.say.setAttribute("aria-live", "polite");
+    this.showPlay();
+  }
+
+  showPlay() {
+    this.playButton.textContent = this.playing ? "❚❚ Pause" : "▶ Play";
+    this.playButton.setAttribute("aria-label", this.playing ? "Pause" : "Play");
+  }
+}
+
+export default function mount(component) {
+  const { parentElement } = component;
+  parentElement.lessonFigure ??= new Figure(parentElement);
+  const figure = parentElement.lessonFigure;
+  figure.update(component);
+  // Streamlit may clean up an outdated call after a newer one took over; only the newest may take the figure down.
+  const call = Symbol("call");
+  figure.call = call;
+  return () => {
+    if (figure.call !== call) return;
+    figure.destroy();
+    if (parentElement.lessonFigure === figure) delete parentElement.lessonFigure;
+  };
+}

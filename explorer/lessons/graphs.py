@@ -1,0 +1,155 @@
+"""Small graphs as figures: boxes in layers from left to right, in the colours of their devices."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from explorer.lessons.scene import Mark
+from explorer.picture.palette import device_colour
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Node
+from solvers.quantities import number
+
+BOX_W, BOX_H = 74.0, 44.0
+GAP_X, GAP_Y = 52.0, 18.0
+MARGIN = 12.0
+
+
+def layers(graph: DnnGraph) -> list[list[int]]:
+    """Return the nodes by the length of the longest path to them, each layer in the order of its inputs."""
+    depth: dict[int, int] = {}
+    for v in graph.topological_order:
+        depth[v] = 1 + max((depth[u] for u in graph.inputs[v]), default=-1)
+    rows: list[list[int]] = [[] for _ in range(max(depth.values()) + 1)]
+    place: dict[int, float] = {}
+    for v in graph.topological_order:
+        rows[depth[v]].append(v)
+    for row in rows:
+        wanted = {v: [place[u] for u in graph.inputs[v]] for v in row}
+        row.sort(key=lambda v: sum(wanted[v]) / len(wanted[v]) if wanted[v] else 0.0)
+        place.update({v: i - (len(row) - 1) / 2 for i, v in enumerate(row)})
+    return rows
+
+
+def positions(graph: DnnGraph) -> tuple[dict[int, tuple[float, float]], float, float]:
+    """Return the corner of each node's box, and the width and height of the drawing."""
+    rows = layers(graph)
+    tall = max(map(len, rows))
+    height = tall * BOX_H + (tall - 1) * GAP_Y
+    at: dict[int, tuple[float, float]] = {}
+    for i, row in enumerate(rows):
+        top = MARGIN + (height - len(row) * BOX_H - (len(row) - 1) * GAP_Y) / 2
+        for j, v in enumerate(row):
+            at[v] = MARGIN + i * (BOX_W + GAP_X), top + j * (BOX_H + GAP_Y)
+    return at, 2 * MARGIN + len(rows) * BOX_W + (len(rows) - 1) * GAP_X, 2 * MARGIN + height
+
+
+def node_name(node: Node) -> str:
+    """Return what a figure calls a node: its name if that is short, or its number."""
+    return node.name if 0 < len(node.name) <= 11 else str(node.id)
+
+
+def graph_marks(
+    graph: DnnGraph,
+    deployment: Deployment,
+    device_of: Mapping[int, int] | None = None,
+    *,
+    top: float = 0.0,
+    prefix: str = "n",
+    transfers: bool = True,
+) -> tuple[list[Mark], float, float]:
+    """Return the marks of a graph (nodes are called by `prefix` and their number) and its width and height.
+
+    Boxes carry their names and times; edges carry the time to move their tensor, where that is not 0.
+    """
+    at, width, height = positions(graph)
+    node_of = graph.node_by_id
+    marks: list[Mark] = []
+    middle = {v: (x + BOX_W / 2, y + BOX_H / 2 + top) for v, (x, y) in at.items()}
+    depth = {v: i for i, row in enumerate(layers(graph)) for v in row}
+    told: set[int] = set()
+    for edge in graph.edges:
+        (x, y), (x2, y2) = middle[edge.source], middle[edge.target]
+        # A line that skips layers would run through the boxes between; it is bent around them.
+        skips = depth[edge.target] - depth[edge.source] > 1 and abs(y - y2) < 1
+        cx, cy = ((x + x2) / 2, y - BOX_H - 14) if skips else (None, None)
+        name, right, left = f"{prefix}e{edge.source}_{edge.target}", x + BOX_W / 2, x2 - BOX_W / 2
+        marks.append(Mark(name, "arrow", right, y, x2=left, y2=y2, cx=cx, cy=cy))
+        ms = node_of[edge.source].transfer_ms
+        if transfers and ms and edge.source not in told:
+            told.add(edge.source)
+            x_text = x + BOX_W / 2 + 3
+            marks.append(
+                Mark(
+                    f"{prefix}t{edge.source}",
+                    "text",
+                    x_text,
+                    y - 20,
+                    GAP_X - 6,
+                    14,
+                    text=number(ms),
+                    look="quiet",
+                    size=11,
+                )
+            )
+    for v, (x, y) in at.items():
+        device = None if device_of is None else device_of.get(v)
+        look = colours(device, deployment)
+        marks.append(
+            Mark(
+                f"{prefix}{v}",
+                "box",
+                x,
+                y + top,
+                BOX_W,
+                BOX_H,
+                text=node_name(node_of[v]),
+                sub=f"{number(node_of[v].accelerator_ms)} ms",
+                fill=look["fill"],
+                ink=look["ink"],
+                tip=node_tip(graph, v, device, deployment),
+            )
+        )
+    return marks, width, top + height
+
+
+def colours(device: int | None, deployment: Deployment) -> dict[str, str | None]:
+    """Return fill and ink of what stands on a device; neither where it stands on none."""
+    if device is None:
+        return {"fill": None, "ink": None}
+    forward = device_colour(device, deployment).forward
+    return {"fill": forward.fill, "ink": forward.text}
+
+
+def node_tip(graph: DnnGraph, v: int, device: int | None, deployment: Deployment) -> str:
+    """Return in words what a node is and where it stands."""
+    node = graph.node_by_id[v]
+    where = "on no device" if device is None else f"on {deployment.device_name(device)}"
+    return f"{node_name(node)}, {number(node.accelerator_ms)} ms, output {number(node.transfer_ms)} ms, {where}"
+
+
+def set_text(members: Sequence[int] | frozenset[int]) -> str:
+    """Write a set of node numbers, runs of them short.
+
+    >>> set_text({1, 2, 3, 5}), set_text(frozenset())
+    ('{1–3, 5}', '∅')
+    """
+    if not members:
+        return "∅"
+    runs: list[list[int]] = []
+    for v in sorted(members):
+        if runs and v == runs[-1][-1] + 1:
+            runs[-1].append(v)
+        else:
+            runs.append([v])
+    parts = [str(run[0]) if len(run) == 1 else f"{run[0]}{'–' if len(run) > 2 else ', '}{run[-1]}" for run in runs]
+    return "{" + ", ".join(parts) + "}"
+
+
+def chain_device_of(order: Sequence[int], cuts: Sequence[int]) -> dict[int, int]:
+    """Return the device of each node of a chain that is cut after these places, from 1.
+
+    >>> chain_device_of((7, 8, 9), (2,))
+    {7: 0, 8: 0, 9: 1}
+    """
+    ends = [0, *sorted(cuts), len(order)]
+    return {order[i]: d for d, (begin, end) in enumerate(pairwise(ends)) for i in range(begin, end)}

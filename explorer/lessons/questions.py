@@ -1,0 +1,78 @@
+"""A question of a step: the prediction is asked for before the result is shown, kept, and compared with it."""
+
+import streamlit as st
+
+from explorer.lessons.desk import Desk
+from explorer.lessons.records import Ask, AskNumber
+from explorer.state import lessons as state
+from explorer.state.lessons import Prediction
+from explorer.words.wording import plain
+from solvers.quantities import number as written
+
+
+def ask(lesson: str, step: int, question: Ask, desk: Desk) -> None:
+    """Draw a question that is still open."""
+    with st.form(f"{desk.key}_ask", border=True):
+        st.markdown(f"**Predict.** {question.prompt}")
+        given: float | int | None
+        if isinstance(question, AskNumber):
+            unit = f" in {question.unit}" if question.unit else ""
+            given = st.number_input(
+                f"Your prediction{unit}", value=None, key=f"{desk.key}_number", format="%g", width=220, step=0.5
+            )
+        else:
+            options = list(range(len(question.options)))
+            given = st.radio(
+                "Your prediction",
+                options,
+                index=None,
+                format_func=question.options.__getitem__,
+                key=f"{desk.key}_choice",
+            )
+        if st.form_submit_button("Reveal", type="primary"):
+            kept = _judged(question, given, desk)
+            if kept is not None:
+                state.note_prediction(lesson, step, kept)
+                st.rerun()
+
+
+def _judged(question: Ask, given: float | int | None, desk: Desk) -> Prediction | None:
+    """Return a prediction with whether it is right; None while a solver is at work on the answer."""
+    answer = _answer(question, desk)
+    if answer is None:
+        return None
+    if given is None:
+        return Prediction(None, None)
+    if isinstance(question, AskNumber):
+        is_right = abs(given - answer) <= question.tolerance * max(abs(answer), 1e-9) + 1e-9
+        return Prediction(f"{written(float(given))} {question.unit}".strip(), is_right)
+    return Prediction(question.options[int(given)], given == answer)
+
+
+def _answer(question: Ask, desk: Desk) -> float | int | None:
+    return question.answer(desk) if callable(question.answer) else question.answer
+
+
+def show_outcome(lesson: str, step: int, question: Ask, desk: Desk) -> None:
+    """Draw a question with what was predicted and what is so."""
+    prediction = state.progress_of(lesson).predictions[step]
+    answer = _answer(question, desk)
+    if answer is None:
+        return
+    if isinstance(question, AskNumber):
+        true = f"{written(float(answer))} {question.unit}".strip()
+    else:
+        true = question.options[int(answer)]
+    st.markdown(f"**Predict.** {question.prompt}")
+    if prediction.said is None:
+        st.info(f"The answer is **{plain(true)}**. {question.right}", icon=":material/visibility:")
+    elif prediction.is_right:
+        st.success(
+            f"You said **{plain(prediction.said)}**, and that is right. {question.right}", icon=":material/check:"
+        )
+    else:
+        comment = question.wrong or question.right
+        st.warning(
+            f"You said **{plain(prediction.said)}**; it is **{plain(true)}**. {comment}",
+            icon=":material/compare_arrows:",
+        )

@@ -1,0 +1,101 @@
+"""A lesson as data: its steps with what is shown, asked and revealed, its closing question, and exercises for paper.
+
+Lessons of the course are written in Python or in JSON (`explorer.lessons.reader`); both become these records, so the
+page knows one kind. Texts are Markdown. What a lesson shows or takes for right is a function of the `Desk`, which has
+the graph, the hardware and the answers of the real solvers.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from explorer.lessons.desk import Desk
+from explorer.state.records import LoadedGraph
+
+Draw = Callable[[Desk], None]
+"""Draws a part of a step into the page."""
+Told = str | Callable[[Desk], str | None]
+"""A text, or what makes one of what was computed; None while a solver is still at work."""
+Number = float | Callable[[Desk], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AskNumber:
+    """A number to predict. An answer is right within `tolerance`, relative; `right` and `wrong` comment on it."""
+
+    prompt: str
+    answer: Number
+    unit: str = ""
+    tolerance: float = 0.02
+    right: str = ""
+    wrong: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskChoice:
+    """A choice among options, the right one by its place from 0."""
+
+    prompt: str
+    options: tuple[str, ...]
+    answer: int | Callable[[Desk], int | None]
+    right: str = ""
+    wrong: str = ""
+
+
+Ask = AskNumber | AskChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a lesson: `text` and `draw` are there at once, `reveal` and `after` once a prediction was made.
+
+    Without a question `reveal` and `after` are there at once, too.
+    """
+
+    title: str
+    text: Told
+    draw: Draw | None = None
+    ask: Ask | None = None
+    reveal: Told = ""
+    after: Draw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """An exercise for paper, with its answer; both are plain text."""
+
+    question: str
+    answer: Told
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The question at the end, and the sentence that a student should be able to say."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One lesson. `name` is what addresses call it; `minutes` is how long it takes, `assumes` what it builds on.
+
+    `setting` are parts of an address of Explore: the graph and hardware that "Open in Explore" opens. `own` is the
+    graph that it brings, if it does.
+    """
+
+    name: str
+    title: str
+    question: str
+    minutes: int
+    assumes: str
+    steps: tuple[Step, ...]
+    closing: Closing
+    exercises: tuple[Exercise, ...] = ()
+    notes: str = ""
+    setting: Mapping[str, str] = field(default_factory=dict)
+    own: LoadedGraph | None = None
+
+    @property
+    def num_steps(self) -> int:
+        """Steps with the closing question, which is the last."""
+        return len(self.steps) + 1

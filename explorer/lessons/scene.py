@@ -1,0 +1,152 @@
+"""A figure of a lesson as data: marks, the frames that change them, and how it is shown in the page and on paper.
+
+The browser steps through the frames by itself (`figure.js`), so stepping asks nothing of the server. Nothing but this
+module knows of the component.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any, Literal
+
+import streamlit as st
+
+Change = dict[str, str | None]
+"""What a mark shows from a frame on: any of look, text, sub, fill, ink and tip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A shape with up to two lines of text; lengths are in pixels of the figure's own scale.
+
+    A line or an arrow goes from (x, y) to (x2, y2), bent towards (cx, cy) where these are given. `look` names classes
+    of `figure.css`; `fill` and `ink` are colours that mean something, such as those of a device. `tip` says in words
+    what the mark is, to whoever points at it or hears it read.
+    """
+
+    id: str
+    shape: Literal["box", "round", "line", "arrow", "text"]
+    x: float
+    y: float
+    w: float = 0.0
+    h: float = 0.0
+    x2: float = 0.0
+    y2: float = 0.0
+    cx: float | None = None
+    cy: float | None = None
+    text: str = ""
+    sub: str = ""
+    look: str = ""
+    fill: str | None = None
+    ink: str | None = None
+    tip: str = ""
+    anchor: Literal["left", "middle", "right"] = "middle"
+    size: float | None = None
+    r: float | None = None
+    focusable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One step: the lines said above the figure, each a text or a text with its look, and what changes by mark."""
+
+    say: tuple[str | tuple[str, str], ...] = ()
+    set: Mapping[str, Change] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A figure. `links` says which marks light up with another, `picks` which can be picked, `film` names the frames.
+
+    A figure that is drawn again with the same film stays at its frame. `pace` is the time of a frame in ms as it plays.
+    """
+
+    width: float
+    height: float
+    marks: tuple[Mark, ...]
+    alt: str
+    frames: tuple[Frame, ...] = (Frame(),)
+    links: Mapping[str, list[str]] = field(default_factory=dict)
+    picks: tuple[str, ...] = ()
+    film: str = ""
+    pace: float = 700.0
+
+
+def show_scene(scene: Scene, key: str, on_pick: Callable[[], None] | None = None) -> None:
+    """Show a figure; `on_pick` is called before the page runs again, and finds the pick in the state of `key`."""
+    text = json.dumps(asdict(scene), allow_nan=False, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    _component()(key=key, data={"scene": json.loads(text), "digest": digest}, on_pick_change=on_pick or _nothing)
+
+
+def static_svg(scene: Scene, frame: int = -1) -> str:
+    """Return a figure as SVG for paper, as it is at a frame; dark ink on white."""
+    shown: dict[str, Change] = {}
+    frames = scene.frames if frame < 0 else scene.frames[: frame + 1]
+    for one in frames:
+        for mark, change in one.set.items():
+            shown[mark] = {**shown.get(mark, {}), **change}
+    body = "".join(_drawn(mark, shown.get(mark.id, {})) for mark in scene.marks)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {scene.width:g} {scene.height:g}" '
+        f'style="width:100%;max-width:{scene.width:g}px" role="img" aria-label="{escape(scene.alt)}" '
+        f'font-family="sans-serif" font-size="13">{body}</svg>'
+    )
+
+
+def _drawn(mark: Mark, change: Change) -> str:
+    at = {**asdict(mark), **change}
+    look = str(at["look"] or "").split()
+    if "hidden" in look:
+        return ""
+    edge = "none" if {"plain", "head-cell"} & set(look) else "#444"
+    width = 3 if {"path", "now", "winner", "cut", "thick"} & set(look) else 1
+    fill = escape(at["fill"] or ("none" if edge == "none" else "#fff"))
+    x, y, w, h = mark.x, mark.y, mark.w, mark.h
+    shape = ""
+    if mark.shape in ("line", "arrow"):
+        cx = (x + mark.x2) / 2 if mark.cx is None else mark.cx
+        cy = (y + mark.y2) / 2 if mark.cy is None else mark.cy
+        path = f"M{x:g} {y:g} Q{cx:g} {cy:g} {mark.x2:g} {mark.y2:g}"
+        shape = f'<path d="{path}" fill="none" stroke="#444" stroke-width="{width}"/>'
+    elif mark.shape == "box":
+        shape = (
+            f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="3" fill="{fill}" stroke="{edge}" '
+            f'stroke-width="{width}"/>'
+        )
+    elif mark.shape == "round":
+        shape = (
+            f'<ellipse cx="{x + w / 2:g}" cy="{y + h / 2:g}" rx="{w / 2:g}" ry="{h / 2:g}" fill="{fill}" '
+            f'stroke="{edge}" stroke-width="{width}"/>'
+        )
+    anchor = {"left": "start", "middle": "middle", "right": "end"}[mark.anchor]
+    middle = {"left": x, "middle": x + w / 2, "right": x + w}[mark.anchor]
+    ink = escape(at["ink"] or "#111")
+    texts = [(at["text"], -7 if at["sub"] else 0), (at["sub"], 9)]
+    said = "".join(
+        f'<text x="{middle:g}" y="{y + h / 2 + shift:g}" text-anchor="{anchor}" dominant-baseline="central" '
+        f'fill="{ink}">{escape(text)}</text>'
+        for text, shift in texts
+        if text
+    )
+    return shape + said
+
+
+def _component() -> Any:
+    folder = files("explorer") / "lessons"
+    return _register(
+        (folder / "figure.js").read_text(encoding="utf-8"), (folder / "figure.css").read_text(encoding="utf-8")
+    )
+
+
+@cache
+def _register(js: str, css: str) -> Any:
+    return st.components.v2.component("dnn_placement_explorer.lesson_figure", js=js, css=css)
+
+
+def _nothing() -> None:
+    """Serve as the callback that makes Streamlit keep a value."""

@@ -1,0 +1,148 @@
+"""What a session remembers of the page Learn: where it is, what was predicted, what is done, and a lesson of one's own.
+
+It is kept for a reload like all else, so a class can close its laptops; there are no accounts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import streamlit as st
+
+from explorer.state.address import is_back_or_forward
+from explorer.state.query import Link, from_query, to_query
+from explorer.state.session import LESSONS
+
+MAX_BOARDS = 64
+"""Boards that are kept while others are played; more than any lesson has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What was predicted at a step, as a text, and whether it was right; both None where nothing was."""
+
+    said: str | None
+    is_right: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What was done of one lesson: steps that were seen, from 1, and the predictions made by step."""
+
+    seen: frozenset[int] = frozenset()
+    predictions: Mapping[int, Prediction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """All of it. `lesson` is empty where the list is shown; `own` is the text of an uploaded lesson.
+
+    `boards` are the placements of lessons in which the learner places nodes, by the board's name. `link` is what the
+    address said last.
+    """
+
+    lesson: str = ""
+    step: int = 1
+    progress: Mapping[str, Progress] = field(default_factory=dict)
+    own: bytes | None = None
+    boards: Mapping[str, Any] = field(default_factory=dict)
+    is_read: bool = False
+
+
+def learning() -> Learning:
+    """Return what is remembered."""
+    return cast("Learning", st.session_state.get(LESSONS) or Learning())
+
+
+def has_learned() -> bool:
+    """Whether there is anything that a reload must not lose."""
+    known = learning()
+    return bool(known.progress or known.own or known.boards)
+
+
+def _remember(value: Learning) -> None:
+    st.session_state[LESSONS] = value
+
+
+def go_to(lesson: str, step: int = 1) -> None:
+    """Show a step of a lesson, or the list where `lesson` is empty."""
+    _remember(replace(learning(), lesson=lesson, step=step, is_read=True))
+
+
+def progress_of(lesson: str) -> Progress:
+    """Return what was done of a lesson."""
+    return learning().progress.get(lesson, Progress())
+
+
+def note_seen(lesson: str, step: int) -> None:
+    """Note that a step was shown."""
+    known = progress_of(lesson)
+    if step not in known.seen:
+        _remember_progress(lesson, replace(known, seen=known.seen | {step}))
+
+
+def note_prediction(lesson: str, step: int, prediction: Prediction) -> None:
+    """Keep what was predicted at a step; from then on the step is revealed."""
+    known = progress_of(lesson)
+    _remember_progress(lesson, replace(known, predictions={**known.predictions, step: prediction}))
+
+
+def forget_progress(lesson: str) -> None:
+    """Begin a lesson again."""
+    _remember(replace(learning(), progress={name: p for name, p in learning().progress.items() if name != lesson}))
+
+
+def _remember_progress(lesson: str, value: Progress) -> None:
+    _remember(replace(learning(), progress={**learning().progress, lesson: value}))
+
+
+def remember_own(text: bytes) -> None:
+    """Keep the text of an uploaded lesson, in place of the one before and of what was done there."""
+    kept = {name: p for name, p in learning().progress.items() if name != "own"}
+    _remember(replace(learning(), own=text, progress=kept))
+
+
+def board(name: str) -> Any:
+    """Return what stands on a board; None before anything was placed."""
+    return learning().boards.get(name)
+
+
+def remember_board(name: str, value: Any) -> None:
+    """Keep what stands on a board."""
+    boards = {key: kept for key, kept in learning().boards.items() if key != name}
+    _remember(replace(learning(), boards={**dict(list(boards.items())[-MAX_BOARDS:]), name: value}))
+
+
+def picked(key: str) -> tuple[list[str], int | None]:
+    """Return which marks of a figure were just picked, in their order, and the digit that was pressed, if any."""
+    state = st.session_state.get(key)
+    value = state.get("pick") if isinstance(state, Mapping) else None
+    if not isinstance(value, Mapping):
+        return [], None
+    ids, digit = value.get("ids"), value.get("digit")
+    known = [one for one in ids if isinstance(one, str)] if isinstance(ids, list) else []
+    return known, digit if isinstance(digit, int) and not isinstance(digit, bool) else None
+
+
+def read_address() -> tuple[str, ...]:
+    """Take over the step that the address names, at a first visit and after Back or Forward; say what is wrong."""
+    known = learning()
+    if known.is_read and not is_back_or_forward():
+        return ()
+    link, problems = from_query(dict(st.query_params))
+    # Coming from another page of the app, the address names no step: then the one shown before is shown again.
+    if link.lesson is not None or known.is_read or not known.lesson:
+        known = replace(known, lesson=link.lesson or "", step=link.step or 1)
+    _remember(replace(known, is_read=True))
+    return problems
+
+
+def write_address() -> None:
+    """Put the step that is shown into the address, where that says anything else."""
+    known = learning()
+    link = Link(lesson=known.lesson, step=known.step) if known.lesson else Link()
+    query = to_query(link)
+    if (keep := st.query_params.get("keep")) is not None:
+        query["keep"] = keep
+    if dict(st.query_params) != query:
+        st.query_params.from_dict(query)
