@@ -96,6 +96,16 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
         )
 
 
+def headline_facts(plan: Plan, costs: SplitCosts) -> str:
+    """Return value, throughput and what is proven in one line, for the head of a presentation."""
+    result = plan.result
+    pace_ms = costs.gpipe_ms if result.objective is Objective.GPIPE else costs.max_load_ms
+    facts = [f"{VALUE_LABELS[result.objective]} {milliseconds(result.value_ms)}"]
+    if pace_ms:
+        facts.append(per_second(1000 / pace_ms))
+    return " · ".join([*facts, proof(result)])
+
+
 def theme() -> ThemeName:
     """Return which of the two themes the browser shows."""
     return "dark" if st.context.theme.type == "dark" else "light"
