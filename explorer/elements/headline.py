@@ -10,7 +10,7 @@ from explorer.state.records import Plan
 from explorer.words.wording import VALUE_LABELS, how_found, plain, proof
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import Objective, SplitCosts
-from solvers.model.micro_batch import MicroBatch
+from solvers.model.micro_batch import MicroBatch, throughput_text
 from solvers.quantities import UNKNOWN, factor, milliseconds, number, percent
 
 
@@ -108,6 +108,16 @@ def _throughput_help(held: MicroBatch | None, passes_per_s: float | None) -> str
         return f"{said} The graph does not say what a micro-batch holds (samplesPerMicroBatch)."
     tokens = held.tokens_text(passes_per_s) if passes_per_s else ""
     return f"{said} A micro-batch holds {held.text}{f': {tokens}' if tokens else ''}."
+
+
+def headline_facts(plan: Plan, costs: SplitCosts) -> str:
+    """Return value, throughput and what is proven in one line, for the head of a presentation."""
+    result = plan.result
+    pace_ms = costs.gpipe_ms if result.objective is Objective.GPIPE else costs.max_load_ms
+    facts = [f"{VALUE_LABELS[result.objective]} {milliseconds(result.value_ms)}"]
+    if pace_ms:
+        facts.append(throughput_text(1000 / pace_ms, plan.graph.micro_batch))
+    return " · ".join([*facts, proof(result)])
 
 
 def theme() -> ThemeName:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer.elements.headline import headline
+from explorer.elements.headline import headline, headline_facts
 from explorer.explore.downloads import show_exports, subject_of
 from explorer.explore.explain import show_explanation
 from explorer.explore.share import show_share
@@ -53,7 +53,7 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     show_run(plan)
     if plan is None:
         dag = remembered_dag_info(choice.graph, choice.deployment, None)
-        placed_pipeline(dag, None, key="picture")
+        placed_pipeline(dag, None, key="picture", options=picture_options(choice.loaded.origin))
         if dag.note:
             st.caption(dag.note)
         return
@@ -70,7 +70,7 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
         dag,
         gantt,
         key="picture",
-        options=picture_options(),
+        options=picture_options(choice.loaded.origin, headline_facts(plan, costs)),
         edits=edits,
         on_edit=take_edit,
     )

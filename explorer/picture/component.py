@@ -28,18 +28,19 @@ from explorer.picture.dag_view import DagInfo
 from explorer.picture.gantt_message import gantt_message
 from explorer.picture.gantt_view import GanttInfo
 from explorer.picture.palette import THEMES, DeviceColour, Fill, device_colours, sequential_ramp
+from explorer.picture.speaker_notes import SpeakerNote, speaker_notes
 from solvers.model.deployment import Deployment
 
 MODULES = (
     "kit/contract", "kit/format", "kit/quantities", "kit/theme", "data/payload", "kit/touch", "kit/surface",
     "data/links", "data/store", "kit/dom", "graph/level_buttons", "data/search", "graph/arrangement",
     "graph/colour_modes", "graph/graph_view", "graph/graph_edges", "graph/graph_costs", "graph/graph_ties",
-    "graph/graph_boxes", "graph/graph_controls",
-    "graph/minimap", "graph/graph_canvas", "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars",
+    "graph/graph_boxes", "graph/graph_controls", "graph/minimap", "graph/speaker_notes", "graph/graph_canvas",
+    "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars",
     "timeline/gantt_marks", "timeline/gantt_canvas", "timeline/memory_curves", "timeline/memory_strip", "panels/panel",
     "panels/gantt_range", "replay/replay_state", "replay/replay", "replay/replay_graph", "timeline/timeline",
     "panels/virtual_table", "panels/tables", "panels/details", "app/keys", "data/stepping", "app/sync",
-    "panels/edit_bar", "data/selection", "app/probe", "app/main", "app/standalone",
+    "panels/edit_bar", "data/selection", "app/presentation", "app/probe", "app/main", "app/standalone",
 )  # fmt: skip
 """Each module after the ones it imports."""
 
@@ -57,7 +58,7 @@ class PictureOptions:
     timeline what its lanes need. Pictures with the same `sync_group` follow each other's pointer, selection, level and
     view. `compact` leaves out the tables and lowers the graph. `time_max_ms` is where the time axis ends at the
     earliest, so that several timelines have one scale. `look` is what the picture is to show when it comes from an
-    address.
+    address. `title` and `facts` head it in a presentation.
     """
 
     height: int | None = None
@@ -65,11 +66,15 @@ class PictureOptions:
     compact: bool = False
     time_max_ms: float | None = None
     look: "Look | None" = None
+    title: str = ""
+    facts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """What the user looks at: a level, what the fill says, and in which order; None is the picture's own choice.
+
+    `present` says that the picture is shown alone and large; `notes` are those of the speaker.
 
     The picture takes over a look when its `serial` is another than that of the last one.
     """
@@ -78,6 +83,8 @@ class Look:
     colour: str | None = None
     arrangement: str | None = None
     serial: int = 0
+    present: bool = False
+    notes: tuple[SpeakerNote, ...] = ()
 
 
 PLAIN = PictureOptions()
@@ -129,6 +136,8 @@ def pack(
         "compact": options.compact,
         "timeMaxMs": options.time_max_ms,
         "look": None if options.look is None else asdict(options.look),
+        "title": options.title,
+        "facts": options.facts,
         "themes": {
             name: {
                 "transfer": theme.transfer,
@@ -166,8 +175,11 @@ def look_from_state(state: Any) -> Look | None:
         return None
     if not isinstance(serial, int) or isinstance(serial, bool):
         return None
+    notes, present = speaker_notes(value.get("notes", [])), value.get("present", False)
+    if notes is None or not isinstance(present, bool):
+        return None
     level, colour, arrangement = names
-    return Look(level, colour, arrangement, serial)
+    return Look(level, colour, arrangement, serial, present, notes)
 
 
 @cache

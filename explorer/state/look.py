@@ -1,4 +1,4 @@
-"""What the user looks at in the picture (level, colours, lanes), kept the same as the address.
+"""What the user looks at in the picture (level, colours, lanes, presentation, notes), kept the same as the address.
 
 The picture decides and remembers by itself; it tells of a choice when the user pauses, and takes one over when the
 address is a new one.
@@ -15,17 +15,21 @@ PICTURE = "picture"
 USUAL_COLOUR, USUAL_ARRANGEMENT = "device", "network"
 
 
-def picture_options() -> PictureOptions:
-    """Return how the picture is to be shown: as the address says, when that is a new one."""
+def picture_options(title: str = "", facts: str = "") -> PictureOptions:
+    """Return how the picture is to be shown: as the address says, when that is a new one.
+
+    `title` and `facts` head it in a presentation.
+    """
     link = session.address().settled_link
     if link is not None:
         known = session.look()
-        asks = (link.level, link.colour, link.lanes) != (None, None, None)
+        asks = any(part is not None for part in (link.level, link.colour, link.lanes, link.present, link.notes))
         if asks or known is not None or look_from_state(st.session_state.get(PICTURE)) is not None:
             serial = 1 if known is None else known.serial + 1
             arrangement = "lanes" if link.lanes else USUAL_ARRANGEMENT
-            session.remember_look(Look(link.level, link.colour or USUAL_COLOUR, arrangement, serial))
-    return PictureOptions(look=session.look())
+            colour, present, notes = link.colour or USUAL_COLOUR, bool(link.present), link.notes or ()
+            session.remember_look(Look(link.level, colour, arrangement, serial, present, notes))
+    return PictureOptions(look=session.look(), title=title, facts=facts)
 
 
 def look_for_address() -> dict[str, Any]:
@@ -40,4 +44,6 @@ def look_for_address() -> dict[str, Any]:
         "level": look.level,
         "colour": None if look.colour == USUAL_COLOUR else look.colour,
         "lanes": True if look.arrangement == "lanes" else None,
+        "present": True if look.present else None,
+        "notes": look.notes or None,
     }

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from explorer.picture.speaker_notes import SpeakerNote, notes_as_rows, notes_from_rows
 from solvers.parameters.asked import BY_ADDRESS, TABLE, Values
 from solvers.parameters.codecs import COUNT, FLAG, NAME, WORD, Codec, TextError, short
 
@@ -22,6 +23,9 @@ MAX_EDITS_LENGTH = 8_000
 """Characters of packed edits in an address; longer addresses are cut by servers, chats and mail programs."""
 MAX_EDITS_BYTES = 4_000_000
 """Largest document that packed edits may unfold to."""
+MAX_NOTES_LENGTH = 8_000
+MAX_NOTES_BYTES = 60_000
+DAMAGED = "it is damaged; copy the address again, or open a project file"
 
 
 class LinkError(TextError):
@@ -44,6 +48,8 @@ class Link:
     level: str | None = None
     colour: str | None = None
     lanes: bool | None = None
+    present: bool | None = None
+    notes: tuple[SpeakerNote, ...] | None = None
     edits: dict[str, Any] | None = None
     shared: str | None = None
     keep: int | None = None
@@ -119,8 +125,7 @@ def from_query(query: Mapping[str, str]) -> tuple[Link, tuple[str, ...]]:
 
 def pack_edits(document: dict[str, Any]) -> str:
     """Return a document as text for an address; LinkError when it is longer than addresses can safely be."""
-    text = json.dumps(document, separators=(",", ":"), sort_keys=True)
-    packed = base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+    packed = _packed(document)
     if len(packed) > MAX_EDITS_LENGTH:
         raise LinkError("the edits of the plan are too long for an address; a project file holds them")
     return packed
@@ -128,19 +133,42 @@ def pack_edits(document: dict[str, Any]) -> str:
 
 def unpack_edits(packed: str) -> dict[str, Any]:
     """Return the document that `pack_edits` wrote; LinkError for any other text."""
-    damaged = LinkError("it is damaged; copy the address again, or open a project file")
-    if len(packed) > MAX_EDITS_LENGTH:
-        raise damaged
+    document = _unpacked(packed, MAX_EDITS_LENGTH, MAX_EDITS_BYTES)
+    if not isinstance(document, dict):
+        raise LinkError(DAMAGED)
+    return document
+
+
+def pack_notes(notes: tuple[SpeakerNote, ...]) -> str:
+    """Return the notes of a speaker as text for an address; they are few and short, so that it is never too long."""
+    return _packed(notes_as_rows(notes))
+
+
+def unpack_notes(packed: str) -> tuple[SpeakerNote, ...]:
+    """Return the notes that `pack_notes` wrote; LinkError for any other text."""
+    notes = notes_from_rows(_unpacked(packed, MAX_NOTES_LENGTH, MAX_NOTES_BYTES))
+    if notes is None:
+        raise LinkError(DAMAGED)
+    return notes
+
+
+def _packed(document: Any) -> str:
+    text = json.dumps(document, separators=(",", ":"), sort_keys=True)
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+
+
+def _unpacked(packed: str, most_length: int, most_bytes: int) -> Any:
+    if len(packed) > most_length:
+        raise LinkError(DAMAGED)
     try:
         compressed = base64.b64decode(packed + "=" * (-len(packed) % 4), altchars=b"-_", validate=True)
         unfolder = zlib.decompressobj()
-        text = unfolder.decompress(compressed, MAX_EDITS_BYTES)
-        document = json.loads(text) if unfolder.eof else None
+        text = unfolder.decompress(compressed, most_bytes)
+        if not unfolder.eof:
+            raise LinkError(DAMAGED)
+        return json.loads(text)
     except (binascii.Error, zlib.error, ValueError, RecursionError):
-        raise damaged from None
-    if not isinstance(document, dict):
-        raise damaged
-    return document
+        raise LinkError(DAMAGED) from None
 
 
 PARTS: dict[str, Codec[Any]] = {
@@ -149,6 +177,8 @@ PARTS: dict[str, Codec[Any]] = {
     "level": WORD,
     "colour": WORD,
     "lanes": FLAG,
+    "present": FLAG,
+    "notes": Codec(unpack_notes, pack_notes),
     "edits": Codec(unpack_edits, pack_edits),
     "shared": WORD,
     "keep": COUNT,

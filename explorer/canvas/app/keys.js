@@ -21,6 +21,10 @@ export const KEYS = [
   { keys: ["+", "="], run: (picture) => picture.active.zoom(1.3) },
   { keys: ["-", "_"], run: (picture) => picture.active.zoom(1 / 1.3) },
   { group: ON_MOVING, shown: "F", text: "fit: show everything", keys: ["f"], everywhere: true, run: (picture) => picture.fit() },
+  { group: ON_MOVING, shown: "P", text: "presentation: the picture alone and larger; P or Esc ends it, F11 takes the whole screen", keys: ["p"],
+    everywhere: true, run: (picture) => picture.presentation.set(!picture.presentation.isOn) },
+  { group: ON_MOVING, shown: "N", text: "in a presentation: put a note on the graph, dragging to what it is about", keys: ["n"],
+    run: (picture) => picture.placeNote() },
   { group: ON_MOVING, shown: "1 – 5", text: "level of detail, from devices to nodes" },
   ...[1, 2, 3, 4, 5].map((place) => ({ keys: [String(place)],
     // After M a number names a device.
@@ -61,7 +65,7 @@ export function pressInside(picture, event) {
 /** Do what a key pressed elsewhere on the page stands for, where nobody types. */
 export function pressOnPage(picture, event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (picture.root.clientWidth === 0 || !picture.store.data?.graph) return;
+  if (picture.root.clientWidth === 0 || !picture.store.data?.graph || picture.isCovered()) return;
   const target = event.composedPath()[0];
   if (target.isContentEditable || target.closest?.("input, textarea, select, dialog, [role=dialog]")) return;
   const entry = KEY_OF.get(nameOfKey(event));

@@ -11,6 +11,7 @@ import { EditBar } from "../panels/edit_bar.js";
 import { GraphPicture } from "../graph/graph_canvas.js";
 import { formatCount } from "../kit/quantities.js";
 import { MAX_FIT_SCALE } from "../graph/graph_view.js";
+import { Presentation } from "./presentation.js";
 import { KeySheet, pressInside, pressOnPage } from "./keys.js";
 import { Legend, Toolbar, Tooltip, describeThing } from "../panels/panel.js";
 import { unpack } from "../data/payload.js";
@@ -50,6 +51,8 @@ export class PlacedPipeline {
     this.details = new Details(actions);
     this.tooltip = new Tooltip();
     this.keySheet = new KeySheet();
+    this.presentation = new Presentation(null, { changed: () => this.presentationChanged(), told: () => this.tellLook(),
+      placeNote: () => this.placeNote(), clearNotes: () => this.graph.notes.clear() });
     this.tables = new Tables(this.store, actions);
     this.editBar = new EditBar(this.store, actions);
     this.editBar.acceptDropsOn(this.legend.element);
@@ -61,14 +64,16 @@ export class PlacedPipeline {
     this.graph.surface = new Surface(this.graphCanvas, this.graph);
     this.graph.attach(this.toolbar.levels, this.graphArea);
     this.timeline = new TimelinePart(this.store, actions, this.graph);
+    this.timeline.presentation = this.presentation;
     this.timeline.onPlayhead = (ms) => this.sync.send("playhead", ms);
     this.gantt = this.timeline.gantt;
     this.root = make("div", {
       className: "placed-pipeline", tabindex: "-1", role: "group",
       "aria-label": "Placed graph and timeline. Press the question mark for the keys.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.toolbar.element, make("div", { className: "legend-row" }, [this.legend.element, this.legend.keys]), this.editBar.element,
+    }, [this.presentation.element, this.toolbar.element, make("div", { className: "legend-row" }, [this.legend.element, this.legend.keys]), this.editBar.element,
       this.graphPart, this.timeline.element, this.tables.element, this.tooltip.element, this.keySheet.element, this.status]);
+    this.presentation.root = this.root;
     parent.append(this.root);
     this.graph.marks = (ctx, place) => this.editBar.drawMarks(ctx, place);
     this.active = this.graph;
@@ -100,6 +105,7 @@ export class PlacedPipeline {
       selectBar: (bar) => this.select({ kind: "bar", bar }),
       viewChanged: () => this.viewChanged(),
       lookChanged: (look) => this.lookChanged(look),
+      notesChanged: () => this.notesChanged(),
       setLevel: (name) => this.setLevel(name),
       search: (text) => this.find(text),
       nextMatch: (step) => this.nextMatch(step),
@@ -142,7 +148,11 @@ export class PlacedPipeline {
       this.lookSerial = data.look.serial;
       this.chosenLevel = data.look.level;
       this.graph.userLook = data.look;
+      this.graph.notes.all = data.look.notes;
+      this.presentation.put(data.look.present);
     }
+    this.presentation.show(data);
+    this.presentation.clearButton.hidden = !this.graph.notes.all.length;
     const levels = data.graph?.levels ?? [];
     const before = store.level?.name;
     const level = levels.find((one) => one.name === this.chosenLevel)
@@ -170,6 +180,7 @@ export class PlacedPipeline {
   /** On a narrow screen details stand below the graph, elsewhere beside what they describe. */
   resized() {
     const width = this.root.clientWidth;
+    if (this.presentation.isOn) this.presentationChanged();
     const isNarrow = width < NARROW_PIXELS;
     this.root.classList.toggle("narrow", isNarrow);
     // A phone's window grows and shrinks with its bars while the page is scrolled: the picture must not jump with it.
@@ -183,6 +194,12 @@ export class PlacedPipeline {
   setGraphHeight() {
     const { ganttPixels, store: { data } } = this;
     if (!data?.graph) return;
+    if (this.presentation.isOn) {
+      // It takes what the others leave.
+      this.graphArea.style.height = "";
+      this.graphPart.style.setProperty("--graph-height", "100%");
+      return;
+    }
     const [low, high] = USUAL_HEIGHTS;
     const share = Math.min(high, Math.max(low, GRAPH_SHARE * (this.windowHeight ?? window.innerHeight)));
     const usual = data.compact ? COMPACT_GRAPH_HEIGHT : share;
@@ -273,7 +290,8 @@ export class PlacedPipeline {
   tellLook() {
     clearTimeout(this.telling);
     this.telling = setTimeout(() => {
-      this.sendLook({ level: this.chosenLevel, ...this.graph.userLook, serial: this.lookSerial ?? 0 });
+      this.sendLook({ level: this.chosenLevel, ...this.graph.userLook, serial: this.lookSerial ?? 0,
+        present: this.presentation.isOn, notes: this.graph.notes.all });
     }, TELL_DELAY_MS);
   }
 
@@ -282,6 +300,36 @@ export class PlacedPipeline {
     this.saveLater();
     this.sync.send("graphLook", look);
     this.tellLook();
+  }
+
+  // Presentation
+
+  /** Draw everything at the size of the page or of the room. */
+  presentationChanged() {
+    const { zoom } = this.presentation;
+    this.root.style.setProperty("--zoom", String(zoom));
+    for (const surface of [this.graph.surface, ...this.timeline.surfaces]) surface.zoom = zoom;
+    this.timeline.setHeights(this.presentation);
+    this.setGraphHeight();
+    this.graph.notes.place(false);
+    for (const surface of [this.graph.surface, ...this.timeline.surfaces]) surface.resize();
+    this.placeDetails();
+    this.redraw();
+  }
+
+  /** Have the next press on the graph begin a note, in a presentation only. */
+  placeNote() {
+    if (this.presentation.isOn) this.graph.notes.place(!this.graph.notes.isPlacing);
+  }
+
+  notesChanged() {
+    this.presentation.clearButton.hidden = !this.graph.notes.all.length;
+    this.tellLook();
+  }
+
+  /** Whether another picture of the page is presented, or this is one of several that follow each other. */
+  isCovered() {
+    return !this.presentation.isOn && (this.store.data.compact || Boolean(document.querySelector(":popover-open .placed-pipeline")));
   }
 
   /** Do as another picture of the group does. */
@@ -344,7 +392,7 @@ export class PlacedPipeline {
     this.store.hover(thing);
     if (this.store.hovered !== before) this.sync.send("hover", portableThing(this.store, thing));
     const lines = thing && event ? describeThing(this.store, thing) : null;
-    if (lines) this.tooltip.show(lines, event, this.root);
+    if (lines) this.tooltip.show(lines, event, this.root, this.graph.areaOnPage(thing));
     else this.tooltip.hide();
   }
 
@@ -380,7 +428,10 @@ export class PlacedPipeline {
   /** Take back the last question: the search, then the replay, then the selection. */
   clear() {
     if (this.store.search) this.toolbar.clearSearch();
-    else if (!this.timeline.escape()) this.select(null);
+    else if (this.graph.notes.isPlacing) this.graph.notes.place(false);
+    else if (this.timeline.escape()) return;
+    else if (this.store.selection || !this.presentation.isOn) this.select(null);
+    else this.presentation.set(false);
   }
 
   /** To the next or previous: match of a search, event of a replay, thing like the selected one, bar. */
@@ -394,28 +445,37 @@ export class PlacedPipeline {
 
   showDetails() {
     const { selection, data } = this.store;
-    if (!selection || !data) return void this.details.hide();
+    if (!selection || !data) {
+      this.details.hide();
+      return void this.placeDetails();
+    }
     const told = this.details.show(this.store, selection);
     this.status.textContent = told === null ? "" : `Selected: ${told}`;
     this.placeDetails();
   }
 
-  /** Put the details to the side where they cover fewer of the boxes they are about. */
+  /** Put the details over the side of the graph where they cover none of the boxes they are about; where there is no such
+      side, and in a presentation, beside it. There they stay until they are closed, so that the graph moves once. */
   placeDetails() {
     const { level, selection } = this.store;
     const { element } = this.details;
+    if (element.hidden) this.graphPart.classList.remove("beside");
     if (element.hidden || !level || !this.graph.view || !selection) return;
+    if (this.presentation.isOn) this.graphPart.classList.add("beside");
+    if (this.graphPart.classList.contains("beside")) return;
     const { boxes } = this.store.focusOn(selection);
     const width = element.offsetWidth + DETAILS_MARGIN;
     const covered = [0, 0];
     for (let b = 0; boxes && b < boxes.length; b += 1) {
       if (boxes[b] !== 1) continue;
-      const [x] = this.graph.centreOf(b);
+      const [x, y] = this.graph.centreOf(b);
       const half = (level.boxWidth * this.graph.view.scale) / 2;
+      if (y < 0 || y > this.graph.surface.height) continue;
       if (x - half < width) covered[0] += 1;
       if (x + half > this.graph.surface.width - width) covered[1] += 1;
     }
     element.classList.toggle("left", covered[1] > covered[0]);
+    if (Math.min(...covered) > 0) this.graphPart.classList.add("beside");
   }
 
   // Search

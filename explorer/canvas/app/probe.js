@@ -12,9 +12,10 @@ import { parseSearch, searchable } from "../data/search.js";
 
 /** Everything there is to ask of a picture now. */
 export function probe(picture) {
+  const { zoom } = picture.graph.surface;
   const onPage = (canvas, [x, y]) => {
     const box = canvas.getBoundingClientRect();
-    return { x: box.left + x, y: box.top + y };
+    return { x: box.left + x * zoom, y: box.top + y * zoom };
   };
   const { store } = picture;
   const indexOf = (id) => store.data.graph.nodes.id.indexOf(id);
@@ -45,6 +46,10 @@ export function probe(picture) {
       points: Array.from({ length: picture.graph.routeOf(e).length / 2 }, (_, k) => picture.graph.toScreen(...picture.graph.routeOf(e).slice(2 * k, 2 * k + 2))) })),
     seams: [...(store.level?.seams.values() ?? [])],
     ties: store.level ? picture.graph.shownTies(store.focus()).length : 0,
+    presenting: picture.presentation.isOn,
+    zoom,
+    notes: picture.graph.notes.shown.map((note) => ({ ...note, area: picture.graph.notes.areaOf(picture.graph.surface.ctx, note).area })),
+    boxArea: (id) => { const r = picture.graph.boxRect(indexOf(id)); return { ...onPage(picture.graphCanvas, [r.x, r.y]), width: r.width * zoom, height: r.height * zoom }; },
     names: () => picture.graph.names,
     deviceOf: (id) => store.data.graph.nodes.device[indexOf(id)],
     pinned: (store.data?.edits?.pinned ?? []).map((i) => store.data.graph.nodes.id[i]),

@@ -9,6 +9,7 @@ import { COLOUR_MODES } from "./colour_modes.js";
 import { BoxPainter } from "./graph_boxes.js";
 import { GraphControls } from "./graph_controls.js";
 import { Minimap } from "./minimap.js";
+import { SpeakerNotes } from "./speaker_notes.js";
 import { thingOfBox } from "../data/store.js";
 
 const TRANSITION_MS = 280;
@@ -26,12 +27,13 @@ export class GraphPicture extends BoxPainter {
     this.keptViews = {};
     this.minimap = new Minimap(this);
     this.controls = new GraphControls(this, actions);
+    this.notes = new SpeakerNotes(this, actions.notesChanged);
   }
 
   /** Put the controls beside the buttons of the levels, and legend and overview over the canvas. */
   attach(levels, area) {
     levels.after(this.controls.element);
-    area.append(this.controls.legend, this.minimap.canvas);
+    area.append(this.controls.legend, this.minimap.canvas, this.notes.input);
   }
 
   get level() {
@@ -174,6 +176,7 @@ export class GraphPicture extends BoxPainter {
   hover(px, py, event) {
     const box = this.boxAt(px, py);
     const edge = box < 0 ? this.cutEdgeAt(px, py) : -1;
+    if (this.notes.isPlacing) return;
     this.surface.canvas.style.cursor = box >= 0 || edge >= 0 ? "pointer" : "grab";
     if (box >= 0) this.actions.hover(thingOfBox(this.level, box), event);
     else if (edge >= 0) this.actions.hover({ kind: "edge", edge }, event);
@@ -185,6 +188,7 @@ export class GraphPicture extends BoxPainter {
   }
 
   click(px, py, event) {
+    if (this.notes.click(px, py)) return;
     const box = this.boxAt(px, py);
     const edge = box < 0 ? this.cutEdgeAt(px, py) : -1;
     if (box >= 0 && (event.shiftKey || event.ctrlKey || event.metaKey)) this.actions.extend(this.level.boxes.nodes[box]);
@@ -203,6 +207,8 @@ export class GraphPicture extends BoxPainter {
 
   /** With shift, a drag opens a frame; the boxes it touches are selected. A shift-click stays a click. */
   press(px, py, event) {
+    const note = this.notes.press(px, py);
+    if (note) return note;
     if (!event.shiftKey || !this.view) return null;
     const frame = { x0: px, y0: py, x1: px, y1: py };
     return {
@@ -265,6 +271,7 @@ export class GraphPicture extends BoxPainter {
     this.marks?.(ctx, { boxRect: (node) => this.boxRect(node) });
     this.overlayDraw?.(ctx, { scale, width, height, boxRect: (node) => this.boxRect(node) });
     if (this.marquee) this.drawMarquee(ctx);
+    this.notes.draw(ctx);
     this.minimap.draw();
     this.controls.update();
   }
@@ -331,6 +338,15 @@ export class GraphPicture extends BoxPainter {
     const [cx, cy] = this.centreOf(box);
     const [width, height] = [this.level.boxWidth * this.view.scale, this.level.boxHeight * this.view.scale];
     return { x: cx - width / 2, y: cy - height / 2, width, height };
+  }
+
+  /** The area in the window of the box of a node or group; null for other things. */
+  areaOnPage(thing) {
+    if (thing.kind !== "node" && thing.kind !== "group") return null;
+    const { x, y, width, height } = this.boxRect(thing.nodes[0]);
+    const { canvas, zoom } = this.surface;
+    const { left, top } = canvas.getBoundingClientRect();
+    return { left: left + x * zoom, top: top + y * zoom, right: left + (x + width) * zoom, bottom: top + (y + height) * zoom };
   }
 
   /** The middle of a box on the canvas. */

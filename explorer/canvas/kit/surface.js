@@ -13,6 +13,8 @@ export class Surface {
     this.ctx = canvas.getContext("2d");
     this.picture = picture;
     this.width = this.height = 0;
+    /** Everything is drawn so many times as large: the picture sees a smaller canvas of a denser screen. */
+    this.zoom = 1;
     this.pending = 0;
     this.lastScroll = -Infinity;
     this.abort = new AbortController();
@@ -22,15 +24,16 @@ export class Surface {
   }
 
   resize() {
-    const { clientWidth, clientHeight } = this.canvas;
-    const ratio = window.devicePixelRatio || 1;
-    if (clientWidth === this.width && clientHeight === this.height && ratio === this.ratio) return;
-    [this.width, this.height, this.ratio] = [clientWidth, clientHeight, ratio];
-    this.canvas.width = Math.round(clientWidth * ratio);
-    this.canvas.height = Math.round(clientHeight * ratio);
+    const { zoom, canvas: { clientWidth, clientHeight } } = this;
+    const ratio = (window.devicePixelRatio || 1) * zoom;
+    const [width, height] = [clientWidth / zoom, clientHeight / zoom];
+    if (width === this.width && height === this.height && ratio === this.ratio) return;
+    [this.width, this.height, this.ratio] = [width, height, ratio];
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
     // In a closed tab the width is 0; what depends on it waits for the observer's next call.
     if (clientWidth > 0 && clientHeight > 0) {
-      this.picture.resized?.(clientWidth, clientHeight);
+      this.picture.resized?.(width, height);
       this.paint();
     }
   }
@@ -52,11 +55,11 @@ export class Surface {
   listen() {
     const { canvas, picture } = this;
     const options = { signal: this.abort.signal };
-    listenToPinch(canvas, picture, options);
     const place = (event) => {
       const box = canvas.getBoundingClientRect();
-      return [event.clientX - box.left, event.clientY - box.top];
+      return [(event.clientX - box.left) / this.zoom, (event.clientY - box.top) / this.zoom];
     };
+    listenToPinch(canvas, picture, place, options);
     let press = null;
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;

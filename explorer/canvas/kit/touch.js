@@ -1,13 +1,11 @@
 /* Two fingers zoom and pan a picture; one finger scrolls the page past it, or pans sideways (`touch-action` in the CSS). */
 
-/** Have pinches on a canvas answered by picture.zoom(factor, x, y) and picture.pan(dx, dy). */
-export function listenToPinch(canvas, picture, options) {
+/** Have pinches on a canvas answered by picture.zoom(factor, x, y) and picture.pan(dx, dy); `place(touch)` is where one is. */
+export function listenToPinch(canvas, picture, place, options) {
   let last = null;
-  const read = (touches) => {
-    const box = canvas.getBoundingClientRect();
-    const [a, b] = touches;
-    return { x: (a.clientX + b.clientX) / 2 - box.left, y: (a.clientY + b.clientY) / 2 - box.top,
-      spread: Math.max(10, Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY)) };
+  const read = ([first, second]) => {
+    const [[ax, ay], [bx, by]] = [place(first), place(second)];
+    return { x: (ax + bx) / 2, y: (ay + by) / 2, spread: Math.max(10, Math.hypot(ax - bx, ay - by)) };
   };
   const active = { ...options, passive: false };
   canvas.addEventListener("touchstart", (event) => {

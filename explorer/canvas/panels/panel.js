@@ -157,7 +157,8 @@ export class Tooltip {
     this.element = make("div", { className: "tooltip", hidden: "", role: "tooltip" });
   }
 
-  show(lines, event, root) {
+  /** `kept` is the area in the window that it must leave free, {left, top, right, bottom}; null for none. */
+  show(lines, event, root, kept = null) {
     const [title, ...rest] = lines;
     this.element.replaceChildren(make("b", { text: title }), ...rest.map((text) => make("div", { text })));
     this.element.hidden = false;
@@ -165,7 +166,8 @@ export class Tooltip {
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     const { offsetWidth, offsetHeight } = this.element;
     const left = x + 16 + offsetWidth > box.width ? x - 12 - offsetWidth : x + 16;
-    const top = y + 14 + offsetHeight > box.height ? y - 10 - offsetHeight : y + 14;
+    const [above, below] = kept ? [kept.top - box.top - 6, kept.bottom - box.top + 6] : [y - 10, y + 14];
+    const top = below + offsetHeight > box.height ? above - offsetHeight : below;
     this.element.style.transform = `translate(${Math.max(2, left)}px, ${Math.max(2, top)}px)`;
   }
 

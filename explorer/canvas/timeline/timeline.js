@@ -62,13 +62,24 @@ export class TimelinePart {
     return gantt ? ganttHeight(gantt) + STRIP_HEIGHT + HEAD_HEIGHT + NOTES_HEIGHT : 0;
   }
 
+  get surfaces() {
+    return [this.gantt.surface, this.memory.surface];
+  }
+
+  /** Give the lanes their height, which is another one in a presentation. */
+  setHeights(presentation) {
+    this.presentation = presentation;
+    const { gantt } = this.store.data ?? {};
+    if (gantt) this.canvas.style.height = `${presentation.laneHeight(ganttHeight(gantt))}px`;
+  }
+
   /** Take in a message; `view` is what was last seen of the timeline of this graph. */
   show(view) {
     const { gantt } = this.store.data;
     this.element.hidden = !gantt;
     this.shared.cursorMs = this.shared.range = null;
     if (!gantt) return void this.replay.load(null);
-    this.canvas.style.height = `${ganttHeight(gantt)}px`;
+    this.setHeights(this.presentation);
     this.memoryCanvas.style.height = `${STRIP_HEIGHT}px`;
     this.gantt.prepare();
     this.memory.prepare();
@@ -181,7 +192,7 @@ export class TimelinePart {
       memoryAt: (lane, ms) => memory.valueAt(lane, ms),
       momentAt: (ms) => replay.moments.stateAt(ms),
       tensorsAt: (ms) => replay.moments.tensorsAt(ms),
-      timeX: (ms) => this.canvas.getBoundingClientRect().left + this.gantt.toX(ms),
+      timeX: (ms) => this.canvas.getBoundingClientRect().left + this.gantt.toX(ms) * this.gantt.surface.zoom,
       eventsOfReplay: () => [...replay.moments.events],
       lit: () => this.graph.replay && [...this.graph.replay.lit.keys()],
     };

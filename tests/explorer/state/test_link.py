@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.state.query import MAX_EDITS_LENGTH, PARTS, Link, LinkError, from_query, pack_edits, to_query
+from explorer.picture.speaker_notes import MAX_NOTES, MAX_TEXT, SpeakerNote, speaker_notes
+from explorer.state.query import (
+    MAX_EDITS_LENGTH,
+    MAX_NOTES_LENGTH,
+    PARTS,
+    Link,
+    LinkError,
+    from_query,
+    pack_edits,
+    to_query,
+)
 from solvers.hardware.device_list import Listed, devices_text
 from solvers.parameters.asked import BY_ADDRESS, TABLE
 from solvers.parameters.codecs import COUNT, DEVICES, DIMENSIONS, NAME, NUMBER, PERCENT, SETUP, WORD, Codec
@@ -59,8 +69,18 @@ def values_of(parameter: Parameter[Any]) -> st.SearchStrategy[Any]:
     return NUMERIC[codec]
 
 
+NOTES = st.builds(
+    SpeakerNote,
+    graph=st.from_regex(r"[0-9a-f]{8}", fullmatch=True),
+    node=st.integers(-(2**53) + 1, 2**53 - 1),
+    dx=st.integers(-1000, 1000).map(lambda x: x / 4),
+    dy=st.integers(-1000, 1000).map(lambda x: x / 4),
+    text=st.text(max_size=MAX_TEXT).map(lambda text: "".join(c if c.isprintable() else " " for c in text)),
+)
 OTHERS: dict[str, st.SearchStrategy[Any]] = {
     "lanes": st.booleans(),
+    "present": st.booleans(),
+    "notes": st.lists(NOTES, max_size=MAX_NOTES).map(tuple),
     "edits": DOCUMENTS,
     "keep": COUNTS,
     "sample": NAMES_OF_DEVICES,
@@ -146,3 +166,32 @@ def test_edits_that_unfold_beyond_measure_are_refused() -> None:
     bomb = base64.urlsafe_b64encode(zlib.compress(json.dumps({"a": "0" * 5_000_000}).encode(), 9)).decode().rstrip("=")
     assert len(bomb) <= MAX_EDITS_LENGTH
     assert from_query({"edits": bomb})[0].edits is None
+
+
+@given(st.lists(NOTES, min_size=MAX_NOTES, max_size=MAX_NOTES))
+def test_notes_are_never_too_long_for_an_address(notes: list[SpeakerNote]) -> None:
+    packed = PARTS["notes"].write(tuple(notes))
+    assert len(packed) <= MAX_NOTES_LENGTH
+    assert PARTS["notes"].read(packed) == tuple(notes)
+
+
+USUAL_NOTE = {"graph": "0123abcd", "node": 3, "dx": 0.5, "dy": -1, "text": "here"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"graph": "<script>"}, {"graph": 5}, {"node": "3"}, {"node": True}, {"node": 2**60}, {"dx": float("nan")},
+        {"dy": "1"}, {"text": 4}, {"text": "x" * (MAX_TEXT + 1)}, {"dx": None},
+    ],
+)  # fmt: skip
+def test_notes_of_anyone_are_read_strictly(change: dict[str, Any]) -> None:
+    assert speaker_notes([USUAL_NOTE]) is not None
+    assert speaker_notes([USUAL_NOTE | change]) is None
+    assert speaker_notes([USUAL_NOTE] * (MAX_NOTES + 1)) is None
+    assert speaker_notes({"0": USUAL_NOTE}) is None
+
+
+def test_what_cannot_be_printed_in_a_note_is_a_space() -> None:
+    (note,) = speaker_notes([USUAL_NOTE | {"text": "a\n<b>\u202e"}]) or ()
+    assert note.text == "a <b> "

@@ -1,0 +1,68 @@
+/* The picture for a room: alone on the screen, with larger type and lines, its controls out of the way.
+
+   It lies in the browser's top layer (a popover), above whatever the page shows. Canvases are drawn as if they were
+   smaller and the screen denser (`Surface.zoom`), so that everything on them grows alike. */
+
+import { make } from "../kit/dom.js";
+
+/** A window of this size is drawn at its natural size; larger ones are magnified. */
+const NATURAL = [1240, 720];
+const MAGNIFIED = [1, 2.6];
+const TIMELINE_SHARE = 0.4;
+
+export class Presentation {
+  /** `actions` are {changed(), fit(), toggleNotes(), clearNotes()}. */
+  constructor(root, actions) {
+    Object.assign(this, { root, actions });
+    this.isOn = false;
+    this.title = make("h3");
+    this.facts = make("span", { className: "facts" });
+    const button = (text, label, onclick) => make("button", { type: "button", text, title: label, "aria-label": label, onclick });
+    this.noteButton = button("Note", "Put a note on the graph: press where it shall stand and drag to what it is about ( N )", () => actions.placeNote());
+    this.clearButton = button("Clear notes", "Take all notes off the graph", () => actions.clearNotes());
+    this.element = make("header", { className: "talk", hidden: "" }, [this.title, this.facts, make("span", { className: "space" }),
+      this.noteButton, this.clearButton, button("×", "End the presentation ( P )", () => this.set(false))]);
+  }
+
+  /** Say what is shown. */
+  show(data) {
+    this.title.textContent = data.title ?? "";
+    this.facts.textContent = data.facts ?? "";
+  }
+
+  /** How much larger than in the page everything is drawn. */
+  get zoom() {
+    if (!this.isOn) return 1;
+    const fits = Math.min(window.innerWidth / NATURAL[0], window.innerHeight / NATURAL[1]);
+    return Math.min(MAGNIFIED[1], Math.max(MAGNIFIED[0], fits));
+  }
+
+  /** The height of the timeline's lanes, which need `pixels` in the page; null for what it is there. */
+  laneHeight(pixels) {
+    return this.isOn ? Math.round(Math.min(pixels * this.zoom, TIMELINE_SHARE * window.innerHeight)) : pixels;
+  }
+
+  /** Begin or end; tells nobody. */
+  put(isOn) {
+    if (isOn === this.isOn) return;
+    this.isOn = isOn;
+    this.element.hidden = !isOn;
+    this.root.classList.toggle("presenting", isOn);
+    if (isOn) {
+      this.root.setAttribute("popover", "manual");
+      this.root.showPopover();
+      this.root.focus({ preventScroll: true });
+    } else {
+      this.root.hidePopover();
+      this.root.removeAttribute("popover");
+    }
+    this.root.style.setProperty("--zoom", String(this.zoom));
+    this.actions.changed();
+  }
+
+  /** Begin or end by the reader's wish. */
+  set(isOn) {
+    this.put(isOn);
+    this.actions.told();
+  }
+}

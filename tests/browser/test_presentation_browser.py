@@ -1,0 +1,162 @@
+"""The picture for a room, in a real browser: it fills the screen, hides nothing it describes, stands in the address."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.picture import BUSY_MS, Picture
+
+pytestmark = pytest.mark.browser
+
+SIZES = ((1920, 1080), (1024, 768))
+AREAS = """root => [...root.querySelectorAll("header.talk, .legend-row, canvas, .timeline-head, .replay")]
+    .map(e => e.getBoundingClientRect()).filter(r => r.width > 0 && r.height > 0)
+    .map(r => [r.left, r.top, r.right, r.bottom])"""
+PAINTED = """root => [...root.querySelectorAll("canvas")].map(e => e.getBoundingClientRect())
+    .reduce((sum, r) => sum + r.width * r.height, 0)"""
+ON_TOP = """(root, [x, y]) => {
+    let e = document.elementFromPoint(x, y);
+    while (e?.shadowRoot?.elementFromPoint(x, y)) e = e.shadowRoot.elementFromPoint(x, y);
+    return root.contains(e);
+}"""
+
+
+def opened(page: Any, address: str, width: int = 1280, height: int = 800) -> Picture:
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(address)
+    page.locator("canvas.gantt").first.wait_for(timeout=2 * BUSY_MS)
+    picture = Picture(page, None)
+    picture.wait_for("p.bars > 0")
+    return picture
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_presentation_fills_the_screen_and_cuts_nothing_off(
+    app: str, chromium_page: Any, width: int, height: int
+) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=gpt2_xl_layer_training&present=yes", width, height)
+    picture.wait_for("p.presenting")
+    assert picture.root.bounding_box() == {"x": 0, "y": 0, "width": width, "height": height}
+    for left, top, right, bottom in picture.root.evaluate(AREAS):
+        assert left >= 0
+        assert top >= 0
+        assert right <= width
+        assert bottom <= height
+    assert picture.root.evaluate(PAINTED) > 0.65 * width * height
+    for point in ((5, 5), (width - 5, 5), (5, height - 5), (width // 2, height // 2)):
+        assert picture.root.evaluate(ON_TOP, point)
+    assert picture.get("p.zoom") == pytest.approx(max(1, min(width / 1240, height / 720)))
+    assert picture.get("p.view.fitted")
+
+
+def test_key_begins_and_ends_it_and_the_address_tells(app: str, chromium_page: Any) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=teaching_chain")
+    before = picture.root.bounding_box()
+    chromium_page.keyboard.press("p")
+    picture.wait_for("p.presenting")
+    chromium_page.wait_for_url("**present=yes*")
+    chromium_page.reload()
+    picture = Picture(chromium_page, None)
+    picture.wait_for("p.presenting")
+    chromium_page.keyboard.press("Escape")
+    picture.wait_for("!p.presenting")
+    chromium_page.wait_for_function("() => !location.href.includes('present')")
+    after = picture.root.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert after["width"] == before["width"]
+
+
+def test_keys_are_letters_where_one_types(app: str, chromium_page: Any) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=teaching_chain")
+    for box in (picture.root.get_by_role("searchbox"), chromium_page.get_by_label("Accelerators", exact=True)):
+        box.click()
+        chromium_page.keyboard.press("p")
+        chromium_page.keyboard.press("n")
+        chromium_page.wait_for_timeout(100)
+        assert not picture.get("p.presenting")
+    expect(picture.root.get_by_role("searchbox")).to_have_value("pn")
+
+
+def place_note(page: Any, picture: Picture, node: int, text: str) -> None:
+    picture.root.get_by_role("button", name="Put a note on the graph").click()
+    x, y = picture.point(f"p.screenPositionOf({node})")
+    page.mouse.move(x + 60, y - 90)
+    page.mouse.down()
+    page.mouse.move(x, y, steps=4)
+    page.mouse.up()
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def test_notes_travel_with_the_link_as_plain_text(app: str, chromium_page: Any) -> None:
+    text = "<img src=x onerror=alert(1)> p & n"
+    picture = opened(chromium_page, f"{app}/?sample=teaching_chain&present=yes")
+    picture.wait_for("p.presenting")
+    place_note(chromium_page, picture, 3, text)
+    picture.wait_for("p.notes.length === 1")
+    chromium_page.wait_for_url("**notes=*")
+    link = chromium_page.url
+    assert "img" not in link
+    other = opened(chromium_page.context.new_page(), link)
+    other.wait_for("p.notes.length === 1")
+    (note,) = other.get("p.notes")
+    assert (note["node"], note["text"]) == (3, text)
+    assert other.root.locator("img").count() == 0
+    # On the canvas, within it, and gone with another graph.
+    width, height = other.root.locator("canvas.graph").evaluate("e => [e.clientWidth, e.clientHeight]")
+    assert 0 <= note["area"][0] < note["area"][2] <= width
+    assert 0 <= note["area"][1] < note["area"][3] <= height
+    elsewhere = opened(other.page, link.replace("teaching_chain", "unet_operator_inference"))
+    assert elsewhere.get("p.notes") == []
+    other.page.close()
+
+
+def test_notes_are_changed_and_taken_off(app: str, chromium_page: Any) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=teaching_chain&present=yes")
+    picture.wait_for("p.presenting")
+    place_note(chromium_page, picture, 2, "first")
+    picture.wait_for("p.notes.length === 1")
+    place_note(chromium_page, picture, 5, "second")
+    picture.wait_for("p.notes.length === 2")
+    picture.root.get_by_role("button", name="Take all notes off").click()
+    picture.wait_for("p.notes.length === 0")
+    chromium_page.wait_for_function("() => !location.href.includes('notes')")
+
+
+@pytest.mark.parametrize("presents", [False, True])
+def test_details_do_not_cover_what_they_describe(app: str, chromium_page: Any, presents: bool) -> None:
+    query = "sample=unet_operator_inference&level=operators" + ("&present=yes" if presents else "")
+    picture = opened(chromium_page, f"{app}/?{query}")
+    picture.wait_for(f"p.presenting === {str(presents).lower()}")
+    for chip in picture.root.locator(".legend button.device").all():
+        chip.click()
+        picture.wait_for("p.selection?.kind === 'device'")
+        chromium_page.wait_for_timeout(300)
+        device = picture.get("p.selection.device")
+        panel = picture.root.locator(".details").bounding_box()
+        assert panel is not None
+        ids = picture.get("p.search('')") or []
+        ids = [i for i in range(1, picture.get("p.nodes")) if i not in ids]
+        for node in ids:
+            if picture.get(f"p.deviceOf({node})") != device:
+                continue
+            area = picture.get(f"p.boxArea({node})")
+            assert (
+                area["x"] + area["width"] <= panel["x"]
+                or panel["x"] + panel["width"] <= area["x"]
+                or area["y"] + area["height"] <= panel["y"]
+                or panel["y"] + panel["height"] <= area["y"]
+            )
+
+
+def test_the_note_at_the_pointer_leaves_its_box_free(app: str, chromium_page: Any) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=teaching_chain&present=yes")
+    picture.wait_for("p.presenting")
+    for node in (1, 3, 6):
+        chromium_page.mouse.move(*picture.point(f"p.screenPositionOf({node})"))
+        tip = picture.root.locator(".tooltip:not([hidden])").bounding_box()
+        area = picture.get(f"p.boxArea({node})")
+        assert tip is not None
+        assert tip["y"] >= area["y"] + area["height"] or tip["y"] + tip["height"] <= area["y"]
