@@ -27,7 +27,7 @@ IMPORTS = {
     "solvers.milp": "solvers.quantities solvers.model solvers.problem",
     "solvers.schedule": "solvers.quantities solvers.model solvers.problem",
     "solvers.free": "solvers.model solvers.problem solvers.milp",
-    "solvers.teaching": "solvers.model solvers.milp",
+    "solvers.teaching": "solvers.quantities solvers.model solvers.milp",
     "solvers.latency": "solvers.model solvers.problem solvers.processes solvers.chain",
     "solvers.importers": "solvers.quantities solvers.model solvers.hardware",
     "solvers.torch_models": "solvers.model solvers.importers",

@@ -8,11 +8,12 @@ long while one of them is written or read, and records are made of them without 
 import io
 import pickle
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import astuple, fields
 from itertools import islice
 from typing import Any, TypeVar
 
 from solvers.model.graph import DnnGraph, Edge, Node, TimesKind, TimesOrigin
+from solvers.model.micro_batch import MicroBatch
 
 CHUNK = 4_000
 """Records whose values are written in one go; as many are read in a few milliseconds."""
@@ -31,7 +32,8 @@ def packed_graph(graph: DnnGraph) -> Parts:
     """Return a graph as parts that `unpacked_graph` reads."""
     times = graph.times
     origin = None if times is None else (times.accelerator, times.precision, times.host, str(times.kind))
-    head = (graph.name, origin, graph.digest, len(graph.nodes), len(graph.edges), graph.micro_batch)
+    held = None if graph.micro_batch is None else astuple(graph.micro_batch)
+    head = (graph.name, origin, graph.digest, len(graph.nodes), len(graph.edges), held)
     return [pickle.dumps(head), *_packed(Node, graph.nodes), *_packed(Edge, graph.edges)]
 
 
@@ -44,13 +46,14 @@ def unpacked_graph(parts: Iterable[bytes]) -> DnnGraph:
     head = next(stream, None)
     if head is None:
         raise IncompleteError("There are no parts.")
-    name, origin, digest, num_nodes, num_edges, micro_batch = _plain(head)
+    name, origin, digest, num_nodes, num_edges, held = _plain(head)
     nodes = tuple(_unpacked(Node, num_nodes, stream))
     edges = tuple(_unpacked(Edge, num_edges, stream))
     if (len(nodes), len(edges)) != (num_nodes, num_edges):
         raise IncompleteError(f"There are {len(nodes)} of {num_nodes} nodes and {len(edges)} of {num_edges} edges.")
     graph = object.__new__(DnnGraph)
     times = None if origin is None else TimesOrigin(origin[0], origin[1], origin[2], TimesKind(origin[3]))
+    micro_batch = None if held is None else MicroBatch(*held)
     graph.__dict__.update(nodes=nodes, edges=edges, name=name, times=times, micro_batch=micro_batch, digest=digest)
     return graph
 

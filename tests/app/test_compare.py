@@ -163,7 +163,7 @@ def test_all_methods_give_what_the_library_gives() -> None:
     assert "violates a constraint" in rows["single"]["Note"]
     assert rows["pipedream"]["In the paper"] == "1.1 ×, up to 1.21 ×"
     assert rows["best free"]["Best is"] == pytest.approx(1.0)
-    assert rows["best free"]["Proof"] == "optimal"
+    assert rows["best free"]["Proof"] == "optimal (proven)"
 
 
 def test_cancelling_keeps_the_methods_that_are_done() -> None:

@@ -83,8 +83,9 @@ OTHERS: dict[str, st.SearchStrategy[Any]] = {
     "notes": st.lists(NOTES, max_size=MAX_NOTES).map(tuple),
     "edits": DOCUMENTS,
     "keep": COUNTS,
+    "step": COUNTS,
     "sample": NAMES_OF_DEVICES,
-    **dict.fromkeys(("graph", "level", "colour", "shared"), WORDS),
+    **dict.fromkeys(("graph", "level", "colour", "shared", "lesson"), WORDS),
 }
 NAMES = PARTS.keys() | BY_ADDRESS.keys()
 VALUES = st.fixed_dictionaries({}, optional={parameter.name: values_of(parameter) for parameter in TABLE})
