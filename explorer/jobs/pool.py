@@ -45,6 +45,7 @@ from explorer.jobs.slots import Do, Slots
 from explorer.jobs.watchdog import Watchdog
 from explorer.jobs.work_request import set_outcome
 from explorer.jobs.worker import progress_from_document, unpacked
+from solvers.compilation import COMPILING, is_compiled
 from solvers.formats.result_json import result_from_document
 from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult, SolveStatus
@@ -380,7 +381,8 @@ class WorkerPool:
         if run.state is JobState.QUEUED:
             return self._slots.message(run)
         if run.state is JobState.RUNNING and run.worker is not None and not run.worker.is_ready:
-            return "Starting the solver."
+            # A process gets ready only once all is compiled, and its work begins then.
+            return "Starting the solver." if is_compiled() else f"{COMPILING[0].upper()}{COMPILING[1:]}."
         return ""
 
     def _tend(self) -> None:

@@ -1,6 +1,8 @@
 """What every method works with: the problem, the reporter that judges and remembers plans, and running a program."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from solvers.model.costs import Objective, objective_value
@@ -77,6 +79,15 @@ class Reporter:
         """Seconds until the time limit, at least 0; None without a limit."""
         limit = self._problem.time_limit_s
         return None if limit is None else max(0.0, limit - self.seconds)
+
+    @contextmanager
+    def uncharged(self) -> Iterator[None]:
+        """Have the clock stand still: what is done here is not the solve's."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._started += time.monotonic() - began
 
     def found(self, split: Split) -> bool:
         """Judge a split by the evaluator and keep it if it is valid and better; say whether it was kept."""
