@@ -36,7 +36,7 @@ IMPORTS = {
     "solvers.parameters": (
         "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.exporters solvers.baselines"
     ),
-    "solvers.methods": "solvers.model solvers.problem solvers.chain solvers.milp solvers.free",
+    "solvers.methods": "solvers.quantities solvers.model solvers.problem solvers.chain solvers.milp solvers.free",
     "solvers.samples": "solvers.model solvers.formats",
     "solvers.solve": (
         "solvers.model solvers.problem solvers.compilation solvers.latency solvers.baselines solvers.methods"

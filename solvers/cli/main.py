@@ -47,8 +47,9 @@ from solvers.model.errors import GraphError, PlacementError
 from solvers.model.graph import DnnGraph
 from solvers.model.result import Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.model.split import Family, Split, Violation, check_split, complete_split
+from solvers.parameters.hardware import GIB
 from solvers.parameters.parameter import Asked
-from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, TIME_LIMIT
+from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, SOLVER_MEMORY, TIME_LIMIT
 from solvers.problem.solving import MethodError
 from solvers.samples import sample_text, samples
 from solvers.solve import solve
@@ -95,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     add_model_options(solving)
     add_parameter(solving, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S)
     add_parameter(solving, GAP, default=0.0)
+    add_parameter(solving, SOLVER_MEMORY)
     solving.add_argument("--expert", type=Path, metavar="SPLIT.json", help="the split that method expert judges")
     solving.add_argument("--output", type=output_path, metavar="SPLIT.json", help="also write the split to a file")
     solving.add_argument("--progress", action="store_true", help="report value and bound on stderr while solving")
@@ -154,6 +156,7 @@ def _solve(options: argparse.Namespace) -> int:
                 time_limit_s=question.time_limit_s,
                 gap=question.gap,
                 start=start,
+                table_bytes=None if options.solver_memory is None else int(options.solver_memory * GIB),
                 on_progress=watch,
             )
 

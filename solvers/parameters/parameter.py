@@ -88,6 +88,7 @@ class Asked:
     wish: Wish = Wish()
     longest_s: float | None = None
     expressible_in: Framework | None = None
+    solver_memory: float | None = None
 
     def with_memory(self, **changes: Any) -> "Asked":
         """Return the question with changes of what the memory of training depends on."""

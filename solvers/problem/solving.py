@@ -21,6 +21,7 @@ from solvers.model.result import (
 from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import Contraction, contract
 from solvers.problem.pins import NO_PINS, Pins
+from solvers.problem.table_memory import LEAST_BYTES
 from solvers.quantities import binary_size
 
 NOTHING_IN_TIME = "No plan was found in time; allow more time, or more memory."
@@ -42,6 +43,7 @@ class Problem:
     gap: float
     start: Split | None = None
     pins: Pins = NO_PINS
+    table_bytes: int = LEAST_BYTES
 
 
 def contracted(problem: Problem, family: Family, *, join_idle: bool = True, passes_apart: bool = False) -> Contraction:
