@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from solvers.baselines.table import BASELINES, ONE_CLASS_ONLY, as_run
+from solvers.compilation import compile_first
 from solvers.latency.solve import solve_latency
 from solvers.methods.servers import solve_on_servers
 from solvers.methods.throughput import solve_by_dp, solve_by_dp_then_ip, solve_by_ip
@@ -39,6 +40,10 @@ from solvers.problem.bounds import why_infeasible, work_bound
 from solvers.problem.contraction import Contraction
 from solvers.problem.pins import NO_PINS, Pins
 from solvers.problem.solving import MethodError, Problem, Reporter, contracted
+from solvers.problem.table_memory import usual_table_bytes
+
+WITHOUT_KERNELS = ("single", "expert", "scotch")
+"""Methods that need nothing compiled."""
 
 KNOWN_BEFORE = "warm start"
 """The method of an answer that needed no search: the plan to start from meets the bound that was given."""
@@ -56,6 +61,7 @@ def solve(
     start: Split | None = None,
     lower_bound_ms: float | None = None,
     pins: Pins = NO_PINS,
+    table_bytes: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> SolveResult:
     """Return the best split found with its proven bound, for one objective and family of splits.
@@ -63,11 +69,14 @@ def solve(
     `start` is a split known already: the answer is no worse, if it is valid here; method expert judges it alone, other
     baselines take none. `lower_bound_ms` is a bound proven already, such as the optimum of an easier question: the
     solve ends once a plan meets it. `pins` are honoured by the answer, and its bound is on the splits that honour them;
-    methods auto, dp and ip take pins, but not for latency or replicated stages. Stops at the relative `gap` or after
-    `time_limit_s` seconds. `on_progress` is called while the solve runs, from the calling thread; raising
-    SolveCancelled in it ends the solve with the best answer so far. Raises MethodError for an unknown method, or one
-    that does not fit the objective, family or graph, and PinError for pins that do not fit graph or deployment. For the
-    objective latency the family is always free.
+    methods auto, dp and ip take pins, but not for latency or replicated stages. `table_bytes` is what the tables of the
+    DP may take, by default `usual_table_bytes`; beyond it other methods go on, with method auto. Stops at the relative
+    `gap` or after `time_limit_s` seconds, which count from when the solvers are compiled: the first solve after an
+    installation has that done first (`solvers.compilation`). `on_progress` is called while the solve runs, from the
+    calling thread;
+    raising SolveCancelled in it ends the solve with the best answer so far. Raises MethodError for an unknown method,
+    or one that does not fit the objective, family or graph, and PinError for pins that do not fit graph or deployment.
+    For the objective latency the family is always free.
 
     >>> from solvers.model.graph import Node, Edge
     >>> g = DnnGraph((Node(1, 2.0, 9.0, transfer_ms=0.5), Node(2, 3.0, 9.0)), (Edge(1, 2),))
@@ -87,7 +96,9 @@ def solve(
     if pins:
         _require_pinnable(deployment, objective, method)
         pins.require_known(graph, deployment)
-    problem = Problem(graph, deployment, objective, family, time_limit_s, gap, start, pins)
+    problem = Problem(
+        graph, deployment, objective, family, time_limit_s, gap, start, pins, table_bytes or usual_table_bytes()
+    )
     reporter = Reporter(problem, on_progress)
     if lower_bound_ms is not None:
         reporter.proved(lower_bound_ms)
@@ -112,6 +123,9 @@ def solve(
             reporter.report("warm start", new_split=True)  # whoever watches has a plan from the beginning
         if method not in BASELINES and reporter.within(gap):
             return _with_note(reporter.result(KNOWN_BEFORE), note)
+        if method not in WITHOUT_KERNELS:
+            with reporter.uncharged():
+                note = f"{note} {compile_first(on_progress)}".strip()
         if deployment.has_servers:
             result = solve_on_servers(problem, reporter, method, solve)
         else:

@@ -1,36 +1,92 @@
-"""Compile the solver kernels ahead of the first solve; `make install` runs `python -m solvers.warm_up`."""
+"""Compile the solver kernels ahead of the first solve: `placement warm-up`, and what `solve` starts where nobody has.
 
+As a program, `python -m solvers.warm_up`, it tells its steps on stderr; as a child process, to its owner.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
+from solvers.compilation import compile_first, is_compiled, one_at_a_time, provide_cache, settle, write_record
 from solvers.latency.bound import latency_bound
-from solvers.model.deployment import Communication, Deployment
+from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Family
 from solvers.problem.contraction import contract
+from solvers.processes.child import Owner
 from solvers.solve import solve
 
 GRAPH = DnnGraph(tuple(Node(v, 1.0, 1.0, 1.0, 0.5) for v in range(3)), (Edge(0, 1), Edge(1, 2)))
 DEPLOYMENT = Deployment(2, 1, 3.0)
+SEVERAL_TYPES = Deployment.of_classes((DeviceClass("a", 1, 1.0, 3.0), DeviceClass("b", 1, 0.5, 3.0)), 1)
 
 
 def warm_up() -> None:
-    """Load what the DP needs, compiling it if numba's cache on disk does not have it."""
+    """Load what the DP needs, once all is compiled."""
+    compile_first(None)
     solve(GRAPH, DEPLOYMENT, method="dp")
 
 
-def compile_all() -> None:
-    """Compile every kernel of every method, so that all are in numba's cache on disk."""
+def compile_all(tell: Callable[[str], object] = lambda step: None) -> int:
+    """Compile every kernel of every method, so that all are in numba's cache on disk; return how many there are.
+
+    `tell` is given the name of each step before it begins. A process that finds another one at it waits for that.
+    """
+    provide_cache()
+    tell("waiting for another process")
+    with one_at_a_time():
+        settle()  # what is solved here is what is compiled
+        steps = tuple(_steps())
+        for i, (name, step) in enumerate(steps, 1):
+            tell(f"{i} of {len(steps)}: {name}")
+            step()
+        kernels = tuple(_kernels())
+        sources = {kernel.py_func.__code__.co_filename for kernel in kernels}
+        write_record(sources, {kernel.stats.cache_path for kernel in kernels})
+        return len(kernels)
+
+
+def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the names of steps and what compiles all that a step is about: small problems that use all of it."""
+    overlapped = replace(DEPLOYMENT, communication=Communication.OVERLAPPED)
+    yield "pipelines", lambda: solve(GRAPH, DEPLOYMENT, method="dp")
+    yield "pipelines on several device types", lambda: solve(GRAPH, SEVERAL_TYPES, method="dp")
+    yield "pipelines with overlapped transfers", lambda: solve(GRAPH, overlapped, method="dp")
+    yield "non-contiguous splits", lambda: solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
+    yield "latency", _latency
+    yield "bound of latency", lambda: latency_bound(GRAPH, DEPLOYMENT)
+    yield "local search", lambda: solve(GRAPH, DEPLOYMENT, method="local_search")
+
+
+def _latency() -> None:
     from solvers.latency.annealing import latency_search  # numba loads here
     from solvers.latency.greedy import greedy_latency_splits
 
-    warm_up()
-    solve(GRAPH, replace(DEPLOYMENT, communication=Communication.OVERLAPPED), method="dp")
-    solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
     contraction = contract(GRAPH, Family.FREE, DEPLOYMENT, join_idle=False)
     next(latency_search(GRAPH, DEPLOYMENT, contraction, greedy_latency_splits(GRAPH, DEPLOYMENT)))
-    latency_bound(GRAPH, DEPLOYMENT)
-    solve(GRAPH, DEPLOYMENT, method="local_search")
+
+
+def _kernels() -> Iterator[Any]:
+    """Yield the functions of numba's in the modules that are loaded, each once."""
+    seen: set[int] = set()
+    for name, module in tuple(sys.modules.items()):
+        if name.startswith("solvers."):
+            for value in vars(module).values():
+                if hasattr(value, "py_func") and hasattr(value, "stats") and id(value) not in seen:
+                    seen.add(id(value))
+                    yield value
+
+
+def main(arguments: list[str]) -> None:
+    """Compile all, and tell the steps to whoever waits for them."""
+    if arguments == ["owned"]:
+        owner = Owner()
+        if not is_compiled():
+            compile_all(lambda step: owner.send(step.encode()))
+    else:
+        compile_all(lambda step: print(f"compiling, {step}", file=sys.stderr, flush=True))
 
 
 if __name__ == "__main__":
-    compile_all()
+    main(sys.argv[1:])

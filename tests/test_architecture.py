@@ -23,6 +23,7 @@ IMPORTS = {
     "solvers.formats": "solvers.quantities solvers.model",
     "solvers.problem": "solvers.quantities solvers.model",
     "solvers.processes": "solvers.model",
+    "solvers.compilation": "solvers.model solvers.processes",
     "solvers.chain": "solvers.quantities solvers.model solvers.problem",
     "solvers.milp": "solvers.quantities solvers.model solvers.problem",
     "solvers.schedule": "solvers.quantities solvers.model solvers.problem",
@@ -37,10 +38,14 @@ IMPORTS = {
         "solvers.quantities solvers.model solvers.hardware solvers.schedule solvers.importers solvers.exporters "
         "solvers.baselines"
     ),
-    "solvers.methods": "solvers.model solvers.problem solvers.chain solvers.milp solvers.free",
+    "solvers.methods": "solvers.quantities solvers.model solvers.problem solvers.chain solvers.milp solvers.free",
     "solvers.samples": "solvers.model solvers.formats",
-    "solvers.solve": "solvers.model solvers.problem solvers.latency solvers.baselines solvers.methods",
-    "solvers.warm_up": "solvers.model solvers.problem solvers.latency solvers.solve",
+    "solvers.solve": (
+        "solvers.model solvers.problem solvers.compilation solvers.latency solvers.baselines solvers.methods"
+    ),
+    "solvers.warm_up": (
+        "solvers.model solvers.problem solvers.processes solvers.compilation solvers.latency solvers.solve"
+    ),
     "solvers.analysis": (
         "solvers.quantities solvers.model solvers.problem solvers.exporters solvers.baselines solvers.solve"
     ),
@@ -51,14 +56,15 @@ IMPORTS = {
     "solvers.reproduction": "solvers.quantities solvers.model solvers.formats solvers.problem solvers.analysis",
     "solvers.cli": (
         "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.problem solvers.processes "
-        "solvers.schedule solvers.importers solvers.torch_models solvers.exporters solvers.baselines "
-        "solvers.parameters solvers.samples solvers.solve solvers.analysis solvers.sweep solvers.reproduction"
+        "solvers.compilation solvers.schedule solvers.importers solvers.torch_models solvers.exporters "
+        "solvers.baselines solvers.parameters solvers.samples solvers.solve solvers.warm_up solvers.analysis "
+        "solvers.sweep solvers.reproduction"
     ),
     "explorer.server": "solvers.model solvers.schedule",
     "explorer.layout": "solvers.quantities solvers.model solvers.schedule explorer.server",
     "explorer.jobs": (
-        "solvers.quantities solvers.model solvers.formats solvers.problem solvers.processes solvers.baselines "
-        "solvers.sweep explorer.server"
+        "solvers.quantities solvers.model solvers.formats solvers.problem solvers.processes solvers.compilation "
+        "solvers.baselines solvers.sweep explorer.server"
     ),
     "explorer.words": "solvers.quantities solvers.model solvers.hardware solvers.parameters explorer.jobs",
     "explorer.edits": "solvers.quantities solvers.model solvers.problem",

@@ -45,10 +45,12 @@ from explorer.jobs.slots import Do, Slots
 from explorer.jobs.watchdog import Watchdog
 from explorer.jobs.work_request import set_outcome
 from explorer.jobs.worker import progress_from_document, unpacked
+from solvers.compilation import COMPILING, is_compiled
 from solvers.formats.result_json import result_from_document
 from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Split
+from solvers.problem.table_memory import LIMIT_VARIABLE
 from solvers.processes.child import Cause, End
 from solvers.processes.worker_processes import WorkerLostError, WorkerStoppedError
 
@@ -138,6 +140,7 @@ class WorkerPool:
         self._slots = Slots(max_live or max(2, os.cpu_count() or 1), self.max_asked, self.max_asked)
         num_at_once = self._slots.num_live + self._slots.num_asked + self._slots.num_long
         self.memory_bytes = memory_bytes or max(LEAST_MEMORY_BYTES, MEMORY_SHARE * memory_of_machine() / num_at_once)
+        os.environ[LIMIT_VARIABLE] = str(int(self.memory_bytes))  # for the processes that are started below
         self._watchdog = Watchdog(self.memory_bytes)
         self._open_runs: dict[Question, RunRecord] = {}
         self._sessions: Sessions[Job] = Sessions(max_jobs)
@@ -380,7 +383,8 @@ class WorkerPool:
         if run.state is JobState.QUEUED:
             return self._slots.message(run)
         if run.state is JobState.RUNNING and run.worker is not None and not run.worker.is_ready:
-            return "Starting the solver."
+            # A process gets ready only once all is compiled, and its work begins then.
+            return "Starting the solver." if is_compiled() else f"{COMPILING[0].upper()}{COMPILING[1:]}."
         return ""
 
     def _tend(self) -> None:

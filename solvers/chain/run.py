@@ -112,7 +112,7 @@ def chain_search(
     if is_plain(problem):
         from solvers.chain.max_load import ChainSearch  # numba loads here, when it is needed
 
-        search = ChainSearch(problem.graph, contraction, deployment, pinned=fixed)
+        search = ChainSearch(problem.graph, contraction, deployment, problem.table_bytes, fixed)
 
         def split_of(device_of_block: dict[int, int]) -> Split:
             split = Split.from_device_of(contraction.device_of(device_of_block), deployment)
@@ -121,7 +121,7 @@ def chain_search(
         return search, lambda search: search.device_of_block, split_of
     from solvers.chain.stage_search import VariantSearch
 
-    general = VariantSearch(problem.graph, contraction, deployment, problem.objective, pinned=fixed)
+    general = VariantSearch(problem.graph, contraction, deployment, problem.objective, problem.table_bytes, fixed)
     if not pins:
         return general, lambda search: search.stages, general.split_of
 

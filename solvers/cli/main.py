@@ -8,7 +8,6 @@ ends the program.
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -38,22 +37,22 @@ from solvers.cli.output import (
 from solvers.cli.profiling import add_profile
 from solvers.cli.simulate import add_simulate
 from solvers.cli.sweep import add_sweep
-from solvers.cli.tables import add_compare, add_reproduce, progress_text
+from solvers.cli.tables import add_compare, add_reproduce
+from solvers.cli.warming import add_warm_up
+from solvers.cli.watching import Compiling, progress_text
 from solvers.formats.graph_json import split_document
 from solvers.model.costs import Objective, single_sample_latency, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.errors import GraphError, PlacementError
 from solvers.model.graph import DnnGraph
-from solvers.model.result import LOADING, Progress, SolveCancelled, SolveResult, SolveStatus
+from solvers.model.result import Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.model.split import Family, Split, Violation, check_split, complete_split
+from solvers.parameters.hardware import GIB
 from solvers.parameters.parameter import Asked
-from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, TIME_LIMIT
+from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, SOLVER_MEMORY, TIME_LIMIT
 from solvers.problem.solving import MethodError
 from solvers.samples import sample_text, samples
 from solvers.solve import solve
-
-LOADING_IS_COMPILING_S = 2.0
-"""A solver that takes longer to load is being compiled."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,6 +97,7 @@ def command_parser() -> argparse.ArgumentParser:
     add_model_options(solving)
     add_parameter(solving, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S)
     add_parameter(solving, GAP, default=0.0)
+    add_parameter(solving, SOLVER_MEMORY)
     solving.add_argument("--expert", type=Path, metavar="SPLIT.json", help="the split that method expert judges")
     solving.add_argument("--output", type=output_path, metavar="SPLIT.json", help="also write the split to a file")
     solving.add_argument("--progress", action="store_true", help="report value and bound on stderr while solving")
@@ -119,6 +119,7 @@ def command_parser() -> argparse.ArgumentParser:
     add_reproduce(commands)
 
     add_devices(commands)
+    add_warm_up(commands)
     add_import(commands)
     add_export(commands)
     add_profile(commands)
@@ -137,16 +138,11 @@ def _solve(options: argparse.Namespace) -> int:
         raise MethodError("--expert gives the split that --method expert judges; choose that method, or leave it out.")
     expert = None if options.expert is None else split_at(options.expert)
 
-    is_told = not sys.stderr.isatty()
-
     with first_interrupt() as is_interrupted:
+        compiling = Compiling()
 
         def watch(progress: Progress) -> None:
-            nonlocal is_told
-            if progress.phase == LOADING and progress.seconds > LOADING_IS_COMPILING_S and not is_told:
-                is_told = True
-                say("compiling the solver, once after installation ...")
-            if options.progress:
+            if not compiling(progress) and options.progress:
                 tell(progress_text(progress))
             if is_interrupted():
                 raise SolveCancelled
@@ -161,6 +157,7 @@ def _solve(options: argparse.Namespace) -> int:
                 time_limit_s=question.time_limit_s,
                 gap=question.gap,
                 start=start,
+                table_bytes=None if options.solver_memory is None else int(options.solver_memory * GIB),
                 on_progress=watch,
             )
 

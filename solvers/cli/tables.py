@@ -1,8 +1,6 @@
 """The commands that run many methods and print tables: `placement compare` and `placement reproduce`."""
 
 import argparse
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,15 @@ from solvers.cli.options import (
     read_question,
 )
 from solvers.cli.output import EXIT_CODES, first_interrupt, output_file, print_json, print_text, say, tell
+from solvers.cli.watching import watcher
 from solvers.formats.text_table import text_table
 from solvers.model.costs import Objective
-from solvers.model.result import OnProgress, Progress, SolveCancelled, SolveStatus
+from solvers.model.result import OnProgress, SolveStatus
 from solvers.model.split import Family
 from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, TIME_LIMIT
 from solvers.quantities import UNKNOWN, above_bound, factor, milliseconds, number, proven_distance, seconds
 from solvers.reproduction.tables import PUBLISHED, Cell, ResultFile, plan, run
 from solvers.reproduction.text import reproduction_text
-
-PROGRESS_SECONDS = 5.0
-"""A method that takes longer reports its value and bound this often."""
 
 
 def add_compare(commands: Any) -> None:
@@ -84,27 +80,6 @@ def _compare(options: argparse.Namespace) -> int:
         return EXIT_CODES[SolveStatus.OPTIMAL]
     is_infeasible = any(outcome.status is SolveStatus.INFEASIBLE for question, outcome in answers if question.is_exact)
     return EXIT_CODES[SolveStatus.INFEASIBLE if is_infeasible else SolveStatus.UNKNOWN]
-
-
-def watcher(is_interrupted: Callable[[], bool]) -> OnProgress:
-    """Return a callback that says now and then how a solve stands, and ends it once interrupted."""
-    reported = time.monotonic()
-
-    def watch(progress: Progress) -> None:
-        nonlocal reported
-        if is_interrupted():
-            raise SolveCancelled
-        if time.monotonic() - reported >= PROGRESS_SECONDS:
-            reported = time.monotonic()
-            tell(f"  {progress_text(progress)}")
-
-    return watch
-
-
-def progress_text(progress: Progress) -> str:
-    """Say in one line how a solve stands."""
-    value, bound = milliseconds(progress.incumbent_ms), milliseconds(progress.lower_bound_ms)
-    return f"{seconds(progress.seconds)}: value {value}, bound {bound}, {progress.phase}"
 
 
 def outcome_text(outcome: Outcome) -> str:

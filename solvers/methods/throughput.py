@@ -11,9 +11,7 @@ from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.problem.bounds import why_infeasible
 from solvers.problem.contraction import Contraction
 from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, contracted, no_split_fits
-
-TOO_MANY_IDEALS = "The ideals were too many for the DP in its share of time and memory; other methods went on."
-
+from solvers.quantities import binary_size
 
 QUICK_START_SECONDS = 3.0
 """The first of these where annealing goes on from any plan."""
@@ -73,8 +71,11 @@ def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) 
     result = reporter.result("dp")
     if reporter.within(problem.gap):
         return result
-    further = "" if problem.deployment.replication else "; method ip may get further"
-    return replace(result, message=f"Stopped before the optimum was proven{further}.")
+    further = "" if problem.deployment.replication else "; method auto goes on with others"
+    why = (
+        "in time" if reporter.seconds_left == 0 else f"in {binary_size(problem.table_bytes)} of memory (solver memory)"
+    )
+    return replace(result, message=f"The DP did not prove the optimum {why}{further}.")
 
 
 def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
@@ -91,7 +92,11 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
     _improve(contraction, problem, reporter, None if left is None else seconds)
     _raise_bound(problem, reporter, seconds)
     result = _run_ip(problem, contraction, reporter, "dp, then ip")
-    return replace(result, message=f"{TOO_MANY_IDEALS} {result.message}".strip())
+    ended = (
+        "The ideals were too many for the DP in its share of time and "
+        f"{binary_size(problem.table_bytes)} of memory (solver memory); other methods went on."
+    )
+    return replace(result, message=f"{ended} {result.message}".strip())
 
 
 def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:

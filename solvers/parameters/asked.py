@@ -52,6 +52,8 @@ QUESTION: tuple[Parameter[Any], ...] = (
     schedule.WEIGHT_GRADIENTS,
 )
 TABLE = (*importing.MODEL, *DEVICES, *QUESTION)
+MACHINE: tuple[Parameter[Any], ...] = (question.SOLVER_MEMORY,)
+"""What the machine that solves may spend: options of the command line that are no part of a question."""
 
 Values = Mapping[str, Any]
 """What is asked, by the names of parameters, in their units; absent is the default."""

@@ -113,6 +113,7 @@ class Asked:
     longest_s: float | None = None
     expressible_in: Framework | None = None
     model: ModelWish = ModelWish()
+    solver_memory: float | None = None
 
     def with_memory(self, **changes: Any) -> "Asked":
         """Return the question with changes of what the memory of training depends on."""

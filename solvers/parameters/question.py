@@ -10,7 +10,7 @@ from solvers.model.costs import Objective
 from solvers.model.deployment import MAX_DEVICES, MAX_SUBGRAPHS, Communication, Deployment, Replication
 from solvers.model.split import Family
 from solvers.parameters.codecs import COUNT, NUMBER, PERCENT, WORD, Codec, one_of, optional
-from solvers.parameters.hardware import BYTES_PER_MS, LINK_RANGE
+from solvers.parameters.hardware import BYTES_PER_MS, LARGEST_MEMORY_GIB, LINK_RANGE
 from solvers.parameters.parameter import Asked, AxisTraits, MemoryOf, Parameter, Range, Scope, Unit
 from solvers.quantities import as_given, percent
 
@@ -339,3 +339,22 @@ GAP = Parameter[float](
     limits=Range(0, 1, (1,)),
     text=percent,
 )
+SOLVER_MEMORY = Parameter[float | None](
+    name="solver_memory",
+    scope=Scope.SEARCH,
+    address="solver_memory",
+    flag="--solver-memory",
+    metavar="GIB",
+    codec=optional(NUMBER),
+    unit=Unit.GIB,
+    label="Memory of the solver (GiB)",
+    noun="memory of the solver",
+    help="Memory in GiB (2^30 bytes) that the tables of dynamic programming may take, and half as much again while "
+    "they grow; beyond it method auto goes on with others. The default is a fortieth of this machine's memory, at "
+    "least 0.39 GiB. On a server it is a quarter of what the operator lets one solver take.",
+    get=lambda asked: asked.solver_memory,
+    put=lambda asked, value: replace(asked, solver_memory=value),
+    usual=lambda _: None,
+    limits=Range(0, LARGEST_MEMORY_GIB, (0,)),
+)
+"""Not part of a question, and so of no address: what it may take belongs to the machine that it is solved on."""

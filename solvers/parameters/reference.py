@@ -2,7 +2,7 @@
 
 import sys
 
-from solvers.parameters.asked import TABLE
+from solvers.parameters.asked import MACHINE, TABLE
 from solvers.parameters.parameter import Parameter, Range
 
 HEAD = """# Inputs
@@ -16,13 +16,13 @@ graph's file. This page is written from the table in `solvers/parameters` by
 
 def reference_text() -> str:
     """Return the page as Markdown."""
-    return HEAD + "\n".join(_section(parameter) for parameter in TABLE)
+    return HEAD + "\n".join(_section(parameter) for parameter in (*TABLE, *MACHINE))
 
 
 def _section(parameter: Parameter[object]) -> str:
     where = [
         f"option `{parameter.flag}`" if parameter.flag else "",
-        f"address `{parameter.address}`",
+        f"address `{parameter.address}`" if parameter not in MACHINE else "",
         f"graph file `{parameter.json}`" if parameter.json else "",
         f"sweep axis `{parameter.axis.name}`" if parameter.axis else "",
     ]

@@ -1,6 +1,8 @@
 """What every method works with: the problem, the reporter that judges and remembers plans, and running a program."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from solvers.model.costs import Objective, objective_value
@@ -19,6 +21,7 @@ from solvers.model.result import (
 from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import Contraction, contract
 from solvers.problem.pins import NO_PINS, Pins
+from solvers.problem.table_memory import LEAST_BYTES
 from solvers.quantities import binary_size
 
 NOTHING_IN_TIME = "No plan was found in time; allow more time, or more memory."
@@ -40,6 +43,7 @@ class Problem:
     gap: float
     start: Split | None = None
     pins: Pins = NO_PINS
+    table_bytes: int = LEAST_BYTES
 
 
 def contracted(problem: Problem, family: Family, *, join_idle: bool = True, passes_apart: bool = False) -> Contraction:
@@ -77,6 +81,15 @@ class Reporter:
         """Seconds until the time limit, at least 0; None without a limit."""
         limit = self._problem.time_limit_s
         return None if limit is None else max(0.0, limit - self.seconds)
+
+    @contextmanager
+    def uncharged(self) -> Iterator[None]:
+        """Have the clock stand still: what is done here is not the solve's."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._started += time.monotonic() - began
 
     def found(self, split: Split) -> bool:
         """Judge a split by the evaluator and keep it if it is valid and better; say whether it was kept."""

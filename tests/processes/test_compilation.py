@@ -1,0 +1,211 @@
+"""Kernels are compiled before any clock starts, once for all processes, and every kernel is."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from solvers import compilation
+from solvers.compilation import COMPILING, is_compiled, one_at_a_time, write_record
+from solvers.model.deployment import Deployment
+from solvers.model.result import Progress, SolveCancelled, SolveStatus
+from solvers.processes.root import ROOT
+from solvers.solve import solve
+from tests.support.graphs import chain
+
+EXERCISE = """
+import sys
+from dataclasses import replace
+from solvers.model.costs import Objective
+from solvers.model.deployment import (
+    Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
+)
+from solvers.model.split import Family
+from solvers.problem.pins import Pins
+from solvers.samples import read_sample
+from solvers.solve import solve
+from solvers.warm_up import _kernels
+
+training, _ = read_sample("gpt2_xl_layer_training")
+graph, own = read_sample("bert_base_operator_inference")
+four, types = Deployment(4, 1), Deployment.of_classes((DeviceClass("a", 2, 1.0), DeviceClass("b", 2, 0.5)), 1)
+memory = replace(four, training_memory=TrainingMemory(InFlight.ONE_F_ONE_B, 8))
+for asked, on, options in (
+    (graph, own, {}),
+    (graph, types, {}),
+    (graph, four, {"method": "ip", "family": Family.CONVEX}),
+    (graph, types, {"family": Family.FREE}),
+    (graph, four, {"family": Family.FREE, "pins": Pins(((graph.nodes[0].id, 1),))}),
+    (graph, replace(four, communication=Communication.FULL_DUPLEX), {}),
+    (graph, replace(types, communication=Communication.OVERLAPPED), {}),
+    (graph, replace(four, replication=Replication(2, 1e6)), {}),
+    (graph, four, {"pins": Pins(((graph.nodes[0].id, 1),))}),
+    (graph, replace(four, accelerators_per_server=2, server_link_speed=4.0), {}),
+    (graph, four, {"objective": Objective.LATENCY}),
+    (graph, replace(four, max_subgraphs=2), {"objective": Objective.LATENCY}),
+    (graph, types, {"objective": Objective.LATENCY}),
+    (graph, four, {"objective": Objective.LATENCY, "method": "greedy_latency"}),
+    (graph, four, {"method": "local_search"}),
+    (graph, four, {"method": "linearised"}),
+    (graph, four, {"method": "pipedream"}),
+    (training, four, {"objective": Objective.GPIPE}),
+    (training, memory, {}),
+    (training, four, {"family": Family.FREE}),
+):
+    solve(asked, on, time_limit_s=1.0, **options)
+missed = sorted(k.py_func.__qualname__ for k in _kernels() if k.stats.cache_misses)
+assert not missed, missed
+"""
+
+
+def python(*arguments: str, root: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with a root of packages, and variables set or, with an empty value, not."""
+    others = {**os.environ, "PYTHONPATH": str(root), **environment}
+    return subprocess.run(  # noqa: S603
+        [sys.executable, *arguments],
+        env={name: value for name, value in others.items() if value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which nothing was compiled before `placement warm-up` ran, twice side by side."""
+    folder = tmp_path_factory.mktemp("cache")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-m", "solvers.cli", "warm-up"]
+    both = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
+        for _ in range(2)
+    ]
+    for process in both:
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        assert json.loads(out)["kernels"] > 50
+        assert "compiling, 1 of 7" in err
+    return folder
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_compile_for_any_method(compiled: Path) -> None:
+    done = python("-c", EXERCISE, NUMBA_CACHE_DIR=str(compiled))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_what_is_compiled_is_known_until_a_file_is_gone(compiled: Path, tmp_path: Path) -> None:
+    ask = ("-c", "from solvers.compilation import is_compiled; raise SystemExit(is_compiled())")
+    assert python(*ask, NUMBA_CACHE_DIR=str(compiled)).returncode == 1
+    assert python(*ask, NUMBA_CACHE_DIR=str(compiled), NUMBA_CPU_NAME="generic").returncode == 0
+    assert python(*ask, NUMBA_CACHE_DIR=str(tmp_path)).returncode == 0
+    copy = tmp_path / "copy"
+    shutil.copytree(compiled, copy)
+    record = copy / next(compiled.glob("*.json")).name
+    record.write_text(record.read_text().replace(str(compiled), str(copy)))
+    assert python(*ask, NUMBA_CACHE_DIR=str(copy)).returncode == 1
+    next(copy.glob("*/*.nbi")).unlink()
+    assert python(*ask, NUMBA_CACHE_DIR=str(copy)).returncode == 0
+
+
+@pytest.fixture
+def nothing_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have this process not know of anything compiled; what it has loaded stays."""
+    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compilation, "_is_known", [])
+    assert not is_compiled()
+    return tmp_path
+
+
+def test_the_clock_of_a_solve_begins_after_compilation(nothing_compiled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that takes far longer than the limit stands for the compiler; the clock is looked at, not timed."""
+    clock = [1000.0]
+    monkeypatch.setattr("solvers.problem.solving.time.monotonic", lambda: clock[0])
+    seen: list[Progress] = []
+
+    def compiler(on_progress: object) -> str:
+        clock[0] += 3600.0
+        write_record(set(), set())
+        return ""
+
+    monkeypatch.setattr(compilation, "_compile_in_a_child", compiler)
+    result = solve(chain((1, 2, 3)), Deployment(2), time_limit_s=5.0, on_progress=seen.append)
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.runtime_s == 0.0
+    assert {progress.seconds for progress in seen} == {0.0}
+    assert is_compiled()
+
+
+def test_a_cancelled_wait_ends_the_compiler_and_keeps_the_plan_known(nothing_compiled: Path) -> None:
+    phases: list[str] = []
+
+    def cancel(progress: Progress) -> None:
+        phases.append(progress.phase)
+        if progress.phase.startswith(COMPILING):
+            raise SolveCancelled
+
+    graph, deployment = chain((1, 2, 3)), Deployment(2)
+    known = solve(graph, deployment, method="single").split
+    result = solve(graph, deployment, start=known, on_progress=cancel)
+    assert (result.status, result.value_ms) == (SolveStatus.FEASIBLE, 6.0)
+    assert phases[-1].startswith(COMPILING)
+    assert not is_compiled()
+
+
+def test_what_cannot_be_compiled_ahead_is_solved_all_the_same_and_said(
+    nothing_compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compilation, "PROGRAM", "solvers.no_such_program")
+    result = solve(chain((1, 2, 3)), Deployment(2))
+    assert result.status is SolveStatus.OPTIMAL
+    assert "could not be compiled ahead" in result.message
+    assert "no_such_program" in result.message
+
+
+def test_methods_without_kernels_wait_for_none(nothing_compiled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiler(on_progress: object) -> str:
+        raise AssertionError("nothing is needed")
+
+    monkeypatch.setattr(compilation, "_compile_in_a_child", compiler)
+    assert solve(chain((1, 2, 3)), Deployment(2), method="single").value_ms == 6.0
+    assert solve(chain((1, 2, 3)), Deployment(2, 0, 0.5)).status is SolveStatus.INFEASIBLE
+
+
+def test_one_process_compiles_at_a_time(nothing_compiled: Path) -> None:
+    """Another process that wants to compile gets no further while this one does."""
+    wait = (
+        "from solvers.compilation import one_at_a_time; print('waits', flush=True)\nwith one_at_a_time(): print('in')"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with one_at_a_time():
+        other = subprocess.Popen([sys.executable, "-c", wait], env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        assert other.stdout is not None
+        assert other.stdout.readline() == "waits\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.2)
+    assert other.communicate()[0] == "in\n"
+
+
+def test_without_any_folder_for_the_cache_there_is_one_for_the_run() -> None:
+    """The package lies where nothing can be written, and so does the user's cache folder."""
+    code = """
+import os
+from pathlib import Path
+from solvers import compilation
+compilation.ROOT = Path("/proc")
+compilation.provide_cache()
+import solvers.chain.label_kernel as kernel
+assert kernel.grow._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"])
+print(os.environ["NUMBA_CACHE_DIR"])
+"""
+    done = python("-c", code, NUMBA_CACHE_DIR="", XDG_CACHE_HOME="/proc")
+    assert done.returncode == 0, done.stderr
+    assert not Path(done.stdout.strip()).exists()  # it went with the process
+    usual = python("-c", code.replace('Path("/proc")', "compilation.ROOT"), NUMBA_CACHE_DIR="", XDG_CACHE_HOME="/proc")
+    assert "KeyError: 'NUMBA_CACHE_DIR'" in usual.stderr  # where there is one, nothing is changed
