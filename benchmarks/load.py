@@ -77,6 +77,7 @@ async def trial(options: argparse.Namespace, one: Server) -> dict[str, Any]:
     faults = one.faults()
     found["log"] = {"lines": len(one.log_text().splitlines()), "faults": len(faults), "first": sorted(set(faults))[:8]}
     record.shown += idle.shown
+    REPORT.write_text(json.dumps(found, indent=1))  # the library takes its time for what is left
     found |= _judged(record)
     return found
 

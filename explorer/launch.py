@@ -316,6 +316,7 @@ def _prepare_in_background() -> threading.Event:
             for page in ("explore", "compare", "sweep"):
                 import_module(f"explorer.{page}.page")
             import_module("pandas")  # which Streamlit loads when it first shows a table
+            import_module("explorer.sweep.what_to_buy")  # with Plotly, which the first sweep would wait for
         finally:  # a page says what is wrong with an import
             is_loaded.set()
 

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from explorer.layout.layered import layered_layout
 from explorer.layout.lines import layout_bytes
 from explorer.layout.rows import Structure
 from explorer.picture.dag_view import dag_bytes, dag_info
-from explorer.server import sizes
+from explorer.server import byte_cache, sizes
 from explorer.server.byte_cache import OVERHEAD_BYTES, ByteCache
 from sample_graphs.synthetic import layered
 from solvers.model.graph import DnnGraph, Node
@@ -36,8 +37,8 @@ class Clock:
 class Model:
     """The same cache, as slow and obvious as can be: a list from the least to the most recently used."""
 
-    def __init__(self, max_bytes: int, seconds_kept: float) -> None:
-        self.max_bytes, self.seconds_kept = max_bytes, seconds_kept
+    def __init__(self, max_bytes: int, max_bytes_of_small: int, seconds_kept: float) -> None:
+        self.max_bytes, self.max_bytes_of_small, self.seconds_kept = max_bytes, max_bytes_of_small, seconds_kept
         self.known: list[tuple[int, int, float]] = []
 
     def get(self, key: int, size: int, now_s: float) -> bool:
@@ -48,31 +49,55 @@ class Model:
         if there:
             self.known.append((key, there[0][1], now_s))
             return True
-        if size + OVERHEAD_BYTES <= self.max_bytes:
-            while sum(s + OVERHEAD_BYTES for _, s, _ in self.known) + size + OVERHEAD_BYTES > self.max_bytes:
-                self.known.pop(0)
+        if size + OVERHEAD_BYTES <= (self.max_bytes_of_small if is_small(size) else self.max_bytes):
             self.known.append((key, size, now_s))
+            while self.taken_by_small > self.max_bytes_of_small:
+                self.known.remove(next(one for one in self.known if is_small(one[1])))
+            while self.taken > self.max_bytes:
+                self.known.pop(0)
         return False
+
+    @property
+    def taken(self) -> int:
+        return sum(size + OVERHEAD_BYTES for _, size, _ in self.known)
+
+    @property
+    def taken_by_small(self) -> int:
+        return sum(size + OVERHEAD_BYTES for _, size, _ in self.known if is_small(size))
+
+
+def is_small(size: int) -> bool:
+    return size + OVERHEAD_BYTES <= byte_cache.SMALL_BYTES
 
 
 ASKED = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 12_000), st.integers(0, 50)), max_size=60)
 
 
-@given(ASKED)
-def test_it_holds_what_was_used_last_within_its_bytes_and_its_time(asked: list[tuple[int, int, int]]) -> None:
+@pytest.fixture(scope="module")
+def small_values() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(byte_cache, "SMALL_BYTES", 3_000)
+        yield
+
+
+@given(ASKED, st.sampled_from([2_000, 8_000, 50_000]))
+def test_it_holds_what_was_used_last_within_its_bytes_and_its_time(
+    small_values: None, asked: list[tuple[int, int, int]], room_of_small: int
+) -> None:
     clock = Clock()
-    cache, model = ByteCache(max_bytes=20_000, seconds_kept=60.0, clock=clock), Model(20_000, 60.0)
+    cache, model = ByteCache(20_000, room_of_small, 60.0, clock), Model(20_000, room_of_small, 60.0)
     for key, size, seconds in asked:
         clock.now_s += seconds
         made: list[int] = []
         cache.get(key, lambda key=key, made=made: made.append(key) or key, lambda _, size=size: size)  # type: ignore[misc]
         assert bool(made) != model.get(key, size, clock.now_s)
-        assert cache.size_bytes == sum(s + OVERHEAD_BYTES for _, s, _ in model.known) <= 20_000
+        assert cache.size_bytes == model.taken <= 20_000
+        assert cache.size_bytes_of_small == model.taken_by_small <= room_of_small
         assert len(cache) == len(model.known)
     before = cache.size_bytes
     clock.now_s += 60.0
     assert cache.expire() == before
-    assert (len(cache), cache.size_bytes) == (0, 0)
+    assert (len(cache), cache.size_bytes, cache.size_bytes_of_small) == (0, 0, 0)
 
 
 def test_an_error_is_not_remembered() -> None:
