@@ -208,7 +208,7 @@ def _show_closing(lesson: Lesson, number: int, desk: Desk) -> None:
         with st.form(f"{desk.key}_closing", border=False):
             said = st.text_area("In your own words, in one sentence", key=f"{desk.key}_sentence", max_chars=600)
             if st.form_submit_button("Compare", type="primary"):
-                state.note_prediction(lesson.name, number, state.Prediction(said.strip() or None, None))
+                state.note_prediction(lesson.name, number, state.Prediction(said.strip() or None))
                 st.rerun()
     else:
         prediction = state.progress_of(lesson.name).predictions[number]

@@ -19,10 +19,14 @@ MAX_BOARDS = 64
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What was predicted at a step, as a text, and whether it was right; both None where nothing was."""
+    """What was predicted at a step, as a text and as a number or a place among options; None where nothing was.
+
+    `is_right` is None as long as nobody can tell: nothing was predicted, or a solver is at work on the answer.
+    """
 
     said: str | None
-    is_right: bool | None
+    value: float | None = None
+    is_right: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ OTHERS: dict[str, st.SearchStrategy[Any]] = {
     "lanes": st.booleans(),
     "edits": DOCUMENTS,
     "keep": COUNTS,
+    "lesson": WORDS,
+    "step": COUNTS,
     **dict.fromkeys(("sample", "graph", "level", "colour", "shared"), WORDS),
 }
 NAMES = PARTS.keys() | BY_ADDRESS.keys()
