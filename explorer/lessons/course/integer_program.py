@@ -63,7 +63,8 @@ def _rows(desk: Desk) -> None:
     looks: dict[str, Change] = {}
     if node is not None:
         about = {v for row in rows if len(row.about) < len(PROBLEM.order) for v in row.about}
-        looks = {f"n{v}": {"look": "winner"} for v in about} | {f"n{node}": {"look": "now"}}
+        looks |= {f"n{v}": {"look": "winner"} for v in about}
+        looks[f"n{node}"] = {"look": "now"}
     alt = "The graph, with the nodes of these rows marked"
     show_scene(Scene(width, height, tuple(marks), alt, (Frame((), looks),)), f"{desk.key}_rows")
     st.html(
