@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any
@@ -11,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.lessons import reader
+from explorer.lessons.catalogue import COURSE
+from explorer.lessons.named_figures import FIGURES, VALUES
 from explorer.lessons.reader import MAX_STEPS, MAX_TEXT, LessonError, read_lesson
+from tests.support.root import ROOT
 
 SMALL: dict[str, Any] = {
     "format": "placement lesson",
@@ -53,6 +57,16 @@ def test_a_small_lesson_is_read() -> None:
     assert lesson.setting == {"sample": "teaching_chain", "accelerators": "2"}
     assert lesson.steps[0].draw is not None
     assert lesson.steps[0].after is None
+
+
+def test_the_guide_shows_a_lesson_that_is_read_and_names_all_figures_and_values() -> None:
+    guide = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
+    assert read_lesson(example.encode(), "own").title == "A first lesson"
+    for name in (*FIGURES, *VALUES):
+        assert f"`{name}`" in guide, name
+    for lesson in COURSE:
+        assert f"| {lesson.title} |" in guide, lesson.title
 
 
 @pytest.mark.parametrize("name", ["fragments", "proof"])
