@@ -7,6 +7,7 @@ from explorer.lessons.course import (
     beat_the_solver,
     cuts,
     dynamic_program,
+    hardware,
     ideals,
     integer_program,
     pipelining,
@@ -34,6 +35,7 @@ COURSE: tuple[Lesson, ...] = (
     _written("fragments"),
     training.LESSON,
     _written("proof"),
+    hardware.LESSON,
     beat_the_solver.LESSON,
 )
 

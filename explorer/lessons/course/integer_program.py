@@ -56,7 +56,7 @@ def _rows(desk: Desk) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         contiguous = st.toggle("Contiguous", key=f"{desk.key}_contiguous")
         node = st.selectbox(
-            "Rows about node", (None, *PROBLEM.order), format_func=lambda v: "all" if v is None else v, width=160
+            "Rows about node", (None, *PROBLEM.order), format_func=lambda v: "all" if v is None else str(v), width=160
         )
     rows = [row for row in IntegerProgram(PROBLEM, contiguous).rows if node is None or f"x[{node}," in row.text]
     marks, width, height = graph_marks(GRAPH, PROBLEM.deployment)
@@ -83,13 +83,13 @@ def _shares(contiguous: bool, number_of: int) -> dict[tuple[int, int], float]:
 
 def sliced_marks() -> tuple[list[Mark], float, float]:
     """Return the graph with its boxes in slices, `p3_4` for the fifth slice of node 3."""
-    plain, width, height = graph_marks(GRAPH, PROBLEM.deployment)
+    plain, width, height = graph_marks(GRAPH, PROBLEM.deployment, top=14)
     at, _, _ = positions(GRAPH)
     marks = [mark for mark in plain if mark.shape != "box"]
     w = BOX_W / SLICES
     for v, (x, y) in at.items():
-        marks += [Mark(f"p{v}_{i}", "box", x + i * w, y, w, BOX_H, look="slice", r=0) for i in range(SLICES)]
-        marks.append(Mark(f"n{v}", "text", x, y - 16, BOX_W, 14, text=node_name(GRAPH.node_by_id[v]), look="strong"))
+        marks += [Mark(f"p{v}_{i}", "box", x + i * w, y + 14, w, BOX_H, look="slice", r=0) for i in range(SLICES)]
+        marks.append(Mark(f"n{v}", "text", x, y - 2, BOX_W, 14, text=node_name(GRAPH.node_by_id[v]), look="strong"))
     return marks, width, height
 
 
