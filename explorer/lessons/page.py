@@ -104,7 +104,7 @@ def _show_upload() -> None:
     with st.expander("A lesson of your own"):
         st.markdown(
             "A lesson is a JSON file: texts, a graph, hardware, and steps with questions. It is read, never run. "
-            "`docs/teaching.md` describes the format; two lessons above are written in it."
+            "`docs/tutorials/a-class.md` describes the format; two lessons above are written in it."
         )
         upload = st.file_uploader(
             "Lesson as JSON", type="json", max_upload_size=MAX_FILE_BYTES // 2**20, key="lesson_upload"

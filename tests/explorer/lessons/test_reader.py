@@ -60,7 +60,7 @@ def test_a_small_lesson_is_read() -> None:
 
 
 def test_the_guide_shows_a_lesson_that_is_read_and_names_all_figures_and_values() -> None:
-    guide = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "tutorials" / "a-class.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
     assert read_lesson(example.encode(), "own").title == "A first lesson"
     for name in (*FIGURES, *VALUES):
