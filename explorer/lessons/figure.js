@@ -57,6 +57,13 @@ class Figure {
     button("Last step", "⏭", () => this.go(Infinity));
     this.slider = make("input", "", { type: "range", min: "0", value: "0", "aria-label": "Step" });
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    // Keys of the page are letters; Streamlit takes none while a box for input has the focus, which a slider is to it.
+    this.slider.addEventListener("keydown", (event) => {
+      if (!/^[a-z]$/i.test(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
+      this.slider.blur();
+      const { key, code, keyCode } = event;
+      document.body.dispatchEvent(new KeyboardEvent("keydown", { key, code, keyCode, bubbles: true }));
+    });
     this.counter = make("span", "counter");
     this.controls.append(this.slider, this.counter);
   }
