@@ -90,7 +90,8 @@ class Figure {
 
   draw(scene) {
     const { width, height } = scene;
-    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: scene.picks.length ? "group" : "img" });
+    const role = scene.picks.length || scene.marks.some((mark) => mark.focusable) ? "group" : "img";
+    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role });
     svg.setAttribute("aria-label", scene.alt);
     svg.style.maxWidth = `${Math.round(width * 1.35)}px`;
     svg.style.minWidth = `${Math.round(width * 0.8)}px`;
@@ -139,7 +140,10 @@ class Figure {
     this.marks.set(mark.id, known);
     svg.append(group);
     if (this.picks.has(mark.id)) this.makePickable(group, mark.id);
-    else if (this.links[mark.id] && mark.focusable) group.setAttribute("tabindex", "0");
+    else if (this.links[mark.id] && mark.focusable) {
+      group.setAttribute("tabindex", "0");
+      group.setAttribute("role", "img");
+    }
     if (this.links[mark.id]) {
       const lit = (on) => () => this.light(mark.id, on);
       for (const event of ["pointerenter", "focusin"]) group.addEventListener(event, lit(true));
