@@ -155,7 +155,7 @@ def _navigation(lesson: Lesson, number: int, title: str) -> None:
     text = plain if lesson.name == OWN else str
     st.markdown(f"### {text(lesson.title)} :small[:gray[{text(title)}]]")
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lesson_nav"):
-        st.button("All lessons", key="lesson_list", on_click=_begin, args=("", 1), type="tertiary", shortcut="L")
+        st.button("All lessons", key="lesson_list", on_click=_begin, args=("", 1), type="tertiary", shortcut="O")
         st.button(
             "Back",
             key="lesson_back",

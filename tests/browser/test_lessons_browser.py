@@ -141,7 +141,7 @@ def test_keys_alone_suffice(app: str, chromium_page: Any) -> None:
     assert frame(page) == 0
     page.locator("body").press("b")
     at_step(page, lesson, 2)
-    page.locator("body").press("l")
+    page.locator("body").press("o")
     page.get_by_text("Each lesson answers one question").wait_for()
 
 
