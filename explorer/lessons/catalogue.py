@@ -3,7 +3,16 @@
 from functools import cache
 from importlib.resources import files
 
-from explorer.lessons.course import cuts, dynamic_program, ideals, pipelining
+from explorer.lessons.course import (
+    beat_the_solver,
+    cuts,
+    dynamic_program,
+    hardware,
+    ideals,
+    integer_program,
+    pipelining,
+    training,
+)
 from explorer.lessons.reader import read_lesson
 from explorer.lessons.records import Lesson
 
@@ -17,7 +26,18 @@ def _written(name: str) -> Lesson:
     return read_lesson((files("explorer") / "lessons" / "course" / f"{name}.json").read_bytes(), name)
 
 
-COURSE: tuple[Lesson, ...] = (pipelining.LESSON, cuts.LESSON, ideals.LESSON, dynamic_program.LESSON)
+COURSE: tuple[Lesson, ...] = (
+    pipelining.LESSON,
+    cuts.LESSON,
+    ideals.LESSON,
+    dynamic_program.LESSON,
+    integer_program.LESSON,
+    _written("fragments"),
+    training.LESSON,
+    _written("proof"),
+    hardware.LESSON,
+    beat_the_solver.LESSON,
+)
 
 
 def lesson_named(name: str, own: Lesson | None) -> Lesson | None:

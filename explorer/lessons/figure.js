@@ -57,6 +57,13 @@ class Figure {
     button("Last step", "⏭", () => this.go(Infinity));
     this.slider = make("input", "", { type: "range", min: "0", value: "0", "aria-label": "Step" });
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    // Keys of the page are letters; Streamlit takes none while a box for input has the focus, which a slider is to it.
+    this.slider.addEventListener("keydown", (event) => {
+      if (!/^[a-z]$/i.test(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
+      this.slider.blur();
+      const { key, code, keyCode } = event;
+      document.body.dispatchEvent(new KeyboardEvent("keydown", { key, code, keyCode, bubbles: true }));
+    });
     this.counter = make("span", "counter");
     this.controls.append(this.slider, this.counter);
   }
@@ -83,7 +90,8 @@ class Figure {
 
   draw(scene) {
     const { width, height } = scene;
-    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: scene.picks.length ? "group" : "img" });
+    const role = scene.picks.length || scene.marks.some((mark) => mark.focusable) ? "group" : "img";
+    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role });
     svg.setAttribute("aria-label", scene.alt);
     svg.style.maxWidth = `${Math.round(width * 1.35)}px`;
     svg.style.minWidth = `${Math.round(width * 0.8)}px`;
@@ -132,7 +140,10 @@ class Figure {
     this.marks.set(mark.id, known);
     svg.append(group);
     if (this.picks.has(mark.id)) this.makePickable(group, mark.id);
-    else if (this.links[mark.id] && mark.focusable) group.setAttribute("tabindex", "0");
+    else if (this.links[mark.id] && mark.focusable) {
+      group.setAttribute("tabindex", "0");
+      group.setAttribute("role", "img");
+    }
     if (this.links[mark.id]) {
       const lit = (on) => () => this.light(mark.id, on);
       for (const event of ["pointerenter", "focusin"]) group.addEventListener(event, lit(true));

@@ -104,7 +104,7 @@ def _show_upload() -> None:
     with st.expander("A lesson of your own"):
         st.markdown(
             "A lesson is a JSON file: texts, a graph, hardware, and steps with questions. It is read, never run. "
-            "`docs/teaching.md` describes the format; two lessons above are written in it."
+            "`docs/tutorials/a-class.md` describes the format; two lessons above are written in it."
         )
         upload = st.file_uploader(
             "Lesson as JSON", type="json", max_upload_size=MAX_FILE_BYTES // 2**20, key="lesson_upload"
@@ -155,7 +155,7 @@ def _navigation(lesson: Lesson, number: int, title: str) -> None:
     text = plain if lesson.name == OWN else str
     st.markdown(f"### {text(lesson.title)} :small[:gray[{text(title)}]]")
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lesson_nav"):
-        st.button("All lessons", key="lesson_list", on_click=_begin, args=("", 1), type="tertiary", shortcut="L")
+        st.button("All lessons", key="lesson_list", on_click=_begin, args=("", 1), type="tertiary", shortcut="O")
         st.button(
             "Back",
             key="lesson_back",
@@ -208,7 +208,7 @@ def _show_closing(lesson: Lesson, number: int, desk: Desk) -> None:
         with st.form(f"{desk.key}_closing", border=False):
             said = st.text_area("In your own words, in one sentence", key=f"{desk.key}_sentence", max_chars=600)
             if st.form_submit_button("Compare", type="primary"):
-                state.note_prediction(lesson.name, number, state.Prediction(said.strip() or None, None))
+                state.note_prediction(lesson.name, number, state.Prediction(said.strip() or None))
                 st.rerun()
     else:
         prediction = state.progress_of(lesson.name).predictions[number]

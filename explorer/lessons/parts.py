@@ -72,7 +72,7 @@ def show_check(desk: Desk, setting: Setting, value_ms: float | None) -> None:
         found = "no plan" if result.value_ms is None else milliseconds(result.value_ms)
     else:
         agrees = abs(result.value_ms - value_ms) <= 1e-6 * max(1.0, value_ms)
-        found = f"{milliseconds(result.value_ms)} ({proof(result)})"
+        found = f"{milliseconds(result.value_ms)}, {proof(result)}"
     if agrees:
         st.success(f"The solver of this app finds the same: {plain(found)}.", icon=":material/verified:")
     else:

@@ -1,5 +1,7 @@
 """A question of a step: the prediction is asked for before the result is shown, kept, and compared with it."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from explorer.lessons.desk import Desk
@@ -30,23 +32,22 @@ def ask(lesson: str, step: int, question: Ask, desk: Desk) -> None:
                 key=f"{desk.key}_choice",
             )
         if st.form_submit_button("Reveal", type="primary"):
-            kept = _judged(question, given, desk)
-            if kept is not None:
-                state.note_prediction(lesson, step, kept)
-                st.rerun()
+            state.note_prediction(lesson, step, _prediction(question, given))
+            st.rerun()
 
 
-def _judged(question: Ask, given: float | int | None, desk: Desk) -> Prediction | None:
-    """Return a prediction with whether it is right; None while a solver is at work on the answer."""
-    answer = _answer(question, desk)
-    if answer is None:
-        return None
+def _prediction(question: Ask, given: float | int | None) -> Prediction:
     if given is None:
-        return Prediction(None, None)
+        return Prediction(None)
     if isinstance(question, AskNumber):
-        is_right = abs(given - answer) <= question.tolerance * max(abs(answer), 1e-9) + 1e-9
-        return Prediction(f"{written(float(given))} {question.unit}".strip(), is_right)
-    return Prediction(question.options[int(given)], given == answer)
+        return Prediction(f"{written(float(given))} {question.unit}".strip(), float(given))
+    return Prediction(question.options[int(given)], float(given))
+
+
+def _is_right(question: Ask, given: float, answer: float) -> bool:
+    if isinstance(question, AskNumber):
+        return abs(given - answer) <= question.tolerance * max(abs(answer), 1e-9) + 1e-9
+    return given == answer
 
 
 def _answer(question: Ask, desk: Desk) -> float | int | None:
@@ -59,6 +60,9 @@ def show_outcome(lesson: str, step: int, question: Ask, desk: Desk) -> None:
     answer = _answer(question, desk)
     if answer is None:
         return
+    if prediction.value is not None and prediction.is_right is None:
+        prediction = replace(prediction, is_right=_is_right(question, prediction.value, float(answer)))
+        state.note_prediction(lesson, step, prediction)
     if isinstance(question, AskNumber):
         true = f"{written(float(answer))} {question.unit}".strip()
     else:

@@ -1,4 +1,4 @@
-"""A lesson as JSON, in the format that `docs/teaching.md` describes: text in Markdown, a graph, hardware, and steps.
+"""A lesson as JSON, in the format of `docs/tutorials/a-class.md`: text in Markdown, a graph, hardware, and steps.
 
 A lesson of somebody's is untrusted: it is text and numbers only. Its texts may hold no image, link or HTML, its graph
 and hardware are read by the readers of graph files and addresses, its figures and values are named from the tables

@@ -13,16 +13,21 @@ from explorer.state.address import is_back_or_forward
 from explorer.state.query import Link, from_query, to_query
 from explorer.state.session import LESSONS
 
+_IS_READ = "lessons_address_read"
 MAX_BOARDS = 64
 """Boards that are kept while others are played; more than any lesson has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What was predicted at a step, as a text, and whether it was right; both None where nothing was."""
+    """What was predicted at a step, as a text and as a number or a place among options; None where nothing was.
+
+    `is_right` is None as long as nobody can tell: nothing was predicted, or a solver is at work on the answer.
+    """
 
     said: str | None
-    is_right: bool | None
+    value: float | None = None
+    is_right: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,7 @@ class Progress:
 class Learning:
     """All of it. `lesson` is empty where the list is shown; `own` is the text of an uploaded lesson.
 
-    `boards` are the placements of lessons in which the learner places nodes, by the board's name. `link` is what the
-    address said last.
+    `boards` are the placements of lessons in which the learner places nodes, by the board's name.
     """
 
     lesson: str = ""
@@ -46,7 +50,6 @@ class Learning:
     progress: Mapping[str, Progress] = field(default_factory=dict)
     own: bytes | None = None
     boards: Mapping[str, Any] = field(default_factory=dict)
-    is_read: bool = False
 
 
 def learning() -> Learning:
@@ -66,7 +69,7 @@ def _remember(value: Learning) -> None:
 
 def go_to(lesson: str, step: int = 1) -> None:
     """Show a step of a lesson, or the list where `lesson` is empty."""
-    _remember(replace(learning(), lesson=lesson, step=step, is_read=True))
+    _remember(replace(learning(), lesson=lesson, step=step))
 
 
 def progress_of(lesson: str) -> Progress:
@@ -126,14 +129,14 @@ def picked(key: str) -> tuple[list[str], int | None]:
 
 def read_address() -> tuple[str, ...]:
     """Take over the step that the address names, at a first visit and after Back or Forward; say what is wrong."""
-    known = learning()
-    if known.is_read and not is_back_or_forward():
+    is_first = _IS_READ not in st.session_state
+    st.session_state[_IS_READ] = True  # of this session: what is kept for a reload says nothing of its address
+    if not is_first and not is_back_or_forward():
         return ()
     link, problems = from_query(dict(st.query_params))
     # Coming from another page of the app, the address names no step: then the one shown before is shown again.
-    if link.lesson is not None or known.is_read or not known.lesson:
-        known = replace(known, lesson=link.lesson or "", step=link.step or 1)
-    _remember(replace(known, is_read=True))
+    if link.lesson is not None or not is_first:
+        go_to(link.lesson or "", link.step or 1)
     return problems
 
 

@@ -182,7 +182,7 @@ LESSON = Lesson(
             "Real networks are long and narrow: a transformer is nearly a chain.",
             None,
             AskChoice(
-                "Which of these networks, taken operator by operator, has the most ideals?",
+                "Which of these networks has the most ideals?",
                 ("BERT with 12 layers (a chain of attention blocks)", "Inception-v3 (modules of parallel branches)"),
                 1,
                 right="In each module several branches run side by side, and their ideals multiply.",

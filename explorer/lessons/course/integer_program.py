@@ -1,0 +1,328 @@
+"""Lesson 5: the integer program, its relaxation, and branch and bound as a tree that grows."""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from explorer.elements.html_table import Cell, html_table
+from explorer.lessons.desk import Desk
+from explorer.lessons.example_graphs import loaded, small_graph
+from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_marks, node_name, positions
+from explorer.lessons.parts import show_check, show_graph
+from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
+from explorer.lessons.scene import Change, Frame, Mark, Scene, show_scene
+from solvers.model.deployment import Deployment
+from solvers.quantities import counted, number
+from solvers.teaching.small import SmallProblem
+
+if TYPE_CHECKING:
+    from solvers.teaching.branch_and_bound import BranchStep
+
+GRAPH = small_graph("Five nodes", (3, 5, 4, 5, 3), ((1, 2), (1, 3), (2, 4), (3, 5), (4, 5)), (1.0, 2.0, 0.5, 1.0, 0.0))
+PROBLEM = SmallProblem(GRAPH, Deployment(2))
+SLICES = 10
+"""A box is drawn as so many slices, to show which share of a node is on which device."""
+FAMILIES = {
+    "one device": "Every node is on exactly one device",
+    "cut": "A device pays for a tensor that it holds in part",
+    "load": "The load of a device is at most T",
+    "order": "Contiguous: a node is on no later device than those that read it",
+}
+LEVEL = 62.0
+PROBLEM_W = 66.0
+
+
+@cache
+def tree(contiguous: bool) -> "tuple[BranchStep, ...]":
+    """Return the problems of the tree in the order in which they are looked at."""
+    from solvers.teaching.branch_and_bound import branch_steps  # it loads PuLP and HiGHS, which nothing else here needs
+
+    return tuple(branch_steps(PROBLEM, contiguous=contiguous))
+
+
+def optimum(contiguous: bool) -> float:
+    """Return the optimum in ms."""
+    return tree(contiguous)[-1].incumbent_ms or 0.0
+
+
+def _graph(desk: Desk) -> None:
+    show_graph(desk, GRAPH, PROBLEM.deployment, None)
+
+
+def _rows(desk: Desk) -> None:
+    from solvers.teaching.integer_program import IntegerProgram
+
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        contiguous = st.toggle("Contiguous", key=f"{desk.key}_contiguous")
+        node = st.selectbox(
+            "Rows about node", (None, *PROBLEM.order), format_func=lambda v: "all" if v is None else str(v), width=160
+        )
+    rows = [row for row in IntegerProgram(PROBLEM, contiguous).rows if node is None or f"x[{node}," in row.text]
+    marks, width, height = graph_marks(GRAPH, PROBLEM.deployment)
+    looks: dict[str, Change] = {}
+    if node is not None:
+        about = {v for row in rows if len(row.about) < len(PROBLEM.order) for v in row.about}
+        looks |= {f"n{v}": {"look": "winner"} for v in about}
+        looks[f"n{node}"] = {"look": "now"}
+    alt = "The graph, with the nodes of these rows marked"
+    show_scene(Scene(width, height, tuple(marks), alt, (Frame((), looks),)), f"{desk.key}_rows")
+    st.html(
+        html_table(
+            "Rows of the integer program",
+            [Cell("Constraint"), Cell("Row")],
+            [[Cell(FAMILIES[row.family]), Cell(row.text)] for row in rows],
+        )
+    )
+
+
+def _shares(contiguous: bool, number_of: int) -> dict[tuple[int, int], float]:
+    relaxed = tree(contiguous)[number_of].relaxed
+    return {} if relaxed is None else relaxed.shares
+
+
+def sliced_marks() -> tuple[list[Mark], float, float]:
+    """Return the graph with its boxes in slices, `p3_4` for the fifth slice of node 3."""
+    plain, width, height = graph_marks(GRAPH, PROBLEM.deployment, top=14)
+    at, _, _ = positions(GRAPH)
+    marks = [mark for mark in plain if mark.shape != "box"]
+    w = BOX_W / SLICES
+    for v, (x, y) in at.items():
+        marks += [Mark(f"p{v}_{i}", "box", x + i * w, y + 14, w, BOX_H, look="slice", r=0) for i in range(SLICES)]
+        marks.append(Mark(f"n{v}", "text", x, y - 2, BOX_W, 14, text=node_name(GRAPH.node_by_id[v]), look="strong"))
+    return marks, width, height
+
+
+def slice_changes(shares: dict[tuple[int, int], float]) -> dict[str, Change]:
+    """Return the colours of all slices for these shares of nodes on devices."""
+    changes: dict[str, Change] = {}
+    for v in PROBLEM.order:
+        ends = round(SLICES * shares.get((v, 0), 0.0)) if shares else None
+        for i in range(SLICES):
+            device = None if ends is None else 0 if i < ends else 1
+            changes[f"p{v}_{i}"] = {"fill": colours(device, PROBLEM.deployment)["fill"]}
+    return changes
+
+
+def _relaxed(desk: Desk) -> None:
+    marks, width, height = sliced_marks()
+    root = tree(False)[0]
+    say = f"Every node is half on each device. T = {number(root.relaxed.bound_ms if root.relaxed else None)} ms."
+    scene = Scene(width, height, tuple(marks), say, (Frame(((say, "strong"),), slice_changes(_shares(False, 0))),))
+    show_scene(scene, f"{desk.key}_relaxed")
+
+
+def tree_scene(contiguous: bool) -> Scene:
+    """Return the graph in mixed colours above the tree, and one frame for each problem that is looked at."""
+    steps = tree(contiguous)
+    marks, width, top = sliced_marks()
+    top += 20
+    children: dict[int, list[int]] = {}
+    for step in steps:
+        if step.parent is not None:
+            children.setdefault(step.parent, []).append(step.number)
+    depth, column = {0: 0}, dict[int, float]()
+    by_number = {step.number: step for step in steps}
+
+    def place(n: int, left: float) -> float:
+        right = left
+        for child in sorted(children.get(n, [])):
+            depth[child] = depth[n] + 1
+            right = place(child, right)
+        right = max(right, left + PROBLEM_W + 8)
+        column[n] = (left + right - PROBLEM_W - 8) / 2
+        return right
+
+    wide = place(0, 8.0)
+    for step in steps:
+        x, y = column[step.number], top + depth[step.number] * LEVEL
+        if step.parent is not None:
+            up = column[step.parent] + PROBLEM_W / 2
+            y_up = top + depth[step.parent] * LEVEL + 34
+            marks.append(Mark(f"b{step.number}", "line", up, y_up, x2=x + PROBLEM_W / 2, y2=y, look="hidden"))
+        marks.append(Mark(f"t{step.number}", "box", x, y, PROBLEM_W, 34, look="hidden"))
+    frames: list[Frame] = []
+    before: str | None = None
+    for step in steps:
+        changes: dict[str, Change] = slice_changes({} if step.relaxed is None else step.relaxed.shares)
+        if before is not None:
+            changes[before] = {"look": ""}
+        name = f"t{step.number}"
+        bound = "no plan" if step.relaxed is None else number(step.relaxed.bound_ms)
+        sub = {"branched": "divide", "whole": "whole", "closed by its bound": "closed", "no solution": "closed"}
+        changes[name] = {"look": "now", "text": bound, "sub": sub[step.ending]}
+        if step.parent is not None:
+            changes[f"b{step.number}"] = {"look": ""}
+        before = name
+        frames.append(Frame(_said(step, by_number), changes))
+    last = steps[-1]
+    if last.incumbent is not None:
+        device_of = last.incumbent.device_of()
+        found = {(v, d): float(device_of[v] == d) for v in PROBLEM.order for d in range(2)}
+        say = f"Nothing is open any more: {number(last.incumbent_ms)} ms is the optimum, proven by the tree."
+        frames.append(Frame(((say, "strong"), "The colours are the best plan."), slice_changes(found)))
+    height = top + (max(depth.values()) + 1) * LEVEL
+    alt = f"A tree of {counted(len(steps), 'problem')}"
+    return Scene(max(width, wide), height, tuple(marks), alt, tuple(frames), film=f"tree{contiguous}", pace=1100.0)
+
+
+def _said(step: "BranchStep", by_number: "dict[int, BranchStep]") -> tuple[str | tuple[str, str], ...]:
+    if step.parent is None:
+        what = "The whole problem, relaxed."
+    else:
+        decided = by_number[step.parent].branch_on
+        assert decided is not None
+        v, d = decided
+        what = f"Node {v} is {'' if dict(step.fixed)[decided] else 'not '}on device {d + 1}."
+    if step.relaxed is None:
+        found = "It need not be solved: its bound reaches the incumbent." if step.ending == "closed by its bound" else (
+            "Its relaxation has no solution."
+        )  # fmt: skip
+    else:
+        found = f"The relaxation gives {number(step.relaxed.bound_ms)} ms."
+        if step.branch_on is not None:
+            found += f" Node {step.branch_on[0]} is divided, so two problems follow."
+        elif step.ending == "closed by its bound":
+            found += " Nothing better than the incumbent can be below it."
+    best = "none yet" if step.incumbent_ms is None else f"{number(step.incumbent_ms)} ms"
+    new = " (new: the relaxed answer, rounded)" if step.is_new_incumbent else ""
+    return (
+        (what, "strong"),
+        found,
+        (f"Bound {number(step.bound_ms)} ms ≤ optimum ≤ incumbent {best}{new}", "strong"),
+    )
+
+
+def _tree(contiguous: bool) -> Draw:
+    def draw(desk: Desk) -> None:
+        show_scene(tree_scene(contiguous), f"{desk.key}_tree_{contiguous}")
+        show_check(desk, SETTING if contiguous else {**SETTING, "splits": "free"}, optimum(contiguous))
+
+    return draw
+
+
+SETTING = {"accelerators": "2", "cpus": "0", "memory": "none"}
+
+LESSON = Lesson(
+    name="integer_program",
+    title="The integer program",
+    question="How does a solver that knows nothing of graphs find a placement, and prove that it is the best?",
+    minutes=15,
+    assumes="Lesson 2: loads. What a linear equation is.",
+    setting=SETTING,
+    own=loaded(GRAPH, PROBLEM.deployment),
+    steps=(
+        Step(
+            "A placement as numbers",
+            "Five nodes, two devices. For each node v and device d there is a number **x[v,d]**: 1 if v is on d, and "
+            "0 if "
+            "not. A number **y[t,d]** is 1 if device d pays for tensor t, and **T** is the time per micro-batch, to "
+            "be made "
+            "as small as possible.",
+            _graph,
+            AskNumber(
+                "How many numbers x[v,d] are there?",
+                10.0,
+                "numbers",
+                0.0,
+                right="One for each of five nodes and two devices.",
+                wrong="One for each node and each device: 5 · 2.",
+            ),
+            "What makes a placement valid, and what it costs, is written as linear rows. Choose a node to see the "
+            "rows that "
+            "speak of it, and turn contiguity on to see the rows that make the placement a pipeline.",
+            _rows,
+        ),
+        Step(
+            "Relax: let nodes be divided",
+            "To find the best whole numbers is hard. If x may be **any number from 0 to 1**, it is easy: this is a "
+            "*linear "
+            "program*. A node may then be half here and half there.",
+            None,
+            AskChoice(
+                "The best relaxed answer is T = 10 ms. What does it say about real placements?",
+                (
+                    "Some placement takes 10 ms",
+                    "No placement takes less than 10 ms",
+                    "Every placement takes at least 20 ms",
+                ),
+                1,
+                right="Every real placement is also a relaxed one, so the best relaxed one is at least as good: a "
+                "lower "
+                "bound.",
+                wrong="Every real placement is also a relaxed one, so none can be better than the best relaxed one: "
+                "9 ms is a "
+                "lower bound. But nodes cannot be divided, so it need not be reached.",
+            ),
+            "The colours show the shares. All nodes are half and half, and no tensor is paid for: the relaxation "
+            "finds the "
+            "trivial bound, all work divided by the devices. All progress must come from somewhere else.",
+            _relaxed,
+        ),
+        Step(
+            "Branch and bound",
+            "Take a node that is divided and make **two problems** of one: in the first the node is on device 1, in "
+            "the second "
+            "it is not. Every placement belongs to one of them. Solve both relaxed, and go on like this with the one "
+            "whose "
+            "bound is lowest. The best placement found so far is the **incumbent**.",
+            None,
+            AskChoice(
+                "When can a problem be closed without dividing it further?",
+                (
+                    "When its bound reaches the incumbent",
+                    "When its bound is lower than the incumbent",
+                    "Only when all its nodes are whole",
+                ),
+                0,
+                right="Nothing below it can then be better than what is known.",
+                wrong="If its bound reaches the incumbent, nothing below it can be better than what is known already.",
+            ),
+            "Press Play. Each box is a problem with its bound. Watch the last line: bound and incumbent close in on "
+            "the "
+            "optimum.",
+            _tree(False),
+        ),
+        Step(
+            "The same for pipelines",
+            "Now with the rows for contiguity.",
+            None,
+            AskChoice(
+                "How can the optimum change when rows are added?",
+                ("It can only stay or get worse", "It can only stay or get better", "Either"),
+                0,
+                right="Every placement that satisfies more rows was there before.",
+                wrong="More rows leave fewer placements to choose from, and never a new one.",
+            ),
+            lambda _: (
+                f"Best placement of any kind: {number(optimum(False))} ms. Best pipeline: {number(optimum(True))} "
+                f"ms. The "
+                f"first tree has {len(tree(False))} problems, this one {len(tree(True))}."
+            ),
+            _tree(True),
+        ),
+    ),
+    closing=Closing(
+        "What do the relaxation and the incumbent tell, and when is the search over?",
+        "The relaxation gives a lower bound that no placement beats, the incumbent is the best placement found; "
+        "problems "
+        "whose bound reaches the incumbent are closed, and when none is left the incumbent is proven optimal.",
+    ),
+    exercises=(
+        Exercise(
+            "How many x variables has a graph of 1,000 nodes on 8 devices, and how many placements are there?",
+            "8,000 variables, and 8 to the power 1,000 placements.",
+        ),
+        Exercise(
+            "Devices are identical. How many placements of the five nodes on two devices are really different?",
+            "16: exchanging the two devices changes nothing, so half of 32.",
+        ),
+        Exercise(
+            "Why does a better incumbent at the beginning make the tree smaller?",
+            "More problems are closed at once, because their bounds reach it.",
+        ),
+    ),
+    notes="The rows are those of the formulation that the paper calls IP, with one variable for each tensor and "
+    "device. The "
+    "solver of the app (HiGHS) adds cuts, presolve and symmetry breaking; its tree is far smaller.",
+)

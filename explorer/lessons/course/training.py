@@ -1,0 +1,271 @@
+"""Lesson 7: training in a pipeline: backward passes, activations in flight, and the schedules that trade them."""
+
+from dataclasses import replace
+from functools import cache
+
+import streamlit as st
+
+from explorer.lessons.desk import Desk
+from explorer.lessons.parts import show_timelines
+from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
+from explorer.picture.gantt_view import KIND_TITLES
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Edge, Node
+from solvers.model.split import Split
+from solvers.quantities import binary_size, percent
+from solvers.schedule.looped_split import looped_split
+from solvers.schedule.records import LOOPED_KINDS, Schedule, ScheduleKind
+from solvers.schedule.simulate import simulate
+
+DEVICES = 4
+LAYERS = 8
+FORWARD_MS, BACKWARD_MS = 1.0, 2.0
+WEIGHT_BYTES, ACTIVATION_BYTES = 1.0 * 2**30, 0.5 * 2**30
+INPUT_BYTES = 0.05 * 2**30
+"""What a layer keeps when its activations are computed again: only what it reads."""
+KINDS = (ScheduleKind.GPIPE, ScheduleKind.ONE_F_ONE_B, ScheduleKind.INTERLEAVED, ScheduleKind.ZB_H1)
+DEPLOYMENT = Deployment(DEVICES)
+
+
+@cache
+def network(recompute: bool = False) -> DnnGraph:
+    """Return eight equal layers with their backward passes; with `recompute` each forward pass is run once more."""
+    backward_ms = BACKWARD_MS + (FORWARD_MS if recompute else 0.0)
+    kept = INPUT_BYTES if recompute else ACTIVATION_BYTES
+    forward = [
+        Node(
+            v,
+            FORWARD_MS,
+            9.0,
+            WEIGHT_BYTES + kept,
+            colocation_class=v,
+            name=f"layer {v}",
+            parameter_bytes=WEIGHT_BYTES,
+            activation_bytes=kept,
+        )
+        for v in range(1, LAYERS + 1)
+    ]
+    backward = [
+        replace(
+            node,
+            id=node.id + LAYERS,
+            accelerator_ms=backward_ms,
+            memory_bytes=0.0,
+            is_backward=True,
+            name=f"backward {node.id}",
+            parameter_bytes=0.0,
+            activation_bytes=0.0,
+        )
+        for node in forward
+    ]
+    edges = [Edge(v, v + 1, 0.0) for v in range(1, LAYERS)]
+    edges += [Edge(v + 1 + LAYERS, v + LAYERS, 0.0) for v in range(1, LAYERS)]
+    edges += [Edge(v, v + LAYERS, 0.0) for v in range(1, LAYERS + 1)]
+    return DnnGraph((*forward, *backward), tuple(edges), "Eight layers, training")
+
+
+def split() -> Split:
+    """Return two neighbouring layers and their backward passes on each device."""
+    per = LAYERS // DEVICES
+    stages = [range(1 + d * per, 1 + (d + 1) * per) for d in range(DEVICES)]
+    return Split(tuple(frozenset(stage) | {v + LAYERS for v in stage} for stage in stages))
+
+
+@cache
+def schedule(kind: ScheduleKind, m: int, recompute: bool = False) -> Schedule:
+    """Return the schedule of m micro-batches."""
+    graph = network(recompute)
+    placed = looped_split(graph, DEPLOYMENT, split(), 2, kind, m) if kind in LOOPED_KINDS else split()
+    return simulate(graph, DEPLOYMENT, placed, kind, m)
+
+
+def bubble(one: Schedule) -> float:
+    """Return the mean share of the makespan that devices idle."""
+    shares = [share for share in one.bubble_fraction if share is not None]
+    return sum(shares) / len(shares)
+
+
+def _timelines(desk: Desk, kinds: tuple[ScheduleKind, ...], m: int, recompute: bool = False) -> None:
+    runs = [(KIND_TITLES[kind], schedule(kind, m, recompute)) for kind in kinds]
+    show_timelines(desk, DEPLOYMENT, runs)
+
+
+def _compare(desk: Desk) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        kind = st.selectbox(
+            "Schedule", KINDS, index=1, format_func=KIND_TITLES.__getitem__, key=f"{desk.key}_kind", width=300
+        )
+        m = int(st.select_slider("Micro-batches", (4, 8, 12, 16), 8, key=f"{desk.key}_m", width=260))
+        again = st.toggle("Recompute activations", key=f"{desk.key}_again")
+    one = schedule(kind, m, again)
+    with st.container(horizontal=True):
+        st.metric("Makespan", f"{one.makespan_ms:g} ms", width="content")
+        st.metric("Bubble", percent(bubble(one)), width="content")
+        st.metric("In flight on device 1", one.peak_in_flight[0], width="content")
+        st.metric("Peak memory of device 1", binary_size(one.peak_memory_bytes[0]), width="content")
+    _timelines(desk, (kind,), m, again)
+
+
+def _recompute_cost(_: Desk) -> float:
+    plain, again = schedule(ScheduleKind.ONE_F_ONE_B, 8), schedule(ScheduleKind.ONE_F_ONE_B, 8, True)
+    return 100 * (again.makespan_ms / plain.makespan_ms - 1)
+
+
+def _recompute_text(_: Desk) -> str:
+    plain, again = schedule(ScheduleKind.ONE_F_ONE_B, 8), schedule(ScheduleKind.ONE_F_ONE_B, 8, True)
+    return (
+        f"Under 1F1B with 8 micro-batches device 1 needs {binary_size(plain.peak_memory_bytes[0])} at its peak; with "
+        f"recomputation {binary_size(again.peak_memory_bytes[0])}. The run takes {again.makespan_ms:g} instead of "
+        f"{plain.makespan_ms:g} ms. Whether that is a good trade depends on whether the memory is needed."
+    )
+
+
+LESSON = Lesson(
+    name="training",
+    title="Training in a pipeline",
+    question="Training needs a backward pass, and it needs what the forward pass computed. What does a schedule "
+    "decide?",
+    minutes=15,
+    assumes="Lesson 1: pipeline, micro-batch, bubble.",
+    setting={"sample": "gpt2_xl_layer_training"},
+    steps=(
+        Step(
+            "Forward, then back",
+            "Eight equal layers on four devices, two on each. In training every layer runs twice for a micro-batch: "
+            "**forward**, and later **backward**, in the opposite order. A backward pass takes about twice as long, "
+            "here 2 "
+            "ms instead of 1 ms a layer. It needs the layer's weights and what the forward pass has computed, the "
+            "**activations**; so it runs on the same device (*colocated*), which must keep them until then.",
+            None,
+            AskChoice(
+                "For which layer must activations be kept longest?",
+                ("The first layer", "The last layer", "All equally long"),
+                0,
+                right="It is the first to go forward and the last to go backward.",
+                wrong="The last layer goes backward right after it went forward; the first one waits for all others.",
+            ),
+            "One micro-batch: down the devices and back. Dark bars are backward passes.",
+            lambda desk: _timelines(desk, (ScheduleKind.GPIPE,), 1),
+        ),
+        Step(
+            "GPipe: all forward, then all backward",
+            "The simplest pipeline for training (GPipe, 2019): run all micro-batches forward, then all backward, "
+            "then update "
+            "the weights. Take 8 micro-batches.",
+            None,
+            AskNumber(
+                "Of how many micro-batches must device 1 keep the activations at the peak?",
+                float(schedule(ScheduleKind.GPIPE, 8).peak_in_flight[0]),
+                "micro-batches",
+                0.0,
+                right="None has gone backward when the last one goes forward: all 8 are *in flight*.",
+                wrong="No backward pass begins before the last forward pass: all 8 are *in flight* at that moment.",
+            ),
+            "The curves below show the memory of each device over time. It grows with every micro-batch: with twice "
+            "as many "
+            "micro-batches, twice the activations.",
+            lambda desk: _timelines(desk, (ScheduleKind.GPIPE,), 8),
+        ),
+        Step(
+            "1F1B: one forward, one backward",
+            "The same work in another order (PipeDream-flush, 1F1B): as soon as the first micro-batch comes back, each "
+            "device does one backward pass for each forward pass.",
+            None,
+            AskChoice(
+                "Compared with GPipe, with equal stages, what changes?",
+                (
+                    "The bubble becomes smaller, memory stays",
+                    "Memory becomes smaller, the bubble stays",
+                    "Both become smaller",
+                ),
+                1,
+                right="A backward pass frees activations before new ones come. The pipeline fills and empties as "
+                "before.",
+                wrong="The pipeline still has to fill and to empty, so the bubble stays. But activations are freed "
+                "earlier.",
+            ),
+            lambda _: (
+                f"Both take {schedule(ScheduleKind.GPIPE, 8).makespan_ms:g} ms, with a bubble of "
+                f"{percent(bubble(schedule(ScheduleKind.GPIPE, 8)))} = (p − 1) / (m + p − 1). In flight on device 1: "
+                f"{schedule(ScheduleKind.GPIPE, 8).peak_in_flight[0]} against "
+                f"{schedule(ScheduleKind.ONE_F_ONE_B, 8).peak_in_flight[0]}. Device i of p never keeps more than p − "
+                f"i + 1, "
+                "however many micro-batches there are."
+            ),
+            lambda desk: _timelines(desk, (ScheduleKind.GPIPE, ScheduleKind.ONE_F_ONE_B), 8),
+        ),
+        Step(
+            "Two ways to a smaller bubble",
+            "**Interleaved 1F1B** (Megatron-LM) gives each device two shorter stages instead of one: the pipeline "
+            "fills in "
+            "smaller steps. **Zero bubble** (ZB-H1) divides the backward pass: the gradient of the *inputs*, for "
+            "which the "
+            "stage before waits, is computed first; the gradient of the *weights*, for which nobody waits, fills the "
+            "gaps.",
+            None,
+            AskNumber(
+                "With two stages on each device, p = 4 and m = 8, the bubble of interleaved 1F1B is which share of "
+                "the time?",
+                100 * bubble(schedule(ScheduleKind.INTERLEAVED, 8)),
+                "%",
+                0.06,
+                right="The pipeline fills in half the time: (p − 1) / v = 1.5 intervals instead of 3, beside 8 of "
+                "work.",
+                wrong="The pipeline fills in half the time: (p − 1) / v = 1.5 intervals beside 8 of work, 1.5 / 9.5.",
+            ),
+            "Nothing is free: interleaving sends twice as many tensors (here transfers take no time), and keeps more "
+            "in "
+            "flight; zero bubble needs a runtime that can run the two halves apart.",
+            lambda desk: _timelines(desk, (ScheduleKind.ONE_F_ONE_B, ScheduleKind.INTERLEAVED, ScheduleKind.ZB_H1), 8),
+        ),
+        Step(
+            "Recompute instead of keeping",
+            "There is another way to save memory: forget the activations, keep only what a layer read, and run the "
+            "forward "
+            "pass **again** just before the backward pass. A layer's backward pass then takes 3 ms instead of 2.",
+            None,
+            AskNumber(
+                "By how much does the whole run become longer, forward and backward together?",
+                _recompute_cost,
+                "%",
+                0.05,
+                right="Each layer takes 1 + 3 instead of 1 + 2 ms: a third more.",
+                wrong="A layer took 1 + 2 ms and now takes 1 + 3 ms: a third more.",
+            ),
+            _recompute_text,
+        ),
+        Step(
+            "Try all of them",
+            "Choose a schedule, a number of micro-batches, and whether activations are recomputed. Try to get below "
+            "8 GiB on "
+            "device 1 with a bubble under 20 %.",
+            _compare,
+        ),
+    ),
+    closing=Closing(
+        "What does a training schedule decide, if the stages stay the same?",
+        "How long devices idle and how many micro-batches' activations they keep: 1F1B keeps p instead of m at the "
+        "same "
+        "bubble as GPipe, interleaving and zero bubble make the bubble smaller, and recomputation trades a third more "
+        "compute for memory.",
+    ),
+    exercises=(
+        Exercise(
+            "p = 4 equal stages, m = 16 micro-batches, 0.5 GiB of activations for each on a stage. How much do they "
+            "take at "
+            "the peak on device 1 under GPipe and under 1F1B?",
+            "GPipe keeps 16: 8 GiB. 1F1B keeps 4: 2 GiB.",
+        ),
+        Exercise(
+            "Which device keeps the least under 1F1B, and why?", "The last: it goes backward at once, so it keeps 1."
+        ),
+        Exercise(
+            "With v stages on each device the bubble is (p - 1) / v intervals. Why does nobody take v = 100?",
+            "Every stage border is a transfer, so there are 100 times as many; and the model may not have 400 layers.",
+        ),
+    ),
+    notes="The stages are equal and transfers free, so that the closed forms hold exactly; on real models (Open in "
+    "Explore: "
+    "GPT-2 XL) they do not, and the app simulates. Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019 and 2021 "
+    "(PipeDream, 1F1B, interleaving), Qi et al. 2024 (zero bubble).",
+)

@@ -1,0 +1,314 @@
+"""The lessons in a real browser: from beginning to end, right and wrong predictions, by mouse and by keys alone."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from explorer.lessons.catalogue import COURSE
+from explorer.lessons.records import AskNumber, Lesson
+from tests.support.app_page import SOLVE_MS, download
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.browser
+
+FIGURES = ".lesson-figure"
+
+
+@pytest.fixture(autouse=True)
+def patient(chromium_page: Any) -> None:
+    """Wait as long for a page that opens beside busy solvers as for a solve."""
+    chromium_page.set_default_timeout(SOLVE_MS)
+
+
+def open_list(page: Any, app: str) -> None:
+    """Come from Explore: a deep address first asks for the server's health beneath itself, which the browser logs."""
+    page.goto(app)
+    page.get_by_role("link", name="Learn").click()
+    page.get_by_text("Each lesson answers one question").wait_for()
+
+
+def begin(page: Any, app: str, lesson: Lesson) -> None:
+    open_list(page, app)
+    page.locator(f".st-key-begin_{lesson.name} button").click()
+    page.get_by_role("heading", name=re.compile(re.escape(lesson.title))).wait_for()
+    page.wait_for_url(re.compile(f"lesson={lesson.name}&step=1"))
+
+
+def at_step(page: Any, lesson: Lesson, number: int) -> None:
+    page.wait_for_url(re.compile(f"lesson={lesson.name}&step={number}(&|$)"))
+    title = lesson.steps[number - 1].title if number <= len(lesson.steps) else "The sentence to take along"
+    page.get_by_role("heading", name=re.compile(re.escape(title))).wait_for()
+
+
+def settled(page: Any) -> None:
+    """Wait until no solver is at work on the step and the page is drawn."""
+    page.get_by_text("The solver is at work on this").wait_for(state="detached")
+    page.locator("[data-testid='stApp'][data-test-script-state='notRunning']").wait_for()
+    assert page.locator("[data-testid='stException']").count() == 0
+
+
+def predict(page: Any, lesson: Lesson, number: int, rightly: bool) -> None:
+    """Answer the question of a step, rightly where its answer is a plain one."""
+    question = lesson.steps[number - 1].ask
+    assert question is not None
+    if isinstance(question, AskNumber):
+        value = question.answer if rightly and not callable(question.answer) else 987654.0
+        page.get_by_role("spinbutton", name=re.compile("^Your prediction")).fill(f"{value:g}")
+    else:
+        right = question.answer if isinstance(question.answer, int) else 0
+        at = right if rightly else (right + 1) % len(question.options)
+        page.get_by_test_id("stRadio").locator("label").filter(has_text=question.options[at]).last.click()
+    page.get_by_role("button", name="Reveal", exact=True).click()
+    is_known = not callable(question.answer)
+    said = "and that is right" if rightly and is_known else "; it is "
+    page.get_by_text(re.compile(f"You said .*{said}")).wait_for()
+
+
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Lesson) -> None:
+    page = chromium_page
+    begin(page, app, lesson)
+    for number, step in enumerate(lesson.steps, start=1):
+        at_step(page, lesson, number)
+        settled(page)
+        if step.ask is not None:
+            assert page.get_by_text("Predict.").count() == 1
+            predict(page, lesson, number, rightly=number % 2 == 1)
+            settled(page)
+        assert page.get_by_text("was not read").count() == 0
+        page.get_by_role("button", name=re.compile("^Next")).first.click()
+    at_step(page, lesson, lesson.num_steps)
+    page.get_by_role("textbox", name=re.compile("^In your own words")).fill("Because it is so.")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.get_by_text("You wrote: Because it is so.").wait_for()
+    page.get_by_text("One way to say it").wait_for()
+    if any(step.ask is not None for step in lesson.steps):
+        page.get_by_text("Your predictions").wait_for()
+    name, sheet = download(page, "Exercise sheet")
+    assert name == f"{lesson.name}.html"
+    assert b"<h2>Answers" in sheet
+    page.get_by_role("button", name=re.compile("^All lessons")).click()
+    standing = page.locator(f".st-key-lesson_{lesson.name}")
+    expect(standing).to_contain_text("done")
+    expect(standing.get_by_role("button")).to_have_text(re.compile("Look again"))
+
+
+def lesson_called(name: str) -> Lesson:
+    return next(lesson for lesson in COURSE if lesson.name == name)
+
+
+def figure(page: Any) -> Locator:
+    found: Locator = page.locator(FIGURES).last
+    return found
+
+
+def frame(page: Any) -> int:
+    return int(figure(page).evaluate("root => root.__figure.frame"))
+
+
+def test_keys_alone_suffice(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    lesson = lesson_called("dynamic_program")
+    begin(page, app, lesson)
+    page.locator("body").press("n")
+    at_step(page, lesson, 2)
+    page.locator("body").press("n")
+    at_step(page, lesson, 3)
+    settled(page)
+    # The question: to the options with Tab, an option with an arrow key and Space, then Enter on the button.
+    radio = page.get_by_role("radio").first
+    radio.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Reveal", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.get_by_text(re.compile("You said")).wait_for()
+    settled(page)
+    # The film: its slider takes arrow keys.
+    slider = figure(page).get_by_role("slider", name="Step")
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert frame(page) == 3
+    page.keyboard.press("End")
+    count = int(figure(page).evaluate("root => root.__figure.frames.length"))
+    assert frame(page) == count - 1
+    expect(figure(page).locator(".say")).to_contain_text("The colours are the plan")
+    page.keyboard.press("Home")
+    assert frame(page) == 0
+    page.locator("body").press("b")
+    at_step(page, lesson, 2)
+    page.locator("body").press("o")
+    page.get_by_text("Each lesson answers one question").wait_for()
+
+
+def test_the_film_plays_by_itself_asks_nothing_of_the_server_and_goes_back_as_it_came(
+    app: str, chromium_page: Any
+) -> None:
+    page = chromium_page
+    lesson = lesson_called("dynamic_program")
+    begin(page, app, lesson)
+    for number in (2, 3):
+        page.get_by_role("button", name=re.compile("^Next")).first.click()
+        at_step(page, lesson, number)
+    page.get_by_role("button", name="Reveal", exact=True).click()
+    page.get_by_text("The solver of this app finds the same").wait_for()
+    svg = "root.querySelector('svg').outerHTML.replaceAll(' style=\"\"', '')"
+    shown = f"root => {svg}"
+    first = figure(page).evaluate(shown)
+    figure(page).evaluate("root => { root.__figure.pace = 1; }")
+    figure(page).get_by_role("button", name="Play").click()
+    last = int(figure(page).evaluate("root => root.__figure.frames.length")) - 1
+    eventually(lambda: frame(page) == last)
+    assert figure(page).evaluate(shown) != first
+    # Every way through the frames shows the same at the same place.
+    there = figure(page).evaluate(f"root => {{ root.__figure.go(12); return {svg}; }}")
+    figure(page).evaluate("root => { root.__figure.go(0); }")
+    assert figure(page).evaluate(shown) == first
+    back = figure(page).evaluate(f"root => {{ const f = root.__figure; f.go(20); f.go(12); return {svg}; }}")
+    assert back == there
+
+
+def test_back_and_forward_of_the_browser_and_a_reload_keep_the_step_and_the_prediction(
+    app: str, chromium_page: Any
+) -> None:
+    page = chromium_page
+    lesson = lesson_called("cuts")
+    begin(page, app, lesson)
+    predict(page, lesson, 1, rightly=True)
+    page.get_by_role("button", name=re.compile("^Next")).first.click()
+    at_step(page, lesson, 2)
+    settled(page)
+    page.go_back()
+    at_step(page, lesson, 1)
+    page.get_by_text("and that is right").wait_for()
+    page.go_forward()
+    at_step(page, lesson, 2)
+    page.wait_for_url(re.compile("keep="))
+    other = page.context.new_page()
+    other.set_default_timeout(SOLVE_MS)
+    address = page.url.replace("step=2", "step=1")
+    page.goto("about:blank")
+    other.goto(address)
+    other.get_by_text("and that is right").wait_for()
+
+
+def test_cuts_are_moved_by_dragging_by_clicking_and_by_keys(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    lesson = lesson_called("cuts")
+    begin(page, app, lesson)
+    page.get_by_role("button", name=re.compile("^Next")).first.click()
+    at_step(page, lesson, 2)
+    settled(page)
+    page.get_by_text("Loads 8, 11, 7 ms.").wait_for()
+    start, end = (page.locator(f"[data-mark='cut{i}']").bounding_box() for i in (4, 5))
+    page.mouse.move(start["x"] + start["width"] / 2, start["y"] + start["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(end["x"] + end["width"] / 2, end["y"] + end["height"] / 2, steps=8)
+    page.mouse.up()
+    page.get_by_text("Loads 8, 9.5, 3.5 ms.").wait_for()
+    page.locator("[data-mark='cut1']").click()
+    page.get_by_text(re.compile(r"Loads 6, 13\.5, 3\.5 ms\.")).wait_for()
+    page.locator("[data-mark='cut3']").focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Loads 11, 8.5, 3.5 ms.").wait_for()
+    assert page.evaluate("document.activeElement !== document.body")
+
+
+def test_a_board_is_filled_by_digits_judged_and_scored(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    lesson = lesson_called("beat_the_solver")
+    begin(page, app, lesson)
+    settled(page)
+    expect(page.get_by_role("button", name="Submit", exact=True)).to_be_disabled()
+    for node, digit in zip(range(1, 7), "113322", strict=True):
+        page.locator(f"[data-mark='n{node}']").focus()
+        page.keyboard.press(digit)
+        page.locator(f"[data-mark='n{node}'][aria-label$='Accelerator {digit}']").wait_for()
+    page.get_by_text("Valid. Time per micro-batch").wait_for()
+    page.locator("[data-mark='n1']").focus()
+    page.keyboard.press("2")
+    page.get_by_text(re.compile("Valid. Time")).wait_for(state="detached")
+    expect(page.get_by_role("button", name="Submit", exact=True)).to_be_disabled()
+    page.locator("[data-mark='n1']").focus()
+    page.keyboard.press("1")
+    page.get_by_text("Valid. Time per micro-batch").wait_for()
+    page.get_by_role("button", name=re.compile("^Hint")).click()
+    page.get_by_text("The optimum is 8 ms.").wait_for()
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.get_by_text("90 points. You have found the optimum.").wait_for()
+    _, table = download(page, "Results (CSV)")
+    assert table.decode().splitlines()[1].startswith("1: a chain,1,8,1,")
+
+
+def test_a_lesson_of_ones_own_is_opened_and_a_bad_one_is_refused(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    open_list(page, app)
+    page.get_by_text("A lesson of your own").click()
+    own = {
+        "format": "placement lesson",
+        "version": 1,
+        "title": "Mine *and* yours",
+        "question": "Does it open?",
+        "minutes": 1,
+        "setting": {"sample": "teaching_chain"},
+        "values": {"work": {"of": "work"}},
+        "steps": [
+            {
+                "title": "Work",
+                "text": "Add the times.",
+                "figures": [{"show": "graph"}],
+                "ask": {"prompt": "How much work is it?", "number": "work", "unit": "ms"},
+                "reveal": "All together {work} ms.",
+            }
+        ],
+        "closing": {"question": "So?", "answer": "So it is."},
+    }
+    bad = {**own, "title": "<b>"}
+    for document, said in ((bad, "was not read"), (own, "Add the times.")):
+        page.locator("input[type=file]").set_input_files(
+            {"name": "lesson.json", "mimeType": "application/json", "buffer": json.dumps(document).encode()}
+        )
+        page.get_by_text(said).first.wait_for()
+    page.get_by_role("heading", name=re.compile(re.escape("Mine *and* yours"))).wait_for()
+    page.get_by_role("spinbutton", name=re.compile("^Your prediction")).fill("18")
+    page.get_by_role("button", name="Reveal", exact=True).click()
+    page.get_by_text("and that is right").wait_for()
+    page.get_by_text("All together 18 ms.").wait_for()
+    page.get_by_role("button", name=re.compile("^Next")).first.click()
+    page.get_by_role("button", name="Open in Explore").click()
+    page.get_by_role("heading", name=re.compile("Teaching: a chain")).wait_for()
+
+
+@pytest.mark.parametrize("width", [390, 1024])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_screen_and_figures_have_names(
+    app: str, chromium_page: Any, width: int, scheme: str
+) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": width, "height": 768})
+    page.emulate_media(color_scheme=scheme)
+    page.goto(app)
+    open_list_small(page)
+    page.locator(".st-key-begin_cuts button").click()
+    page.get_by_role("button", name=re.compile("^Next")).first.click()
+    at_step(page, lesson_called("cuts"), 2)
+    settled(page)
+    wider = "() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth; }"
+    assert page.evaluate(wider) <= 1
+    for one in page.locator(FIGURES).all():
+        assert one.locator("svg").get_attribute("aria-label")
+        for mark in one.locator("[role=button]").all():
+            assert mark.get_attribute("aria-label")
+
+
+def open_list_small(page: Any) -> None:
+    """Come to the list on a screen on which the pages may be behind a menu."""
+    link = page.get_by_role("link", name="Learn")
+    if not link.is_visible():
+        page.get_by_test_id("stTopNavSection").or_(page.get_by_test_id("stExpandSidebarButton")).first.click()
+    link.click()
+    page.get_by_text("Each lesson answers one question").wait_for()

@@ -1,0 +1,209 @@
+"""The lessons of the course: what they take for right is what the solvers say, and their figures can be drawn."""
+
+from itertools import pairwise
+
+import pytest
+
+from explorer.lessons.board import Placement, judged
+from explorer.lessons.catalogue import COURSE, lesson_named
+from explorer.lessons.course import (
+    beat_the_solver,
+    cuts,
+    dynamic_program,
+    ideals,
+    integer_program,
+    pipelining,
+    training,
+)
+from explorer.lessons.desk import Desk, SettingError, subject_of
+from explorer.lessons.dp_table import dp_scene, state_id
+from explorer.lessons.lattice import MOST_DRAWN, lattice_scene
+from explorer.lessons.records import AskChoice, AskNumber, Lesson
+from explorer.lessons.scene import Scene, static_svg
+from explorer.lessons.sheet import sheet_html
+from explorer.state.records import Subject
+from solvers.model.result import SolveResult
+from solvers.model.split import Family
+from solvers.schedule.records import ScheduleKind
+from solvers.solve import solve
+from solvers.teaching.dynamic_program import filled_cells, solved_table
+from solvers.teaching.ideals import ideals_of
+
+ALL = pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+
+
+def answered(subject: Subject) -> SolveResult:
+    """Answer as the solver processes of the app do."""
+    question = subject.question
+    return solve(
+        subject.graph,
+        question.deployment,
+        objective=question.objective,
+        method=question.method,
+        family=question.family,
+    )
+
+
+def desk(lesson: Lesson) -> Desk:
+    return Desk(answered, own=lesson.own, is_live=False)
+
+
+@ALL
+def test_every_step_can_be_told_and_every_answer_is_there(lesson: Lesson) -> None:
+    here = desk(lesson)
+    assert 3 <= len(lesson.steps) <= 8
+    assert lesson.title
+    assert lesson.question.endswith("?") or lesson.question.endswith(".")
+    assert lesson.notes
+    assert lesson.closing.question.endswith("?")
+    for step in lesson.steps:
+        for told in (step.text, step.reveal):
+            assert isinstance(told if isinstance(told, str) else told(here), str)
+        if step.ask is None:
+            continue
+        answer = step.ask.answer(here) if callable(step.ask.answer) else step.ask.answer
+        assert answer is not None
+        if isinstance(step.ask, AskChoice):
+            assert 0 <= answer < len(step.ask.options)
+        else:
+            assert isinstance(step.ask, AskNumber)
+            assert answer >= 0
+
+
+@ALL
+def test_the_sheet_has_all_exercises_and_their_answers_behind_them(lesson: Lesson) -> None:
+    page = sheet_html(lesson, desk(lesson))
+    questions, answers = page.split('<section class="answers">')
+    assert questions.count("<li>") == answers.count("<li>") == len(lesson.exercises) + 1
+    assert "still at work" not in page
+    assert lesson.exercises
+
+
+def test_names_are_unique_and_found() -> None:
+    assert len({lesson.name for lesson in COURSE}) == len(COURSE)
+    for lesson in COURSE:
+        assert lesson_named(lesson.name, None) is lesson
+    assert lesson_named("own", None) is None
+
+
+def replayed(scene: Scene) -> dict[str, dict[str, str | None]]:
+    shown: dict[str, dict[str, str | None]] = {mark.id: {"text": mark.text, "look": mark.look} for mark in scene.marks}
+    for frame in scene.frames:
+        for mark, change in frame.set.items():
+            assert mark in shown, "a frame changes a mark that is not there"
+            shown[mark].update(change)
+    return shown
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        dynamic_program.ON_CHAIN,
+        dynamic_program.ON_LATTICE,
+        dynamic_program.WITH_CPU,
+        dynamic_program.WITH_MEMORY,
+    ],
+)
+def test_the_film_of_the_table_ends_with_every_cell_and_the_plan(problem: dynamic_program.SmallProblem) -> None:
+    scene = dp_scene(problem, film="film")
+    cells = list(filled_cells(problem))
+    assert len(scene.frames) > len(cells)
+    shown = replayed(scene)
+    for cell in cells:
+        text = shown[state_id(cell.state)]["text"]
+        assert text == "–" if cell.value_ms is None else float(str(text)) == pytest.approx(cell.value_ms, rel=1e-3)
+    last = max(solved_table(problem), key=lambda state: (len(state.ideal), state.accelerators, state.cpus))
+    assert shown[state_id(last)]["look"] == "path"
+    assert all(shown[f"n{v}"].get("fill") for v in problem.order)
+    for frame in scene.frames[1:]:
+        assert frame.say
+
+
+def test_every_cell_says_the_recurrence_with_its_numbers() -> None:
+    frames = dp_scene(dynamic_program.ON_CHAIN, film="film").frames
+    said = [" ".join(line if isinstance(line, str) else line[0] for line in frame.say) for frame in frames]
+    assert any("D({1–3}, 2 acc.) = the least of 4 candidates = 6" in text for text in said)
+    assert any("max( D({1}, 1 acc.) = 4.5, load of {2, 3} = 6 ) = 6" in " ".join(text.split()) for text in said)
+
+
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_the_tree_shows_every_problem_and_its_lines_meet(contiguous: bool) -> None:
+    scene = integer_program.tree_scene(contiguous)
+    shown = replayed(scene)
+    steps = integer_program.tree(contiguous)
+    assert all(shown[f"t{step.number}"]["text"] for step in steps)
+    gaps = [(step.incumbent_ms or 1e9) - step.bound_ms for step in steps]
+    assert all(later <= earlier + 1e-6 for earlier, later in pairwise(gaps))
+    assert gaps[-1] == pytest.approx(0, abs=1e-6)
+
+
+def test_ideals_up_to_two_hundred_are_drawn_and_more_are_folded() -> None:
+    drawn = lattice_scene(ideals.PROBLEM, ideals.IDEALS)
+    assert sum(mark.id.startswith("i") for mark in drawn.marks) == len(ideals.IDEALS)
+    assert set(drawn.links) <= {mark.id for mark in drawn.marks}
+    wide = ideals.SmallProblem(ideals.branches(8), ideals.PROBLEM.deployment)
+    many = ideals_of(wide)
+    assert len(many) == ideals.num_ideals(8, 1) > MOST_DRAWN
+    folded = lattice_scene(wide, many)
+    assert sum(mark.id.startswith("s") for mark in folded.marks) == len(wide.order) + 1
+
+
+def test_a_click_or_a_drag_moves_one_cut() -> None:
+    assert cuts.moved((2, 4), []) == (2, 4)
+    assert cuts.moved((2, 4), [2, 3]) == (3, 4)
+    assert cuts.moved((2, 4), [2, 3, 4]) == (2, 4), "two cuts cannot stand at one place"
+    assert cuts.moved((2, 4), [5]) == (2, 5)
+
+
+def test_what_lesson_two_says_of_equal_bars_is_so() -> None:
+    even, best = cuts.loads_at(cuts.EVEN), cuts.loads_at(cuts.BEST)
+    assert max(even) - min(even) < max(best) - min(best)
+    assert max(best) < max(even)
+
+
+@pytest.mark.parametrize(("p", "m"), [(1, 1), (3, 7), (8, 25)])
+def test_the_law_of_lesson_one_holds_in_the_simulation(p: int, m: int) -> None:
+    assert pipelining.bubble(pipelining.even_pipeline(p, m)[1]) == pytest.approx((p - 1) / (m + p - 1))
+
+
+def test_what_lesson_seven_says_of_schedules_is_so() -> None:
+    gpipe, one = training.schedule(ScheduleKind.GPIPE, 8), training.schedule(ScheduleKind.ONE_F_ONE_B, 8)
+    interleaved, zero = training.schedule(ScheduleKind.INTERLEAVED, 8), training.schedule(ScheduleKind.ZB_H1, 8)
+    assert gpipe.makespan_ms == one.makespan_ms > interleaved.makespan_ms
+    assert one.makespan_ms > zero.makespan_ms
+    assert one.peak_in_flight == (4, 3, 2, 1)
+    assert training.bubble(interleaved) == pytest.approx(1.5 / 9.5)
+    again = training.schedule(ScheduleKind.ONE_F_ONE_B, 8, True)
+    assert again.peak_memory_bytes[0] < one.peak_memory_bytes[0]
+
+
+@pytest.mark.parametrize("one", beat_the_solver.ROUNDS, ids=lambda one: one.title)
+def test_every_round_has_an_optimum_that_the_board_judges_as_the_solver_does(one: beat_the_solver.Round) -> None:
+    subject = subject_of(one.setting, one.own)
+    result = answered(subject)
+    assert result.split is not None
+    assert result.value_ms is not None
+    on_board = judged(subject, Placement(result.split.on(subject.question.deployment).device_of()))
+    assert on_board is not None
+    assert on_board.violations == ()
+    assert on_board.value_ms == pytest.approx(result.value_ms)
+    assert beat_the_solver.score(result.value_ms, on_board.value_ms, 0) == 100
+    assert judged(subject, Placement({})) is None
+
+
+def test_rounds_are_what_their_texts_say() -> None:
+    families = [subject_of(one.setting, one.own).question.family for one in beat_the_solver.ROUNDS]
+    assert [i for i, family in enumerate(families, start=1) if family is Family.FREE] == [3, 8]
+    assert len(beat_the_solver.ROUNDS) == 8
+
+
+def test_a_setting_that_explore_does_not_know_is_refused() -> None:
+    with pytest.raises(SettingError, match="acelerators"):
+        subject_of({"sample": "teaching_chain", "acelerators": "2"}, None)
+
+
+def test_a_figure_on_paper_has_its_last_colours() -> None:
+    svg = static_svg(integer_program.tree_scene(False))
+    assert svg.startswith("<svg")
+    assert "#0072B2" in svg
+    assert static_svg(integer_program.tree_scene(False), 0).count("<rect") < svg.count("<rect")
