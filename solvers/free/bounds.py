@@ -26,6 +26,7 @@ import numpy as np
 from solvers.free.column_generation import BoolArray, Certificate, DeviceContents
 from solvers.free.min_cuts import colocated, merged
 from solvers.free.price_search import best_prices
+from solvers.free.pricing import EXACT
 from solvers.model.deployment import Communication, Deployment
 from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.problem.bounds import block_work
@@ -41,11 +42,14 @@ TARGET_GAPS = (0.01, 0.003, 0.001, 0.0002, 0.00001, 5e-7)
 LEAST_SHARE = 1e-3
 """A threshold below this share of the plan's value is not tried: from a bound of zero halving would hardly end."""
 
-RESERVE = 0.25
+RESERVE = 0.6
 """Share of the time left that an attempt at one threshold leaves for others."""
 
 ROUNDS_BETWEEN_BOUNDS = 40
 """Rounds of column generation after which better prices are turned into a bound at a lower threshold."""
+
+FEW_BLOCKS = 128
+"""Up to so many blocks prices are found by column generation, beyond by `solvers.free.price_search`."""
 
 Watch = Callable[[], bool]
 """Called often while bounds are sought; returns whether to go on."""
@@ -154,11 +158,14 @@ class FreeBounds:
             return attempt()
 
         start: FloatArray = np.bincount(parts, self._price, contraction.num_blocks).astype(np.float64)
-        outcome, best = best_prices(contents, threshold_ms, start, proceed)
+        if contraction.num_blocks <= FEW_BLOCKS:
+            outcome, best = contents.prove(threshold_ms, start, proceed)
+        else:
+            outcome, best = best_prices(contents, threshold_ms, start, proceed)
         if outcome is True:
             self._raise(threshold_ms)
-        elif best.ratio > bounded_ratio:
-            self._raise(contents.provable_threshold(best.price, self.lower_bound_ms, threshold_ms, watch))
+        elif watch():
+            self._raise(contents.provable_threshold(best.price, self.lower_bound_ms, threshold_ms, watch, EXACT))
         sizes = np.bincount(parts)
         self._price = (best.price / sizes)[parts]
         self._columns = [(g, row[parts], load) for (g, _), (row, load) in contents.columns.items()]

@@ -15,8 +15,10 @@ accelerator within T:
                               sum_b q_b y_b <= l T,   x >= 0,   0 <= y_b <= 1, y_b = 0 if q_b > T,
 
 and s > 1 is the proof. Columns are generated: the dual values of the rows are prices, the dearest contents at these
-prices the next columns. Every round gives a bound of its own (Farley 1990).
-`solvers.free.price_search` finds the prices.
+prices the next columns. Every round gives a bound of its own (Farley 1990), also at prices between the best known and
+the latest (smoothing: Wentges 1997), which keeps them from jumping. Before the first linear program a subgradient
+ascent (Polyak 1969) finds prices and columns to begin with. That is the better way where blocks are few; where they are
+many, prices keep jumping, and `solvers.free.price_search` finds them.
 
 Any prices prove something, if not at T then at a lower threshold: `provable_threshold` finds it.
 """
@@ -29,20 +31,36 @@ import numpy as np
 import numpy.typing as npt
 
 from solvers.free.patterns import Arcs, contents_diagram
-from solvers.free.pricing import Dearest, dearest_contents
+from solvers.free.pricing import EXACT, GAP, Dearest, dearest_contents
+from solvers.milp.highs import GrowingProgram
 from solvers.model.deployment import Deployment
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
 
 BoolArray = npt.NDArray[np.bool_]
 
 SETS_PER_ROUND = 12
-"""Contents of one kind that are remembered in a round."""
+"""Columns of one kind that enter the linear program in a round."""
+
+PRICE_LIMIT = 3.0
+"""Prices are at most so many times what one device of the fastest kind pays on average."""
+
+STEPS = ((0.7, (0, 1)), (0.3, (0, 1)), (0.0, (0, 1, 2, EXACT)))
+"""Share of the best prices known in the prices that are tried, and efforts, in turn until columns are found."""
+
+ASCENT_ROUNDS = 1500
+ASCENT_TARGET = 1.03
+ASCENT_EFFORT = 1
+ASCENT_PATIENCE, FAR_RATIO, FAR_PATIENCE = 20, 0.8, 100
+"""Rounds without a better ratio after which steps get shorter, and more of them while the ratio is far from a proof."""
+
+PROGRAM_SECONDS = 1.0
+"""A linear program that takes longer ends the attempt: nothing can be reported while it runs."""
 
 MARGIN = 1e-8
 """A proof must hold by this relative margin, far above rounding."""
 
 THRESHOLD_STEPS = 10
-THRESHOLD_EFFORT = 1
+QUICK_EFFORT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +85,11 @@ class DeviceContents:
         for _, part in parts:
             order = self._arcs[0].order if self._arcs else None
             self._arcs.append(contents_diagram(part, check=check, order=order).arcs)
+        # How many devices of the fastest kind all accelerators are.
+        runs = np.isfinite([part.accelerator_ms for _, part in parts]).all(axis=0)
+        total = [float(part.accelerator_ms[runs].sum()) for _, part in parts]
+        speeds = [min(total) / ms if ms else 1.0 for ms in total]
+        self._equivalents = sum(count * speed for count, speed in zip(self.counts, speeds, strict=True))
         self.columns: dict[tuple[int, bytes], tuple[BoolArray, float]] = {}
 
     @property
@@ -82,9 +105,15 @@ class DeviceContents:
         self.columns[key] = (contents, load_ms)
         return True
 
-    def certify(self, price: FloatArray, threshold_ms: float, effort: int) -> tuple[Certificate, list[Dearest]]:
+    def dearest(self, price: FloatArray, threshold_ms: float, effort: int, gap: float = GAP) -> list[Dearest]:
+        """Return the dearest contents of an accelerator of each kind."""
+        return [dearest_contents(arcs, price, threshold_ms, effort, gap) for arcs in self._arcs]
+
+    def certify(
+        self, price: FloatArray, threshold_ms: float, effort: int, gap: float = GAP
+    ) -> tuple[Certificate, list[Dearest]]:
         """Return what prices prove at a threshold, with the dearest contents of an accelerator of each kind."""
-        dearest = [dearest_contents(arcs, price, threshold_ms, effort) for arcs in self._arcs]
+        dearest = self.dearest(price, threshold_ms, effort, gap)
         left = float(price.sum()) - self.paid_by_cpus(price, threshold_ms)[0]
         left -= MARGIN * float(np.abs(price).sum())
         paid = self.paid(dearest)
@@ -95,7 +124,12 @@ class DeviceContents:
         return sum(count * kind.bound for count, kind in zip(self.counts, dearest, strict=True))
 
     def provable_threshold(
-        self, price: FloatArray, low_ms: float, high_ms: float, proceed: Callable[[], bool] = lambda: True
+        self,
+        price: FloatArray,
+        low_ms: float,
+        high_ms: float,
+        proceed: Callable[[], bool] = lambda: True,
+        effort: int = QUICK_EFFORT,
     ) -> float:
         """Return a threshold from `low_ms` to `high_ms` that these prices prove out of reach, or `low_ms` itself.
 
@@ -105,7 +139,7 @@ class DeviceContents:
         for _ in range(THRESHOLD_STEPS):
             if not proceed():
                 break
-            if self.certify(price, threshold, THRESHOLD_EFFORT)[0].ratio > 1:
+            if self.certify(price, threshold, effort)[0].ratio > 1:
                 low_ms = threshold
                 if threshold == high_ms:
                     break
@@ -113,6 +147,50 @@ class DeviceContents:
                 high_ms = threshold
             threshold = 0.5 * (low_ms + high_ms)
         return low_ms
+
+    def prove(
+        self, threshold_ms: float, start: FloatArray, proceed: Callable[[Certificate], bool]
+    ) -> tuple[bool | None, Certificate]:
+        """Try to prove that no split has max-load <= T; return the outcome and the best certificate.
+
+        True: proven. False: the linear program has a solution, so no prices prove it. None: `proceed`, which is
+        called often with the best certificate so far, said to stop, or progress ended.
+        """
+        best = self._ascend(threshold_ms, start, proceed)
+        if best.ratio > 1:
+            return True, best
+        program = self._program(threshold_ms)
+        n = self._num_blocks
+        while proceed(best):
+            solved = program.solve(PROGRAM_SECONDS)
+            if solved is None:
+                break
+            value, duals = solved
+            if value <= 1 + MARGIN:
+                return False, best
+            latest, rents = duals[:n], [-float(dual) for dual in duals[n : n + len(self.counts)]]
+            progress = False
+            for share, efforts in STEPS:
+                scale = float(latest.sum() / best.price.sum())
+                price = share * scale * best.price + (1 - share) * latest
+                for effort in efforts:
+                    certificate, dearest = self.certify(price, threshold_ms, effort)
+                    if certificate.ratio > best.ratio:
+                        best, progress = certificate, True
+                    if best.ratio > 1:
+                        return True, best
+                    entered = self.take(dearest, threshold_ms)
+                    useful = [(g, row) for g, row in entered if float(latest[row].sum()) > rents[g] * (1 + 1e-9)]
+                    for g, row in useful:
+                        _enter(program, g, row)
+                    if useful:
+                        break
+                if useful or not proceed(best):
+                    progress |= bool(useful)
+                    break
+            if not progress:
+                break
+        return None, best
 
     def paid_by_cpus(self, price: FloatArray, threshold_ms: float) -> tuple[float, FloatArray]:
         """Return the most that CPUs can pay within T, and which part of each block they then hold."""
@@ -128,6 +206,55 @@ class DeviceContents:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             part[order] = np.where(q[order] > 0, np.clip((room - before) / q[order], 0.0, 1.0), 1.0)
         return float(part @ price), part
+
+    def _ascend(self, threshold_ms: float, start: FloatArray, proceed: Callable[[Certificate], bool]) -> Certificate:
+        """Raise the ratio by deflected subgradients; the contents met are remembered."""
+        best, _ = self.certify(start, threshold_ms, EXACT)
+        price, direction = start, np.zeros(self._num_blocks)
+        step, futile = 0.5, 0
+        for _ in range(ASCENT_ROUNDS):
+            if best.ratio > 1 or step < 0.01 or not proceed(best):
+                break
+            certificate, dearest = self.certify(price, threshold_ms, ASCENT_EFFORT)
+            paid = self.paid(dearest)
+            if not 0 < paid < math.inf:
+                break
+            futile = 0 if certificate.ratio > best.ratio + 1e-4 else futile + 1
+            if certificate.ratio > best.ratio:
+                best = certificate
+            self.take(dearest, threshold_ms)
+            # Scaled so that the accelerators pay 1.
+            price = price / paid
+            if futile >= (FAR_PATIENCE if best.ratio < FAR_RATIO else ASCENT_PATIENCE):
+                step, futile = 0.7 * step, 0
+                price = best.price
+            gradient = 1.0 - self.paid_by_cpus(price, threshold_ms)[1]
+            for count, kind in zip(self.counts, dearest, strict=True):
+                gradient -= count * kind.sets[0]
+            direction = 0.7 * direction + gradient
+            price = price + step * (ASCENT_TARGET - certificate.ratio) / (direction @ direction + 1e-9) * direction
+        return best
+
+    def _program(self, threshold_ms: float) -> GrowingProgram:
+        """Return the linear program over the contents known."""
+        n, kinds = self._num_blocks, len(self.counts)
+        room = self._num_cpus * threshold_ms
+        program = GrowingProgram(
+            np.concatenate([np.ones(n), np.zeros(kinds), [-math.inf]]),
+            np.concatenate([np.ones(n), np.full(kinds, math.inf), [1.0]]),
+        )
+        program.add_column(1.0, np.arange(n, n + kinds, dtype=np.int32), np.array(self.counts, np.float64))
+        for b in range(n):
+            # What is missing or too much of a block, at a cost that limits its price.
+            for sign in (1.0, -1.0):
+                program.add_column(PRICE_LIMIT / self._equivalents, np.array([b], np.int32), np.array([sign]))
+            if self._num_cpus and self._cpu_ms[b] <= threshold_ms:
+                share = self._cpu_ms[b] / room if room > 0 else 0.0
+                program.add_column(0.0, np.array([b, n + kinds], np.int32), np.array([1.0, share]), 1.0)
+        for (g, _), (contents, load) in self.columns.items():
+            if load <= threshold_ms:
+                _enter(program, g, contents)
+        return program
 
     def take(self, dearest: list[Dearest], threshold_ms: float) -> list[tuple[int, BoolArray]]:
         """Remember the contents within T; return those that are new, with their kinds."""
@@ -160,3 +287,9 @@ def _by_kind(contraction: Contraction, deployment: Deployment) -> list[tuple[int
         )
         for (link_speed, *ms), count in count_of.items()
     ]
+
+
+def _enter(program: GrowingProgram, kind: int, contents: BoolArray) -> None:
+    """Add the column of contents: a row per block, then that of the number of accelerators of the kind."""
+    rows = np.append(np.flatnonzero(contents), len(contents) + kind).astype(np.int32)
+    program.add_column(0.0, rows, np.concatenate([np.ones(len(rows) - 1), [-1.0]]))

@@ -24,15 +24,17 @@ from collections.abc import Callable
 import numpy as np
 
 from solvers.free.column_generation import SETS_PER_ROUND, BoolArray, Certificate, DeviceContents
-from solvers.free.pricing import EXACT
+from solvers.free.pricing import EXACT, GAP, Dearest
 from solvers.milp.highs import CuttingPlanes
 from solvers.problem.contraction import FloatArray, IntArray
 
-FIRST_GROUPS = 8
+FIRST_GROUPS = 32
 """Groups to begin with; their number doubles."""
 
-EFFORTS = (0, 1, 2, EXACT)
+EFFORTS = (0, 1, 2, EXACT, EXACT)
 """Efforts of pricing, tried in turn until contents are found that the program did not know."""
+LOOK_AGAIN = 8
+"""They are tried from the least one again after so many rounds, and else from the one that found something."""
 
 ROUNDS_OF_GROUPS = 60
 """Rounds with the same groups after which they are divided in any case."""
@@ -43,16 +45,28 @@ ENOUGH_OF_GROUPS, ENOUGH = 4e-3, 1e-7
 FIRST_RADIUS, LEAST_RADIUS, LARGEST_RADIUS = 0.5, 0.01, 4.0
 """The box: prices move by this share of their size, or of LEAST_SIZE of the average one."""
 LEAST_SIZE, UNLIMITED = 0.2, 1e3
+FACTOR_SIZE = 0.2
+"""The factor of all prices counts as this large."""
 GOOD_SHARE = 0.5
 """The box widens after a round that gained this share of what its program promised."""
-FUTILE_ROUNDS = 5
+FUTILE_ROUNDS = 3
 """The box shrinks after so many rounds in turn that gained nothing."""
 
 MOST_CUTS = 600
 """Contents known before that enter a new program, those dearest first."""
 
+ASCENT_EFFORT, ASCENT_TARGET, ASCENT_GAIN = 1, 1.03, 1e-4
+ASCENT_PATIENCE, MOST_FUTILE, LEAST_STEP = 20, 100, 0.01
+"""Rounds without a better ratio after which steps of the ascent get shorter, and after which it ends."""
+
 PROGRAM_SECONDS = 1.0
 """A linear program that takes longer ends the attempt: nothing can be reported while it runs."""
+
+LARGEST_GAP, GAP_SHARE = 0.01, 0.1
+"""Pricing is as exact as this share of what the program promises to gain."""
+
+MOST_BESIDE, BESIDE_EFFORT = 7, 2
+"""Contents of so many further devices are sought in a round, with this effort at most."""
 
 ROUNDING = 1e-9
 """Contents whose price exceeds z by no more are none that the program did not know."""
@@ -74,29 +88,67 @@ def best_prices(
     if best.ratio > 1 or not 0 < paid < math.inf:
         return (True if best.ratio > 1 else None), best
     contents.take(dearest, threshold_ms)
+    best, paid = _ascended(contents, threshold_ms, best, paid, proceed)
+    if best.ratio > 1:
+        return True, best
     n = len(start)
     order = np.empty(n, np.int32)
-    order[contents.order] = np.arange(n)
+    order[contents.order] = np.arange(n, dtype=np.int32)
     # Blocks without a price take part in the changes of their group too.
     share = np.abs(start) + 1e-3 * max(float(np.abs(start).mean()), 1e-300)
     num_groups = min(FIRST_GROUPS, n)
     group = _first_groups(order, share, num_groups)
+    radius = FIRST_RADIUS
     while True:
         is_last = len(np.unique(group)) == n
-        search = _Rounds(contents, threshold_ms, best, paid, group, share, is_last)
+        search = _Rounds(contents, threshold_ms, best, paid, group, share, is_last, radius)
         outcome, best = search.run(proceed)
-        paid = search.paid
+        paid, radius = search.paid, min(FIRST_RADIUS, 2 * search.radius)
         if outcome is True or is_last or not proceed(best) or search.has_failed:
             return outcome, best
         group = _divided(group, order, share)
+
+
+def _ascended(
+    contents: DeviceContents,
+    threshold_ms: float,
+    best: Certificate,
+    paid: float,
+    proceed: Callable[[Certificate], bool],
+) -> tuple[Certificate, float]:
+    """Raise the ratio by deflected subgradients (Polyak 1969) while that is quick; return prices and what is paid.
+
+    Steps cost little, so this is the better way where few of them are enough.
+    """
+    price, direction = best.price, np.zeros(len(best.price))
+    step, futile = 0.5, 0
+    while best.ratio <= 1 and step >= LEAST_STEP and futile < MOST_FUTILE and proceed(best):
+        certificate, dearest = contents.certify(price, threshold_ms, ASCENT_EFFORT)
+        pays = contents.paid(dearest)
+        if not 0 < pays < math.inf:
+            break
+        futile = 0 if certificate.ratio > best.ratio + ASCENT_GAIN else futile + 1
+        if certificate.ratio > best.ratio:
+            best, paid = certificate, pays
+        contents.take(dearest, threshold_ms)
+        price = price / pays  # so that the accelerators pay 1
+        if futile and futile % ASCENT_PATIENCE == 0:
+            step *= 0.7
+            price = best.price / paid
+        gradient = 1.0 - contents.paid_by_cpus(price, threshold_ms)[1]
+        for count, kind in zip(contents.counts, dearest, strict=True):
+            gradient -= count * kind.sets[0]
+        direction = 0.7 * direction + gradient
+        price = price + step * (ASCENT_TARGET - certificate.ratio) / (direction @ direction + 1e-9) * direction
+    return best, paid
 
 
 def _first_groups(place: IntArray, share: FloatArray, count: int) -> IntArray:
     """Return the group of each block: `count` groups of neighbours with about the same share."""
     in_order = np.argsort(place)
     upto = np.cumsum(share[in_order])
-    group = np.empty(len(place), np.int64)
-    group[in_order] = np.minimum((upto / upto[-1] * count).astype(np.int64), count - 1)
+    group = np.empty(len(place), np.int32)
+    group[in_order] = np.minimum((upto / upto[-1] * count).astype(np.int32), count - 1)
     return np.asarray(np.unique(group, return_inverse=True)[1])
 
 
@@ -131,14 +183,16 @@ class _Rounds:
         group: IntArray,
         share: FloatArray,
         is_last: bool,
+        radius: float,
     ) -> None:
         self._contents, self._threshold_ms, self._best, self.paid = contents, threshold_ms, best, paid
         self._group, self._is_last = group, is_last
-        self.has_failed = False
+        self.has_failed, self.radius = False, radius
         counts = contents.counts
         groups = int(group.max()) + 1
         self._part = share / np.bincount(group, share, groups)[group]
         self._kinds = len(counts)
+        self._effort, self._num_looks = 0, 0
         self._entered: set[tuple[int, bytes]] = set()
         self._base = best.price / paid
         self._center = np.concatenate([np.zeros(groups), [1.0]])
@@ -148,7 +202,7 @@ class _Rounds:
         self._program = CuttingPlanes(
             gain=np.concatenate([np.ones(groups), [float(self._base.sum())], np.zeros(self._kinds), [-1.0]]),
             lower=np.concatenate([-infinite, np.zeros(1 + self._kinds + 1)]),
-            upper=np.concatenate([infinite, [4.0], np.full(self._kinds + 1, math.inf)]),
+            upper=np.concatenate([infinite, np.full(1 + self._kinds + 1, math.inf)]),
         )
         z = np.arange(groups + 1, groups + 1 + self._kinds, dtype=np.int32)
         self._program.add_row(1.0, 1.0, z, np.array(counts, np.float64))
@@ -160,7 +214,7 @@ class _Rounds:
 
     def run(self, proceed: Callable[[Certificate], bool]) -> tuple[bool | None, Certificate]:
         """Go on until there is a proof, nothing more to gain, or `proceed` says to stop."""
-        radius, futile = FIRST_RADIUS, 0
+        radius, futile = self.radius, 0
         enough = ENOUGH if self._is_last else ENOUGH_OF_GROUPS
         rounds = 0
         while proceed(self._best) and (self._is_last or rounds < ROUNDS_OF_GROUPS):
@@ -172,13 +226,14 @@ class _Rounds:
             promised, x, is_free = solved
             if self._is_last and promised <= 1 + MARGIN and (is_free or self._is_hopeless()):
                 return False, self._best
-            if promised <= self._best.ratio + enough:
+            if promised <= self._best.ratio + enough * min(1.0, radius / FIRST_RADIUS):
                 if is_free or radius >= LARGEST_RADIUS:
                     break
                 radius *= 2
                 continue
             before = self._best.ratio
-            has_new, gained = self._look(x)
+            gap = min(LARGEST_GAP, max(GAP, GAP_SHARE * (promised - before)))
+            has_new, gained = self._look(x, gap)
             if self._best.ratio > 1:
                 return True, self._best
             if gained:
@@ -188,54 +243,78 @@ class _Rounds:
             else:
                 futile += 1
                 if futile % FUTILE_ROUNDS == 0:
-                    radius = max(LEAST_RADIUS, 0.6 * radius)
+                    radius = max(LEAST_RADIUS, 0.5 * radius)
                 if not has_new:
                     break
+        self.radius = radius
         return None, self._best
 
     def _solve(self, radius: float) -> tuple[float, FloatArray, bool] | None:
         """Return the promised value, all variables, and whether the box keeps none; None if it took too long."""
         groups = len(self._size)
-        low, high = self._center[:-1] - radius * self._size, self._center[:-1] + radius * self._size
+        size = np.append(self._size, FACTOR_SIZE)
+        low, high = self._center - radius * size, self._center + radius * size
+        low[-1] = max(0.0, low[-1])
         self._program.set_bounds(low, high)
         solved = self._program.solve(PROGRAM_SECONDS)
         if solved is None:
             return None
         value, x = solved
-        delta = x[:groups]
-        near = 1e-6 * self._size
-        is_free = bool(((delta > low + near) & (delta < high - near)).all() and x[groups] < 4.0 - 1e-6)
-        return value, x, is_free
+        near = 1e-6 * size
+        is_free = ((x[: groups + 1] > low + near) & (x[: groups + 1] < high - near)).all()
+        return value, x, bool(is_free)
 
     def _is_hopeless(self) -> bool:
         """Whether prices anywhere promise no proof."""
         solved = self._solve(UNLIMITED)
         return solved is not None and solved[0] <= 1 + MARGIN
 
-    def _look(self, x: FloatArray) -> tuple[bool, bool]:
+    def _look(self, x: FloatArray, gap: float) -> tuple[bool, bool]:
         """Price the program's solution; return whether it met what exceeds it, and whether it proves more."""
         groups = len(self._size)
         solution, z, theta = x[: groups + 1], x[groups + 1 : -1], float(x[-1])
         price = solution[-1] * self._base + solution[:-1][self._group] * self._part
         gained = has_new = False
-        for effort in EFFORTS:
-            certificate, dearest = self._contents.certify(price, self._threshold_ms, effort)
-            self._contents.take(dearest, self._threshold_ms)
-            for g, kind in enumerate(dearest):
-                exceeds = (kind.loads <= self._threshold_ms) & (kind.prices > z[g] + ROUNDING)
-                for row in kind.sets[exceeds][:SETS_PER_ROUND]:
-                    has_new |= self._enter(g, row)
+        first = 0 if self._num_looks % LOOK_AGAIN == 0 else self._effort
+        self._num_looks += 1
+        for i, effort in enumerate(EFFORTS[first:], start=first):
+            self._effort = i
+            # Before it is said that there is nothing, pricing is as exact as it can be.
+            exactly = GAP if i == len(EFFORTS) - 1 else gap
+            certificate, dearest = self._contents.certify(price, self._threshold_ms, effort, exactly)
+            has_new |= self._enter_all(dearest, price, z)
             if certificate.ratio > self._best.ratio:
                 self._best, gained = certificate, True
                 self.paid = self._contents.paid(dearest)
                 self._center = solution / self.paid
             if gained or has_new:
                 break
+        if has_new:
+            self._look_beside(dearest, price, z, min(effort, BESIDE_EFFORT), gap)
         paid, part = self._contents.paid_by_cpus(price, self._threshold_ms)
         if paid > theta + ROUNDING:
             self._add_cpus(part)
             has_new = True
         return has_new, gained
+
+    def _look_beside(self, dearest: list[Dearest], price: FloatArray, z: FloatArray, effort: int, gap: float) -> None:
+        """Enter contents for the other devices too, of blocks that those found so far leave: they tell far more."""
+        left = price.copy()
+        for _ in range(min(MOST_BESIDE, sum(self._contents.counts) - 1)):
+            for kind in dearest:
+                left[kind.sets[0] & (left > 0)] = 0.0
+            dearest = self._contents.dearest(left, self._threshold_ms, effort, gap)
+            if not self._enter_all(dearest, price, z):
+                break
+
+    def _enter_all(self, dearest: list[Dearest], price: FloatArray, z: FloatArray) -> bool:
+        """Remember contents, and add rows for those that exceed z; say whether there are such."""
+        self._contents.take(dearest, self._threshold_ms)
+        has_new = False
+        for g, kind in enumerate(dearest):
+            for row in kind.sets[kind.loads <= self._threshold_ms][:SETS_PER_ROUND]:
+                has_new |= float(price[row].sum()) > z[g] + ROUNDING and self._enter(g, row)
+        return has_new
 
     def _enter(self, kind: int, contents: BoolArray) -> bool:
         """Add the row price(S) - z <= 0; say whether it is new."""

@@ -31,7 +31,7 @@ RATES = 24
 """Steps of the bisection for the Lagrangian rate."""
 
 BEAMS = (300, 3_000, 30_000)
-"""Labels per layer; a wider beam follows while the bound exceeds the best set by more than GAP."""
+"""Labels per layer; a wider beam follows while the bound exceeds the best set by more than a gap."""
 GAP = 2e-4
 
 MAX_LABELS = 4_000_000
@@ -49,10 +49,13 @@ class Dearest(NamedTuple):
     prices: FloatArray
 
 
-def dearest_contents(arcs: Arcs, price: FloatArray, threshold_ms: float, effort: int = EXACT) -> Dearest:
+def dearest_contents(
+    arcs: Arcs, price: FloatArray, threshold_ms: float, effort: int = EXACT, gap: float = GAP
+) -> Dearest:
     """Return an upper bound on z(price, T) and sets that come near it, as rows of booleans over blocks.
 
-    `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, as far as they are needed.
+    `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, as far as they are needed to bring
+    bound and best set within `gap` of each other.
     """
     limit = threshold_ms * (1 + SLACK)
     layer_price = np.ascontiguousarray(price[arcs.order])
@@ -62,10 +65,10 @@ def dearest_contents(arcs: Arcs, price: FloatArray, threshold_ms: float, effort:
     most = max(100, MAX_LABELS // max(1, layer_price.size))
     for beam in BEAMS[:effort]:
         best = float(values.max())
-        if bound <= best + GAP * abs(best):
+        if bound <= best + gap * abs(best):
             break
         beam_bound, found, found_loads, found_values = _labels(
-            arcs, layer_price, limit, rates, after, best + 0.5 * GAP * abs(best), SLACK * scale, min(beam, most)
+            arcs, layer_price, limit, rates, after, best + 0.5 * gap * abs(best), SLACK * scale, min(beam, most)
         )
         bound = min(bound, beam_bound + SLACK * scale)
         sets, loads, values = (
@@ -169,6 +172,36 @@ def _lagrangian(arcs, layer_price, limit, steps):
 
 
 @njit(cache=True, nogil=True)
+def _merge_runs(
+    runs, run_begin, c_load, c_value, c_origin, c_joined, b, load, value, origin, joined, node, end
+):  # fmt: skip
+    """Append the candidates of these runs that are not dominated, by load, as labels of node b; return the new end."""
+    head = np.empty(runs.size, np.int64)
+    for r in range(runs.size):
+        head[r] = run_begin[runs[r]]
+    highest = -np.inf
+    while True:
+        least = -1
+        for r in range(runs.size):
+            # What is dominated already need not be compared.
+            while head[r] < run_begin[runs[r] + 1] and c_value[head[r]] <= highest:
+                head[r] += 1
+            if head[r] < run_begin[runs[r] + 1] and (least < 0 or c_load[head[r]] < c_load[head[least]]):
+                least = r
+        if least < 0:
+            return end
+        o = head[least]
+        highest = c_value[o]
+        load[end] = c_load[o]
+        value[end] = highest
+        origin[end] = c_origin[o]
+        joined[end] = c_joined[o]
+        node[end] = b
+        end += 1
+        head[least] += 1
+
+
+@njit(cache=True, nogil=True)
 def _labels(arcs, layer_price, limit, rates, after, cutoff, slack, beam):
     """Return an upper bound on z, and the sets of the best complete labels above the cutoff."""
     num_layers = arcs.first.size - 2
@@ -189,74 +222,80 @@ def _labels(arcs, layer_price, limit, rates, after, cutoff, slack, beam):
         c_value = np.empty(most)
         c_origin = np.empty(most, np.int32)
         c_joined = np.empty(most, np.bool_)
-        c_node = np.empty(most, np.int32)
         c_promise = np.empty(most)
-        count = 0
         base = arcs.first[i + 1]
         width = arcs.first[i + 2] - base
-        per_node = np.zeros(width + 1, np.int64)
-        for j in range(begin, end):
+        # Labels of a node ascend in load, so what comes of them by one decision does too: a run.
+        most_runs = 2 * (arcs.first[i + 1] - arcs.first[i])
+        run_begin = np.empty(most_runs + 1, np.int64)
+        run_target = np.empty(most_runs, np.int64)
+        num_runs = 0
+        count = 0
+        j = begin
+        while j < end:
             a = node[j]
+            until = j
+            while until < end and node[until] == a:
+                until += 1
             for x in range(2):
-                new_load = load[j] + arcs.length[a, x]
-                if new_load > limit:
-                    continue
-                new_value = value[j] + x * layer_price[i]
                 b = arcs.target[a, x]
-                promise = np.inf
-                for r in range(rates.size):
-                    promise = min(promise, new_value + rates[r] * (limit - new_load) + after[r, b])
-                if promise <= cutoff - slack:
-                    continue
-                c_load[count] = new_load
-                c_value[count] = new_value
-                c_origin[count] = j
-                c_joined[count] = x == 1
-                c_node[count] = b
-                c_promise[count] = promise
-                count += 1
+                run_begin[num_runs] = count
+                run_target[num_runs] = b - base
+                num_runs += 1
+                for o in range(j, until):
+                    new_load = load[o] + arcs.length[a, x]
+                    if new_load > limit:
+                        break
+                    new_value = value[o] + x * layer_price[i]
+                    promise = np.inf
+                    for r in range(rates.size):
+                        promise = min(promise, new_value + rates[r] * (limit - new_load) + after[r, b])
+                    if promise <= cutoff - slack:
+                        continue
+                    c_load[count] = new_load
+                    c_value[count] = new_value
+                    c_origin[count] = o
+                    c_joined[count] = x == 1
+                    c_promise[count] = promise
+                    count += 1
+            j = until
+        run_begin[num_runs] = count
         if count > beam:
             least = np.partition(c_promise[:count], count - beam)[count - beam]
             kept = 0
-            for j in range(count):
-                if c_promise[j] >= least and kept < beam:
-                    c_load[kept] = c_load[j]
-                    c_value[kept] = c_value[j]
-                    c_origin[kept] = c_origin[j]
-                    c_joined[kept] = c_joined[j]
-                    c_node[kept] = c_node[j]
-                    kept += 1
-                else:
-                    best = max(best, c_promise[j])
+            for run in range(num_runs):
+                first_of_run = kept
+                for o in range(run_begin[run], run_begin[run + 1]):
+                    if c_promise[o] >= least and kept < beam:
+                        c_load[kept] = c_load[o]
+                        c_value[kept] = c_value[o]
+                        c_origin[kept] = c_origin[o]
+                        c_joined[kept] = c_joined[o]
+                        kept += 1
+                    else:
+                        best = max(best, c_promise[o])
+                run_begin[run] = first_of_run
             count = kept
-        for j in range(count):
-            per_node[c_node[j] - base + 1] += 1
-        order = np.argsort(c_load[:count])
+            run_begin[num_runs] = count
+        per_node = np.zeros(width + 1, np.int64)
+        for run in range(num_runs):
+            per_node[run_target[run] + 1] += 1
         for w in range(width):
             per_node[w + 1] += per_node[w]
-        sorted_by_node = np.empty(count, np.int64)
-        for o in order:
-            w = c_node[o] - base
-            sorted_by_node[per_node[w]] = o
-            per_node[w] += 1
+        runs = np.empty(num_runs, np.int64)
+        place = per_node.copy()
+        for run in range(num_runs):
+            runs[place[run_target[run]]] = run
+            place[run_target[run]] += 1
         begin = end
-        current = -1
-        highest = -np.inf
-        for o in sorted_by_node:
-            if c_node[o] != current:
-                current = c_node[o]
-                highest = -np.inf
-            if c_value[o] > highest:
-                highest = c_value[o]
-                load[end] = c_load[o]
-                value[end] = c_value[o]
-                origin[end] = c_origin[o]
-                joined[end] = c_joined[o]
-                node[end] = c_node[o]
-                end += 1
-    num_found = min(end - begin, 16)
+        for w in range(width):
+            end = _merge_runs(
+                runs[per_node[w] : per_node[w + 1]], run_begin, c_load, c_value, c_origin, c_joined,
+                base + w, load, value, origin, joined, node, end,
+            )  # fmt: skip
     if end > begin:
         best = max(best, value[begin:end].max())
+    num_found = min(end - begin, 16)
     sets = np.zeros((num_found, num_layers), np.bool_)
     loads = np.zeros(num_found)
     values = np.zeros(num_found)

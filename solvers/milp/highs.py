@@ -193,6 +193,38 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) and abs(value) < highspy.kHighsInf / 10 else None
 
 
+class GrowingProgram:
+    """A linear program, minimised, whose rows are given and whose columns are added as they are found.
+
+    Its dual values are what column generation prices with; HiGHS goes on from the last basis after columns were added.
+    """
+
+    def __init__(self, row_lower: npt.NDArray[np.float64], row_upper: npt.NDArray[np.float64]) -> None:
+        """Start with these rows and no column."""
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._highs.silent()
+        self._highs.setOptionValue("solver", "simplex")
+        self._highs.setOptionValue("simplex_strategy", 4)  # primal: the last basis stays feasible
+        self._highs.setOptionValue("threads", 1)
+        empty = np.zeros(0, np.int32)
+        starts = np.zeros(len(row_lower), np.int32)
+        self._highs.addRows(len(row_lower), row_lower, row_upper, 0, starts, empty, np.zeros(0))
+
+    def add_column(
+        self, cost: float, rows: npt.NDArray[np.int32], coefficients: npt.NDArray[np.float64], upper: float = math.inf
+    ) -> None:
+        """Add a variable from 0 to `upper`."""
+        self._highs.addCol(cost, 0.0, upper, len(rows), rows, coefficients)
+
+    def solve(self, time_limit_s: float) -> tuple[float, npt.NDArray[np.float64]] | None:
+        """Return the optimum and the dual value per row; None if HiGHS does not reach it in time."""
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + time_limit_s)
+        self._highs.run()
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().row_dual)
+
+
 class CuttingPlanes:
     """A linear program, maximised, whose variables are given and whose rows are added as they are found.
 

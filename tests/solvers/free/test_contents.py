@@ -1,6 +1,7 @@
 """What one device can hold: the diagram knows every load, pricing finds the dearest set, certificates are true."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,16 +90,21 @@ def test_the_dearest_contents_are_found_and_bounded(instance: tuple[DnnGraph, De
     assert dearest.prices[0] >= z - 2e-3 * abs(z)
 
 
+SEARCHES = (DeviceContents.prove, best_prices)
+"""Column generation where blocks are few, and cutting planes in a box."""
+
+
 def assert_nothing_false_is_proven(graph: DnnGraph, deployment: Deployment, threshold: float, seed: int) -> None:
     """Check what prices drawn with a seed prove of a threshold against brute force."""
     best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
     contraction = contract(graph, Family.FREE, deployment)
     contents = DeviceContents(contraction, deployment)
     price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
-    outcome, certificate = best_prices(contents, threshold, price, lambda _: True)
     if best is not None and best <= threshold:
-        assert outcome is not True
-        assert certificate.ratio <= 1
+        for search in SEARCHES:
+            outcome, certificate = search(DeviceContents(contraction, deployment), threshold, price, lambda _: True)
+            assert outcome is not True
+            assert certificate.ratio <= 1
         assert contents.provable_threshold(price, -1.0, threshold, lambda: True) < best
 
 
@@ -122,23 +128,39 @@ def test_nothing_is_proven_of_classes_that_is_not_so(
     assert_nothing_false_is_proven(graph, deployment, threshold, seed)
 
 
-def test_devices_of_each_class_are_counted() -> None:
+@pytest.mark.parametrize("search", SEARCHES)
+def test_devices_of_each_class_are_counted(search: Any) -> None:
     """Ten equal blocks on one fast device and six slow ones: within 4 ms they hold 4 + 6, within less 3 + 6."""
     graph = dag([4.0] * 10, [], transfer_ms=0.0)
     deployment = Deployment.of_classes((DeviceClass("fast", 1, 4.0), DeviceClass("slow", 4), DeviceClass("twin", 2)))
     contents = DeviceContents(contract(graph, Family.FREE, deployment), deployment)
-    outcome, certificate = best_prices(contents, 3.99, np.ones(10), lambda _: True)
+    outcome, certificate = search(contents, 3.99, np.ones(10), lambda _: True)
     assert outcome is True
     assert certificate.ratio == pytest.approx(10 / 3)  # slow ones hold nothing
-    assert best_prices(contents, 4.0, np.ones(10), lambda _: True)[0] is False
+    assert search(contents, 4.0, np.ones(10), lambda _: True)[0] is False
 
 
-def test_prices_prove_what_total_work_cannot() -> None:
+@pytest.mark.parametrize("search", SEARCHES)
+def test_prices_prove_what_total_work_cannot(search: Any) -> None:
     """Five equal blocks on four devices: some device has two, though their work over four is less."""
     graph = dag([4.0] * 5, [], transfer_ms=0.0)
     contraction = contract(graph, Family.FREE, Deployment(4))
     contents = DeviceContents(contraction, Deployment(4))
-    outcome, certificate = best_prices(contents, 7.9, np.ones(5), lambda _: True)
+    outcome, certificate = search(contents, 7.9, np.ones(5), lambda _: True)
     assert outcome is True
     assert certificate.ratio == pytest.approx(1.25)
-    assert best_prices(contents, 8.0, np.ones(5), lambda _: True)[0] is False
+    assert search(contents, 8.0, np.ones(5), lambda _: True)[0] is False
+
+
+@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(0, 1))
+@examples(40)
+def test_both_searches_find_the_same_thresholds_out_of_reach(seed: int, k: int, num_cpus: int) -> None:
+    """Each ends with the optimum of the same linear program: proven by one, not found hopeless by the other."""
+    deployment = Deployment(k, num_cpus)
+    contraction = contract(random_dag(seed, num_nodes=12), Family.FREE, deployment)
+    threshold = 1.1 * float(contraction.accelerator_ms.sum()) / (k + num_cpus)
+    outcomes = {
+        search(DeviceContents(contraction, deployment), threshold, contraction.accelerator_ms, lambda _: True)[0]
+        for search in SEARCHES
+    }
+    assert outcomes != {True, False}
