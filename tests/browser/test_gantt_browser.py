@@ -314,3 +314,20 @@ def test_pictures_of_a_group_share_the_playhead(chromium_page: Any, server: str)
     ms = picture.get("p.replay.timeMs")
     assert ms > 0
     assert other.evaluate("root => root.__placement.replay.timeMs") == pytest.approx(ms)
+
+
+@pytest.mark.parametrize("micro_batches", [4, 12, 30, 90])
+def test_all_bars_of_a_lane_are_labelled_or_every_nth(chromium_page: Any, server: str, micro_batches: int) -> None:
+    query = f"?graph=training&nodes=24&stages=4&schedule=zb-h1&micro_batches={micro_batches}"
+    picture = Picture(chromium_page, f"{server}/{query}")
+    lanes = picture.get("p.labelsOfLanes()")
+    assert len(lanes) == 4
+    for lane in lanes:
+        steps = {label["microBatch"] % lane["every"] for label in lane["labels"]}
+        assert steps <= {0}
+        if lane["every"] == 1 and lane["labels"]:
+            assert len(lane["labels"]) == lane["bars"]
+        spans = sorted((label["from"], label["to"]) for label in lane["labels"])
+        assert all(first[1] <= second[0] + 1 for first, second in pairwise(spans))
+    if micro_batches <= 12:
+        assert all(lane["labels"] for lane in lanes)

@@ -1,7 +1,7 @@
 /* One lane of the timeline: its label, its bars, and the numbers at its end.
 
-   Passes differ by more than colour: F is plain, B and I are hatched, W is lower and ruled, and each has its letter where
-   it fits. The pieces or chunks of a device carry a, b, c, and as many notches at the upper edge as come before them. */
+   Passes differ by more than colour: F is plain, B and I are hatched, W is paler, lower and ruled, and each has its letter
+   where it fits. The pieces or chunks of a device carry a, b, c, and as many notches at the upper edge as come before them. */
 
 import { formatBytes, formatPercent } from "../kit/quantities.js";
 import { PASS_FORWARD, PASS_LETTERS, PASS_WEIGHT_GRADIENT, SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../kit/contract.js";
@@ -11,6 +11,12 @@ import { rgbOf } from "./pixel_rows.js";
 const PASS_PATTERNS = ["none", "backward", "backward", "weight"];
 const DIM_BAR = 0.2;
 const NOTCH = 3;
+const LABEL_MARGIN = 2;
+const LEAST_TEXT = 8;
+/** Where not all bars have room for their numbers, every so many micro-batches have theirs. */
+const EVERY = [2, 5, 10, 20, 50, 100, 200, 500];
+/** Bars narrower than so many pixels have none: it could not be seen whose a number is. */
+const LEAST_LABELLED = 2.5;
 
 /** The columns at the end of each lane, the first of them where there is little room. */
 export const END_COLUMNS = [
@@ -127,7 +133,7 @@ function drawBars(ctx, picture, lane, y, height, colour, focus) {
       ctx.fillStyle = fill.text;
       for (let k = 0; k < piece && (k + 1) * (NOTCH + 1) < inner; k += 1) ctx.fillRect(x + 1 + k * (NOTCH + 1), top, NOTCH, 3);
     }
-    if (showsText && width > 8) labels.push([i, x, inner, top + tall / 2, fill.text, isPlain]);
+    if (showsText) labels.push([i, x, inner, top + tall / 2, fill.text, isPlain]);
     if (picture.outlines(i)) outline(ctx, x, top, inner, tall, theme.ink, 1.5);
     if (marked.includes(i)) outline(ctx, x, top, inner, tall, theme.ink, 2.5);
   }
@@ -138,7 +144,7 @@ function drawBars(ctx, picture, lane, y, height, colour, focus) {
     rows.draw(ctx, 2, plotLeft, transferTop(SLOT_RECEIVE, y, height, thin), thin);
     rows.draw(ctx, 3, plotLeft, transferTop(SLOT_SEND, y, height, thin), thin);
   }
-  drawTexts(ctx, picture, labels, Math.min(12, height * 0.56));
+  picture.labelsOfLanes[lane] = drawTexts(ctx, picture, labels, Math.min(12, height * 0.56));
   ctx.globalAlpha = 1;
 }
 
@@ -160,27 +166,77 @@ function outline(ctx, x, top, width, tall, colour, line) {
   ctx.strokeRect(x + line / 2, top + line / 2, Math.max(1, width - line), tall - line);
 }
 
-/** Micro-batch numbers, with the pass in training and the piece where a device has several; the shorter where it is narrow. */
+/** Micro-batch numbers, with the pass in training and the piece where a device has several: on all bars of the lane in the
+    fullest form that fits on each of them, else on those of every n-th micro-batch, on a ground of their own. */
 function drawTexts(ctx, picture, labels, size) {
-  const { bars, store, view } = picture;
-  const { stages, hasBackward } = store.data.gantt;
+  const { store, view } = picture;
   const [low, high] = [picture.toX(view.from), picture.toX(view.to)];
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
   ctx.font = `600 ${size}px ${store.theme.font}`;
-  for (const [i, x, width, y, colour, isPlain] of labels) {
-    if (!isPlain) continue;
-    const number = String(bars.microBatch[i]);
-    const { piece, numPieces } = stages[bars.stage[i]];
-    const letter = hasBackward ? PASS_LETTERS[bars.pass[i]] : "";
-    const mark = numPieces > 1 ? pieceLetter(piece) : "";
+  const bars = labels.filter((label) => label[5]).map(([i, x, width, y, colour]) => {
     const [x0, x1] = [Math.max(low, x), Math.min(high, x + width)];
-    const text = [letter + number + mark, letter + number, number].find((t) => t.length * size * 0.6 + 3 <= x1 - x0);
-    if (!text) continue;
-    ctx.globalAlpha = 1;
-    ctx.fillStyle = colour;
-    ctx.fillText(text, (x0 + x1) / 2, y + 0.5);
+    return { x: (x0 + x1) / 2, y, width: x1 - x0, isWhole: x0 === x && x1 === x + width, colour, microBatch: picture.bars.microBatch[i],
+      isForward: picture.bars.pass[i] === PASS_FORWARD, texts: textsOf(picture, i), fill: fillOfBar(picture.bars, i, picture.colourOf(i)).fill };
+  });
+  const { form, every, isForwardOnly, shrink } = choiceOfLabels(bars, size);
+  size *= shrink;
+  ctx.font = `600 ${size}px ${store.theme.font}`;
+  ctx.globalAlpha = 1;
+  const written = [];
+  for (const bar of bars) {
+    if (form === null || bar.microBatch % every || (isForwardOnly && !bar.isForward)) continue;
+    const text = bar.texts[form];
+    const wide = text.length * size * 0.6;
+    if (wide + LABEL_MARGIN > bar.width) {
+      // At the edge of the view only a part of a bar may be left.
+      if (every === 1) continue;
+      ctx.fillStyle = bar.fill;
+      ctx.fillRect(bar.x - wide / 2 - 1, bar.y - size * 0.55, wide + 2, size * 1.1);
+    }
+    ctx.fillStyle = bar.colour;
+    ctx.fillText(text, bar.x, bar.y + 0.5);
+    written.push({ microBatch: bar.microBatch, from: bar.x - wide / 2, to: bar.x + wide / 2 });
   }
+  return { every, bars: bars.length, labels: written };
+}
+
+/** What may stand on a bar, the fullest first. */
+function textsOf({ bars, store }, i) {
+  const { stages, hasBackward } = store.data.gantt;
+  const number = String(bars.microBatch[i]);
+  const { piece, numPieces } = stages[bars.stage[i]];
+  const letter = hasBackward ? PASS_LETTERS[bars.pass[i]] : "";
+  const mark = numPieces > 1 ? pieceLetter(piece) : "";
+  return [letter + number + mark, letter + number, number];
+}
+
+/** How the bars of a lane are labelled: with which of their texts, of which micro-batches, whether on forward passes only,
+    and how much smaller than `size`; a form of null where there is no room for any. */
+export function choiceOfLabels(bars, size) {
+  const whole = bars.filter((bar) => bar.isWhole);
+  const widthOf = (text) => text.length * size * 0.6;
+  for (const [form, shrink] of [[0, 1], [1, 1], [2, 1], [2, 0.85], [2, 0.72]]) {
+    if (size * shrink < LEAST_TEXT && shrink < 1) continue;
+    const fits = (bar) => shrink * widthOf(bar.texts[form]) + LABEL_MARGIN <= bar.width;
+    if (whole.length && whole.every(fits)) return { form, every: 1, isForwardOnly: false, shrink };
+  }
+  const [narrowest] = whole.map((bar) => bar.width).sort((a, b) => a - b);
+  if (!(narrowest >= LEAST_LABELLED)) return { form: null, every: 1, isForwardOnly: false, shrink: 1 };
+  for (const every of EVERY) {
+    for (const isForwardOnly of [false, true]) {
+      let end = -Infinity;
+      const isFree = bars.every((bar) => {
+        if (bar.microBatch % every || (isForwardOnly && !bar.isForward)) return true;
+        const half = widthOf(bar.texts[1]) / 2 + 2;
+        const fits = bar.x - half >= end;
+        end = bar.x + half;
+        return fits;
+      });
+      if (isFree) return { form: 1, every, isForwardOnly, shrink: 1 };
+    }
+  }
+  return { form: null, every: 1, isForwardOnly: false, shrink: 1 };
 }
 
 /** a, b, ... z, then numbers. */
@@ -190,6 +246,7 @@ export function pieceLetter(piece) {
 
 function fillOfBar(bars, i, colour) {
   const odd = bars.microBatch[i] % 2 === 1;
+  if (bars.pass[i] === PASS_WEIGHT_GRADIENT) return odd ? colour.weightOdd : colour.weight;
   if (bars.pass[i] !== PASS_FORWARD) return odd ? colour.backwardOdd : colour.backward;
   return odd ? colour.forwardOdd : colour.forward;
 }
