@@ -41,8 +41,6 @@ st.html(
       .stMainBlockContainer h3 { padding-bottom: 1rem; }
       .st-key-title { flex-direction: column; align-items: stretch; }
       .st-key-sweep_measure [data-testid="stButtonGroup"] > div:last-child { flex-wrap: wrap; row-gap: 0.25rem; }
-      /* Cells are too small here for a number and lines across it. */
-      .st-key-sweep_numbers .contourlayer { display: none; }
       .st-key-headline [data-testid="stColumn"] { min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }
     }
     </style>"""
