@@ -51,8 +51,9 @@ def show() -> None:
 
 def _show_plan(choice: Choice, plan: Plan | None) -> None:
     _title(choice, plan)
-    show_problems()
-    _notices(choice, plan)
+    with st.container(key="notices"):
+        show_problems()
+        _notices(choice, plan)
     show_run(plan)
     if plan is None:
         dag = remembered_dag_info(choice.graph, choice.deployment, None)

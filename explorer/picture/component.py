@@ -298,6 +298,7 @@ def _devices(deployment: Deployment, view: DagInfo | None) -> list[dict[str, Any
                 "device": d,
                 "name": deployment.device_name(d),
                 "label": colour.label,
+                "type": _type_of(deployment, d),
                 "colour": _colour(colour),
                 "isCpu": deployment.is_cpu(d),
                 "numNodes": known.num_nodes if known else 1,
@@ -312,6 +313,15 @@ def _devices(deployment: Deployment, view: DagInfo | None) -> list[dict[str, Any
             }
         )
     return devices
+
+
+def _type_of(deployment: Deployment, device: int) -> str | None:
+    """Return the name of a device's type where accelerators are of several; None elsewhere."""
+    names = {device_class.name for device_class in deployment.classes if device_class.count}
+    if len(names) < 2:
+        return None
+    device_class = None if deployment.is_cpu(device) else deployment.class_of(device)
+    return "CPU" if device_class is None else device_class.name
 
 
 def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:

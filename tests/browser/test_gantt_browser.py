@@ -323,11 +323,11 @@ def test_all_bars_of_a_lane_are_labelled_or_every_nth(chromium_page: Any, server
     lanes = picture.get("p.labelsOfLanes()")
     assert len(lanes) == 4
     for lane in lanes:
-        steps = {label["microBatch"] % lane["every"] for label in lane["labels"]}
-        assert steps <= {0}
-        if lane["every"] == 1 and lane["labels"]:
-            assert len(lane["labels"]) == lane["bars"]
-        spans = sorted((label["from"], label["to"]) for label in lane["labels"])
+        for of_pass in lane:
+            assert {label["microBatch"] % of_pass["every"] for label in of_pass["labels"]} <= {0}
+            if of_pass["every"] == 1:
+                assert len(of_pass["labels"]) == of_pass["bars"]
+        spans = sorted((label["from"], label["to"]) for of_pass in lane for label in of_pass["labels"])
         assert all(first[1] <= second[0] + 1 for first, second in pairwise(spans))
     if micro_batches <= 12:
-        assert all(lane["labels"] for lane in lanes)
+        assert all(sum(len(of_pass["labels"]) for of_pass in lane) >= micro_batches / 5 for lane in lanes)

@@ -13,6 +13,8 @@ const DIM_BAR = 0.2;
 const NOTCH = 3;
 const LABEL_MARGIN = 2;
 const LEAST_TEXT = 8;
+/** Width of a character, of which few differ, in sizes of the font. */
+const CHARACTER = 0.6;
 /** Where not all bars have room for their numbers, every so many micro-batches have theirs. */
 const EVERY = [2, 5, 10, 20, 50, 100, 200, 500];
 /** Bars narrower than so many pixels have none: it could not be seen whose a number is. */
@@ -166,39 +168,40 @@ function outline(ctx, x, top, width, tall, colour, line) {
   ctx.strokeRect(x + line / 2, top + line / 2, Math.max(1, width - line), tall - line);
 }
 
-/** Micro-batch numbers, with the pass in training and the piece where a device has several: on all bars of the lane in the
+/** Micro-batch numbers, with the pass in training and the piece where a device has several: on all bars of a pass in the
     fullest form that fits on each of them, else on those of every n-th micro-batch, on a ground of their own. */
-function drawTexts(ctx, picture, labels, size) {
+function drawTexts(ctx, picture, labels, usualSize) {
   const { store, view } = picture;
   const [low, high] = [picture.toX(view.from), picture.toX(view.to)];
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
-  ctx.font = `600 ${size}px ${store.theme.font}`;
+  ctx.globalAlpha = 1;
   const bars = labels.filter((label) => label[5]).map(([i, x, width, y, colour]) => {
     const [x0, x1] = [Math.max(low, x), Math.min(high, x + width)];
     return { x: (x0 + x1) / 2, y, width: x1 - x0, isWhole: x0 === x && x1 === x + width, colour, microBatch: picture.bars.microBatch[i],
-      isForward: picture.bars.pass[i] === PASS_FORWARD, texts: textsOf(picture, i), fill: fillOfBar(picture.bars, i, picture.colourOf(i)).fill };
+      pass: picture.bars.pass[i], texts: textsOf(picture, i), fill: fillOfBar(picture.bars, i, picture.colourOf(i)).fill };
   });
-  const { form, every, isForwardOnly, shrink } = choiceOfLabels(bars, size);
-  size *= shrink;
-  ctx.font = `600 ${size}px ${store.theme.font}`;
-  ctx.globalAlpha = 1;
   const written = [];
-  for (const bar of bars) {
-    if (form === null || bar.microBatch % every || (isForwardOnly && !bar.isForward)) continue;
-    const text = bar.texts[form];
-    const wide = text.length * size * 0.6;
-    if (wide + LABEL_MARGIN > bar.width) {
+  for (const { members, form, every, shrink } of labelledPasses(bars, usualSize)) {
+    const size = usualSize * shrink;
+    ctx.font = `600 ${size}px ${store.theme.font}`;
+    const shown = [];
+    for (const bar of members) {
+      const text = bar.texts[form];
+      const wide = text.length * size * CHARACTER;
       // At the edge of the view only a part of a bar may be left.
-      if (every === 1) continue;
-      ctx.fillStyle = bar.fill;
-      ctx.fillRect(bar.x - wide / 2 - 1, bar.y - size * 0.55, wide + 2, size * 1.1);
+      if (every === 1 && wide + LABEL_MARGIN > bar.width) continue;
+      if (every > 1) {
+        ctx.fillStyle = bar.fill;
+        ctx.fillRect(bar.x - wide / 2 - 1, bar.y - size * 0.55, wide + 2, size * 1.1);
+      }
+      ctx.fillStyle = bar.colour;
+      ctx.fillText(text, bar.x, bar.y + 0.5);
+      shown.push({ microBatch: bar.microBatch, from: bar.x - wide / 2, to: bar.x + wide / 2 });
     }
-    ctx.fillStyle = bar.colour;
-    ctx.fillText(text, bar.x, bar.y + 0.5);
-    written.push({ microBatch: bar.microBatch, from: bar.x - wide / 2, to: bar.x + wide / 2 });
+    written.push({ every, bars: bars.filter((bar) => bar.pass === members[0].pass).length, labels: shown });
   }
-  return { every, bars: bars.length, labels: written };
+  return written;
 }
 
 /** What may stand on a bar, the fullest first. */
@@ -211,32 +214,42 @@ function textsOf({ bars, store }, i) {
   return [letter + number + mark, letter + number, number];
 }
 
-/** How the bars of a lane are labelled: with which of their texts, of which micro-batches, whether on forward passes only,
-    and how much smaller than `size`; a form of null where there is no room for any. */
-export function choiceOfLabels(bars, size) {
-  const whole = bars.filter((bar) => bar.isWhole);
-  const widthOf = (text) => text.length * size * 0.6;
+/** How the bars of a lane are labelled, pass by pass: {members, form, every, shrink}, which bars, with which of their
+    texts, of how many micro-batches one, and how much smaller than `size`. Passes without room for any are left out. */
+export function labelledPasses(bars, size) {
+  const passes = [...new Set(bars.map((bar) => bar.pass))].map((pass) => bars.filter((bar) => bar.pass === pass));
+  const narrowest = (own) => own.reduce((least, bar) => (bar.isWhole ? Math.min(least, bar.width) : least), Infinity);
+  const chosen = [];
+  // The widest first: where they have all their numbers, those of narrower ones go between.
+  for (const own of passes.sort((a, b) => narrowest(b) - narrowest(a))) {
+    const choice = wholeChoice(own, size) ?? sparseChoice(own, size, chosen, narrowest(own));
+    if (choice) chosen.push(choice);
+  }
+  return chosen;
+}
+
+function wholeChoice(own, size) {
   for (const [form, shrink] of [[0, 1], [1, 1], [2, 1], [2, 0.85], [2, 0.72]]) {
     if (size * shrink < LEAST_TEXT && shrink < 1) continue;
-    const fits = (bar) => shrink * widthOf(bar.texts[form]) + LABEL_MARGIN <= bar.width;
-    if (whole.length && whole.every(fits)) return { form, every: 1, isForwardOnly: false, shrink };
+    const fits = (bar) => !bar.isWhole || bar.texts[form].length * size * shrink * CHARACTER + LABEL_MARGIN <= bar.width;
+    if (own.some((bar) => bar.isWhole) && own.every(fits)) return { members: own, form, every: 1, shrink };
   }
-  const [narrowest] = whole.map((bar) => bar.width).sort((a, b) => a - b);
-  if (!(narrowest >= LEAST_LABELLED)) return { form: null, every: 1, isForwardOnly: false, shrink: 1 };
+  return null;
+}
+
+function sparseChoice(own, size, chosen, narrowest) {
+  if (!(narrowest >= LEAST_LABELLED) || narrowest === Infinity) return null;
+  const span = (bar, form, shrink) => {
+    const half = (bar.texts[form].length * size * shrink * CHARACTER) / 2 + 1;
+    return [bar.x - half, bar.x + half];
+  };
+  const taken = chosen.flatMap(({ members, form, shrink }) => members.map((bar) => span(bar, form, shrink)));
   for (const every of EVERY) {
-    for (const isForwardOnly of [false, true]) {
-      let end = -Infinity;
-      const isFree = bars.every((bar) => {
-        if (bar.microBatch % every || (isForwardOnly && !bar.isForward)) return true;
-        const half = widthOf(bar.texts[1]) / 2 + 2;
-        const fits = bar.x - half >= end;
-        end = bar.x + half;
-        return fits;
-      });
-      if (isFree) return { form: 1, every, isForwardOnly, shrink: 1 };
-    }
+    const members = own.filter((bar) => bar.microBatch % every === 0);
+    const all = [...taken, ...members.map((bar) => span(bar, 1, 1))].sort((a, b) => a[0] - b[0]);
+    if (members.length && all.every(([from], k) => k === 0 || from >= all[k - 1][1])) return { members, form: 1, every, shrink: 1 };
   }
-  return { form: null, every: 1, isForwardOnly: false, shrink: 1 };
+  return null;
 }
 
 /** a, b, ... z, then numbers. */
