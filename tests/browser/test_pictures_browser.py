@@ -129,7 +129,7 @@ def test_picture_of_the_lanes_of_devices(app: str, chromium_page: Any) -> None:
 def test_picture_of_a_tie(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.set_viewport_size({"width": 1360, "height": 800})
-    picture = open_sample(page, app, "sample=teaching_tied_embedding&splits=free")
+    picture = open_sample(page, app, "sample=teaching_tied_embedding")
     picture.wait_for("p.ties === 1")
     take(page, "tie")
 
