@@ -37,6 +37,7 @@ st.html(
     .st-key-headline:has(.plan-standing[data-state="stale"]) [data-testid="stMetricValue"] { opacity: 0.5; }
     /* Banners lie over the foot of the window and after all else, so that the picture stays where it is. */
     [data-testid="stLayoutWrapper"]:has(> .st-key-notices) { order: 99; position: sticky; bottom: 0.5rem; z-index: 60; }
+    [data-testid="stLayoutWrapper"]:has(> .st-key-notices:empty) { display: none; }
     .st-key-notices [data-testid="stAlert"] { margin: 0; border-radius: 0.5rem; background: Canvas; }
     @media (min-width: 641px) and (max-width: 1100px) {
       .stMainBlockContainer h3 { padding-bottom: 1rem; }
