@@ -10,7 +10,7 @@ from tests.support.picture import BUSY_MS, Picture
 pytestmark = pytest.mark.browser
 
 SIZES = ((1920, 1080), (1024, 768))
-AREAS = """root => [...root.querySelectorAll("header.talk, .legend-row, canvas, .timeline-head, .replay")]
+AREAS = """root => [...root.querySelectorAll("header.talk, .legend-row, .keys-row, canvas, .timeline-head, .replay")]
     .map(e => e.getBoundingClientRect()).filter(r => r.width > 0 && r.height > 0)
     .map(r => [r.left, r.top, r.right, r.bottom])"""
 PAINTED = """root => [...root.querySelectorAll("canvas")].map(e => e.getBoundingClientRect())
@@ -182,7 +182,7 @@ def test_nothing_is_cut_off_at_the_sides(app: str, chromium_page: Any, width: in
     assert said is not None
     assert field is not None
     assert said["y"] >= field["y"] + field["height"]
-    wide = """root => [...root.querySelectorAll(".toolbar *, .legend-row *, .timeline-head *, .replay *, canvas")]
+    wide = """root => [...root.querySelectorAll(".toolbar *, .legend-row *, .keys-row *, .timeline-head *, .replay *, canvas")]
         .map(e => e.getBoundingClientRect()).filter(r => r.width > 0).map(r => [r.left, r.right])"""
     assert all(left >= -1 and right <= width + 1 for left, right in picture.root.evaluate(wide))
     cut = """() => [...document.querySelectorAll(".stMainBlockContainer h3, [data-testid=stMetricValue]")]
