@@ -36,14 +36,21 @@ st.html(
     [data-testid="stMetricDelta"] { font-size: 0.75rem; }
     .stElementContainer:has(> .stHtml > .plan-standing) { display: none; }
     .st-key-headline:has(.plan-standing[data-state="stale"]) [data-testid="stMetricValue"] { opacity: 0.5; }
+    /* Banners lie over the foot of the window and after all else, so that the picture stays where it is. */
+    [data-testid="stLayoutWrapper"]:has(> .st-key-notices) { order: 99; position: sticky; bottom: 0.5rem; z-index: 60; }
+    [data-testid="stLayoutWrapper"]:has(> .st-key-notices:empty) { display: none; }
+    .st-key-notices [data-testid="stAlert"] { margin: 0; border-radius: 0.5rem; background: Canvas; }
+    @media (min-width: 641px) and (max-width: 1100px) {
+      .stMainBlockContainer h3 { padding-bottom: 1rem; }
+      .stMainBlockContainer h3 span span { display: block; line-height: 1.3; }
+      .st-key-headline [data-testid="stColumn"] { min-width: calc(33% - 1rem); flex: 1 1 calc(33% - 1rem); }
+    }
     @media (max-width: 640px) {
       .stMainBlockContainer { padding: 2.75rem 1rem 3rem; }
       .stMainBlockContainer h3 span span { display: block; line-height: 1.3; }
       .stMainBlockContainer h3 { padding-bottom: 1rem; }
       .st-key-title { flex-direction: column; align-items: stretch; }
       .st-key-sweep_measure [data-testid="stButtonGroup"] > div:last-child { flex-wrap: wrap; row-gap: 0.25rem; }
-      /* Cells are too small here for a number and lines across it. */
-      .st-key-sweep_numbers .contourlayer { display: none; }
       .st-key-headline [data-testid="stColumn"] { min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }
     }
     </style>"""

@@ -5,6 +5,7 @@ import streamlit as st
 from explorer.elements.headline import headline, headline_facts
 from explorer.explore.downloads import show_exports, subject_of
 from explorer.explore.explain import show_explanation
+from explorer.explore.schedules import show_schedules
 from explorer.explore.share import show_share
 from explorer.explore.what_helps import show_what_makes_possible
 from explorer.form.sidebar import sidebar
@@ -23,7 +24,7 @@ from explorer.state import session
 from explorer.state.address import show_problems
 from explorer.state.choice import Choice
 from explorer.state.kept_plans import show_keep
-from explorer.state.look import picture_options
+from explorer.state.look import current_look, picture_options
 from explorer.state.records import Plan
 from explorer.words.wording import differences, plain
 from solvers.model.costs import split_costs
@@ -31,6 +32,8 @@ from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
 from solvers.quantities import binary_size, count
 from solvers.schedule.simulate import Schedule
+
+SCHEDULES_TAB = "Schedules"
 
 
 def show() -> None:
@@ -48,8 +51,9 @@ def show() -> None:
 
 def _show_plan(choice: Choice, plan: Plan | None) -> None:
     _title(choice, plan)
-    show_problems()
-    _notices(choice, plan)
+    with st.container(key="notices"):
+        show_problems()
+        _notices(choice, plan)
     show_run(plan)
     if plan is None:
         dag = remembered_dag_info(choice.graph, choice.deployment, None)
@@ -64,13 +68,17 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     headline(plan, costs, standing_of(plan, choice))
     show_note(shown)
     dag = remembered_dag_info(plan.graph, plan.deployment, shown.split)
-    gantt = None if schedule is None else gantt_info(schedule, plan.deployment)
+    options = picture_options(choice.loaded.origin, headline_facts(plan, costs))
+    look = current_look()
+    gantt = None
+    if schedule is not None:
+        gantt = gantt_info(schedule, plan.deployment, by_device=look is not None and look.by_device)
     edits = edit_view(choice, plan, shown.split)
     placed_pipeline(
         dag,
         gantt,
         key="picture",
-        options=picture_options(choice.loaded.origin, headline_facts(plan, costs)),
+        options=options,
         edits=edits,
         on_edit=take_edit,
     )
@@ -83,11 +91,14 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
             "the loads and the optimum are those of the file."
         )
     # Only the tab in sight is made: what the other one needs in the browser would hold up the picture.
-    why, files = st.tabs(["Explain", "Share and export"], key="below", on_change="rerun")
+    why, orders, files = st.tabs(["Explain", SCHEDULES_TAB, "Share and export"], key="below", on_change="rerun")
     if files.open:
         with files:
             show_share(choice)
             show_exports(subject_of(plan, shown, choice.schedule_options, dag, gantt))
+    elif orders.open:
+        with orders:
+            show_schedules(plan, choice)
     else:
         with why:
             show_explanation(plan, costs)

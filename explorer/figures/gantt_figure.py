@@ -9,7 +9,7 @@ from explorer.figures.font import fitted, text_width
 from explorer.figures.look import Look
 from explorer.figures.svg import Drawing, number
 from explorer.picture.gantt_view import GanttInfo
-from explorer.picture.palette import DeviceColour, Fill, device_colours, mix, text_on
+from explorer.picture.palette import DeviceColour, Fill, device_colours
 from solvers.quantities import as_given, binary_size, count, listed, milliseconds, percent
 from solvers.schedule.simulate import Pass, Schedule, Slot, SlotKind
 
@@ -377,11 +377,9 @@ def pass_fill(direction: Pass, micro_batch: int, colour: DeviceColour) -> Fill:
     odd = micro_batch % 2 == 1
     if direction is Pass.FORWARD:
         return colour.forward_odd if odd else colour.forward
-    fill = colour.backward_odd if odd else colour.backward
-    if direction.letter == "W":
-        pale = mix(fill.fill, "#FFFFFF", 0.45)
-        return Fill(pale, text_on(pale))
-    return fill
+    if direction is Pass.WEIGHT_GRADIENT:
+        return colour.weight_odd if odd else colour.weight
+    return colour.backward_odd if odd else colour.backward
 
 
 def nice_step(least: float) -> float:

@@ -59,6 +59,7 @@ class PictureOptions:
     view. `compact` leaves out the tables and lowers the graph. `time_max_ms` is where the time axis ends at the
     earliest, so that several timelines have one scale. `look` is what the picture is to show when it comes from an
     address. `title` and `facts` head it in a presentation.
+    `lanes_only` leaves out all of the timeline but its title and lanes.
     """
 
     height: int | None = None
@@ -68,13 +69,15 @@ class PictureOptions:
     look: "Look | None" = None
     title: str = ""
     facts: str = ""
+    lanes_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """What the user looks at: a level, what the fill says, and in which order; None is the picture's own choice.
 
-    `present` says that the picture is shown alone and large; `notes` are those of the speaker.
+    `present` says that the picture is shown alone and large; `notes` are those of the speaker. `by_device` says that
+    the lanes of the timeline stand in the order of the devices' numbers rather than in that of the pipeline.
 
     The picture takes over a look when its `serial` is another than that of the last one.
     """
@@ -85,6 +88,7 @@ class Look:
     serial: int = 0
     present: bool = False
     notes: tuple[SpeakerNote, ...] = ()
+    by_device: bool = False
 
 
 PLAIN = PictureOptions()
@@ -138,6 +142,7 @@ def pack(
         "look": None if options.look is None else asdict(options.look),
         "title": options.title,
         "facts": options.facts,
+        "lanesOnly": options.lanes_only,
         "themes": {
             name: {
                 "transfer": theme.transfer,
@@ -175,11 +180,12 @@ def look_from_state(state: Any) -> Look | None:
         return None
     if not isinstance(serial, int) or isinstance(serial, bool):
         return None
-    notes, present = speaker_notes(value.get("notes", [])), value.get("present", False)
-    if notes is None or not isinstance(present, bool):
+    notes = speaker_notes(value.get("notes", []))
+    present, by_device = value.get("present", False), value.get("by_device", False)
+    if notes is None or not isinstance(present, bool) or not isinstance(by_device, bool):
         return None
     level, colour, arrangement = names
-    return Look(level, colour, arrangement, serial, present, notes)
+    return Look(level, colour, arrangement, serial, present, notes, by_device)
 
 
 @cache
@@ -278,6 +284,8 @@ def _colour(colour: DeviceColour) -> dict[str, Any]:
         "forwardOdd": _fill(colour.forward_odd),
         "backward": _fill(colour.backward),
         "backwardOdd": _fill(colour.backward_odd),
+        "weight": _fill(colour.weight),
+        "weightOdd": _fill(colour.weight_odd),
     }
 
 
@@ -290,6 +298,7 @@ def _devices(deployment: Deployment, view: DagInfo | None) -> list[dict[str, Any
                 "device": d,
                 "name": deployment.device_name(d),
                 "label": colour.label,
+                "type": _type_of(deployment, d),
                 "colour": _colour(colour),
                 "isCpu": deployment.is_cpu(d),
                 "numNodes": known.num_nodes if known else 1,
@@ -304,6 +313,15 @@ def _devices(deployment: Deployment, view: DagInfo | None) -> list[dict[str, Any
             }
         )
     return devices
+
+
+def _type_of(deployment: Deployment, device: int) -> str | None:
+    """Return the name of a device's type where accelerators are of several; None elsewhere."""
+    names = {device_class.name for device_class in deployment.classes if device_class.count}
+    if len(names) < 2:
+        return None
+    device_class = None if deployment.is_cpu(device) else deployment.class_of(device)
+    return "CPU" if device_class is None else device_class.name
 
 
 def _graph(view: DagInfo, arrays: _Arrays) -> dict[str, Any]:

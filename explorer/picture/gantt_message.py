@@ -31,6 +31,7 @@ def gantt_message(view: GanttInfo, graph_view: DagInfo | None, add: AddArray) ->
         "title": view.title,
         "summary": view.summary,
         "lanes": [_lane(lane) for lane in view.lanes],
+        "isByDevice": view.is_by_device,
         "idle": f"Idle: {shown}." if idle else "",
         "numMicroBatches": view.num_micro_batches,
         "makespanMs": view.makespan_ms,

@@ -122,6 +122,7 @@ class GanttInfo:
     warm_up_ms: float
     drain_start_ms: float | None
     notes: tuple[str, ...]
+    is_by_device: bool = False
 
     @property
     def tells_memory(self) -> bool:
@@ -149,11 +150,19 @@ class GanttInfo:
         )
 
 
-def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
-    """Return what the timeline of a schedule shows."""
+def gantt_info(schedule: Schedule, deployment: Deployment, *, by_device: bool = False) -> GanttInfo:
+    """Return what the timeline of a schedule shows; its lanes in the order of the pipeline, or of the devices' numbers.
+
+    A device stands where its first stage does.
+    """
     used = sorted({slot.device for slot in schedule.slots})
+    if not by_device:
+        first = {d: min(stage.number for stage in schedule.stages if stage.device == d) for d in used}
+        used.sort(key=lambda d: (first[d], d))
     lane_of = {d: i for i, d in enumerate(used)}
-    numbered = sorted(enumerate(schedule.slots), key=lambda item: (item[1].device, item[1].start_ms, item[1].end_ms))
+    numbered = sorted(
+        enumerate(schedule.slots), key=lambda item: (lane_of[item[1].device], item[1].start_ms, item[1].end_ms)
+    )
     bars = tuple(
         GanttBar(
             lane_of[slot.device],
@@ -187,6 +196,7 @@ def gantt_info(schedule: Schedule, deployment: Deployment) -> GanttInfo:
         warm_up_ms=float(schedule.warm_up_ms) if is_pipelined else 0.0,
         drain_start_ms=float(schedule.drain_start_ms) if is_pipelined and schedule.drain_start_ms is not None else None,
         notes=_notes(schedule),
+        is_by_device=by_device,
     )
 
 

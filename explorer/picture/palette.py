@@ -44,6 +44,9 @@ RAMP_STEPS = 24
 DARK_TEXT = "#10151C"
 LIGHT_TEXT = "#FFFFFF"
 
+WEIGHT_PALENESS = 0.6
+"""Share of white in the fill of a gradient of weights."""
+
 PATTERNS = ("none", "hatch", "cross", "bars")
 """Overlays for accelerators 1-16, 17-32, 33-48, 49-64; then they repeat and the label alone tells."""
 
@@ -58,10 +61,10 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class DeviceColour:
-    """How one device looks: its short label, its overlay, and its fill in four variants.
+    """How one device looks: its short label, its overlay, and its fill in six variants.
 
-    Forward and backward work differ in lightness; so do odd micro-batches from even ones, which keeps neighbouring
-    bars apart.
+    Forward and backward work differ in lightness, and the gradient of the weights, where it runs on its own, is much
+    paler than both; so do odd micro-batches from even ones, which keeps neighbouring bars apart.
     """
 
     label: str
@@ -70,6 +73,8 @@ class DeviceColour:
     forward_odd: Fill
     backward: Fill
     backward_odd: Fill
+    weight: Fill
+    weight_odd: Fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,8 @@ def _variants(label: str, pattern: str, base: str) -> DeviceColour:
 
     forward, forward_odd = pair(base)
     backward_even, backward_odd = pair(backward)
-    return DeviceColour(label, pattern, forward, forward_odd, backward_even, backward_odd)
+    weight = tuple(_readable(mix(fill.fill, "#FFFFFF", WEIGHT_PALENESS)) for fill in (backward_even, backward_odd))
+    return DeviceColour(label, pattern, forward, forward_odd, backward_even, backward_odd, *weight)
 
 
 def _readable(colour: str) -> Fill:

@@ -23,21 +23,28 @@ def picture_options(title: str = "", facts: str = "") -> PictureOptions:
     link = session.address().settled_link
     if link is not None:
         known = session.look()
-        asks = any(part is not None for part in (link.level, link.colour, link.lanes, link.present, link.notes))
+        parts = (link.level, link.colour, link.lanes, link.present, link.notes, link.by_device)
+        asks = any(part is not None for part in parts)
         if asks or known is not None or look_from_state(st.session_state.get(PICTURE)) is not None:
             serial = 1 if known is None else known.serial + 1
             arrangement = "lanes" if link.lanes else USUAL_ARRANGEMENT
             colour, present, notes = link.colour or USUAL_COLOUR, bool(link.present), link.notes or ()
-            session.remember_look(Look(link.level, colour, arrangement, serial, present, notes))
+            by_device = bool(link.by_device)
+            session.remember_look(Look(link.level, colour, arrangement, serial, present, notes, by_device))
     return PictureOptions(look=session.look(), title=title, facts=facts)
+
+
+def current_look() -> Look | None:
+    """Return what the user looks at: as the picture has told since it was last asked, else as it was asked."""
+    asked = session.look()
+    told = look_from_state(st.session_state.get(PICTURE))
+    serial = 0 if asked is None else asked.serial
+    return told if told is not None and told.serial == serial else asked
 
 
 def look_for_address() -> dict[str, Any]:
     """Return the parts of a link that say what is looked at, without what is usual."""
-    asked = session.look()
-    told = look_from_state(st.session_state.get(PICTURE))
-    serial = 0 if asked is None else asked.serial
-    look = told if told is not None and told.serial == serial else asked
+    look = current_look()
     if look is None:
         return {}
     return {
@@ -46,4 +53,5 @@ def look_for_address() -> dict[str, Any]:
         "lanes": True if look.arrangement == "lanes" else None,
         "present": True if look.present else None,
         "notes": look.notes or None,
+        "by_device": True if look.by_device else None,
     }

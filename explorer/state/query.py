@@ -50,6 +50,7 @@ class Link:
     lanes: bool | None = None
     present: bool | None = None
     notes: tuple[SpeakerNote, ...] | None = None
+    by_device: bool | None = None
     edits: dict[str, Any] | None = None
     shared: str | None = None
     keep: int | None = None
@@ -179,6 +180,7 @@ PARTS: dict[str, Codec[Any]] = {
     "lanes": FLAG,
     "present": FLAG,
     "notes": Codec(unpack_notes, pack_notes),
+    "by_device": FLAG,
     "edits": Codec(unpack_edits, pack_edits),
     "shared": WORD,
     "keep": COUNT,

@@ -130,7 +130,7 @@ def asks_same_question(one: Link, other: Link) -> bool:
 
     def bare(link: Link) -> Link:
         link = link.without(SCHEDULE.name, NUM_CHUNKS.name, WEIGHT_GRADIENTS.name)
-        link = replace(link, level=None, colour=None, lanes=None, present=None, notes=None)
+        link = replace(link, level=None, colour=None, lanes=None, present=None, notes=None, by_device=None)
         return replace(link, edits=None, shared=None, keep=None)
 
     return to_query(bare(one)) == to_query(bare(other))

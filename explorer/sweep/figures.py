@@ -1,4 +1,4 @@
-"""Figures of a sweep: a curve with its knee, a heat map with iso-lines; and what all figures of it are drawn with.
+"""Figures of a sweep: a curve with its knee, a heat map with contour lines; and what all figures of it are drawn with.
 
 What is clicked on is always a marker of a scatter, for only those can be selected: on the heat map they are invisible
 and lie over its cells. The number of a point among `spec.points()` in ascending order is its custom data.
@@ -13,7 +13,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from explorer.picture.palette import ACCELERATOR_COLOURS, DARK_TEXT, LIGHT_TEXT, RAMP, THEMES, ThemeName, mix, text_on
+from explorer.picture.palette import ACCELERATOR_COLOURS, DARK_TEXT, LIGHT_TEXT, THEMES, ThemeName, text_on
+from explorer.sweep.cell_scale import CellScale, steps
 from explorer.words.wording import proof
 from solvers.hardware.prices import Prices
 from solvers.model.micro_batch import throughput_text
@@ -30,7 +31,7 @@ MOST_WITH_NUMBERS = 16
 """Values on an axis up to which there is room for numbers in the cells."""
 MOST_DIGITS = 5
 FEWEST_BESIDE_NUMBERS = 25
-"""Cells from which on iso-lines add to what the numbers in them say."""
+"""Cells from which on lines between them add to what the numbers in them say."""
 MOST_AS_SVG = 2000
 MOST_TICKS = 20
 MOST_WITH_RIMS = 40
@@ -41,6 +42,8 @@ NOT_YET = {"light": "#F2F4F7", "dark": "#1B212B"}
 
 IN_FULL = {"exponentformat": "none", "separatethousands": True}
 """How numbers are written at an axis: as 200,000, not as 200k or 2e5."""
+COUNTS = (Quantity.ACCELERATORS, Quantity.CPUS, Quantity.COUNT)
+"""Quantities that count devices."""
 NAMED = (Quantity.OBJECTIVE, Quantity.DEVICES)
 """Quantities whose values have no order: nothing lies between two of them."""
 
@@ -80,13 +83,25 @@ class Picture:
         return [f"{symbol}-open" if self.is_unproven(index) else symbol for index in points]
 
     def is_infeasible(self, index: Index) -> bool:
-        """Whether it is proven that a point has no plan."""
+        """Whether it is proven that a point has no plan; one of no devices at all is no point."""
         result = self.answers.get(index)
-        return result is not None and result.status is SolveStatus.INFEASIBLE
+        return result is not None and result.status is SolveStatus.INFEASIBLE and not self.is_empty(index)
+
+    def is_empty(self, index: Index) -> bool:
+        """Whether a point has no device because the counts on both axes are 0."""
+        devices = self.spec.devices_at(index)
+        counts = all(axis.quantity in COUNTS for axis in self.spec.axes)
+        return counts and len(index) > 1 and devices.num_accelerators + devices.num_cpus == 0
 
     @property
     def has_iso_lines(self) -> bool:
-        """Whether lines of equal value say something: every point is solved, values differ and lie in an order."""
+        """Whether smooth lines of equal value say something: both axes are continuous, and no cell has its number."""
+        is_continuous = all(not axis.quantity.is_whole for axis in self.spec.axes)
+        return is_continuous and not self.has_numbers and self.has_steps
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether lines between cells say something: every point is solved, values differ and lie in an order."""
         if any(axis.quantity in NAMED or len(axis.values) < 3 for axis in self.spec.axes):
             return False
         if self.has_numbers and self.spec.num_points < FEWEST_BESIDE_NUMBERS:
@@ -97,7 +112,7 @@ class Picture:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether there are cells with room for their values; otherwise iso-lines carry them."""
+        """Whether there are cells with room for their values; otherwise contour lines carry them."""
         axes = self.spec.axes
         return len(axes) > 1 and all(len(axis.values) <= MOST_WITH_NUMBERS for axis in axes)
 
@@ -118,6 +133,8 @@ class Picture:
         """What is said of a point."""
         place = "<br>".join(escape(axis.text(i)) for axis, i in zip(self.spec.axes, index, strict=True))
         result = self.answers.get(index)
+        if self.is_empty(index):
+            return f"{place}<br>no device"
         if result is None:
             return f"{place}<br>not solved yet"
         if result.value_ms is None:
@@ -256,7 +273,7 @@ def _mark_infeasible(figure: go.Figure, picture: Picture, points: Sequence[Index
 
 
 def _heat_map(picture: Picture) -> go.Figure:
-    """Cells of equal size whatever their values, so that each can be hit; iso-lines between their centres."""
+    """Cells of equal size whatever their values, so that each can be hit; contour lines or steps between them."""
     spec, theme = picture.spec, picture.theme
     across, up = spec.axes
     columns, rows = range(len(across.values)), range(len(up.values))
@@ -274,33 +291,28 @@ def _heat_map(picture: Picture) -> go.Figure:
         xgap=rim,
         ygap=rim,
     )
-    ramp = list(RAMP) if theme == "light" else list(reversed(RAMP))
-    if known:
+    scale = CellScale(min(known), max(known), picture.measure is Measure.TIME) if known else None
+    if scale is not None:
+        ticks = (scale.least, *scale.levels, scale.most) if scale.is_logarithmic else ()
+        bar: dict[str, Any] = {"tickvals": [scale.z(tick) for tick in ticks], "ticktext": [number(t, 3) for t in ticks]}
         figure.add_heatmap(
-            z=values,
-            colorscale=[[i / (len(ramp) - 1), colour] for i, colour in enumerate(ramp)],
-            colorbar={"title": {"text": picture.label, "side": "right"}, "thickness": 14, **IN_FULL},
+            z=[[None if value is None else scale.z(value) for value in row] for row in values],
+            colorscale=scale.colours,
+            colorbar={
+                "title": {"text": f"{picture.label}, darker is better", "side": "right"},
+                "thickness": 14,
+                **(bar if ticks else IN_FULL),
+            },
             hoverinfo="skip",
             xgap=rim,
             ygap=rim,
         )
-    if picture.has_iso_lines:
-        for colour, width in ((LIGHT_TEXT, 3.2), (DARK_TEXT, 1.4)):  # with a light rim, to be seen on every fill
-            figure.add_contour(
-                z=values,
-                contours={
-                    "coloring": "none",
-                    "showlabels": colour == DARK_TEXT and not picture.has_numbers,
-                    "labelfont": {"color": DARK_TEXT, "size": 12, "shadow": f"0 0 4px {LIGHT_TEXT}", "weight": 600},
-                },
-                ncontours=9,
-                line={"color": colour, "width": width, "smoothing": 0.6},
-                showscale=False,
-                showlegend=False,
-                hoverinfo="skip",
-            )
-    if known:
-        _write_numbers(figure, picture, ramp, min(known), max(known))
+        if picture.has_iso_lines:
+            _draw_contours(figure, values, scale)
+        elif picture.has_steps:
+            _draw_steps(figure, values, scale)
+    if scale is not None:
+        _write_numbers(figure, picture, scale)
     _hatch(figure, picture)
     points = sorted(spec.points())
     add_points(
@@ -328,7 +340,46 @@ def _heat_map(picture: Picture) -> go.Figure:
     return figure
 
 
-def _write_numbers(figure: go.Figure, picture: Picture, ramp: Sequence[str], least: float, most: float) -> None:
+def _draw_contours(figure: go.Figure, values: Sequence[Sequence[float | None]], scale: CellScale) -> None:
+    """Draw a line of equal value with its number for each level, from cell to cell."""
+    for level in scale.levels:
+        for colour, width in ((LIGHT_TEXT, 3.2), (DARK_TEXT, 1.4)):  # with a light rim, to be seen on every fill
+            figure.add_contour(
+                z=values,
+                contours={
+                    "type": "constraint",
+                    "operation": "=",
+                    "value": level,
+                    "showlabels": colour == DARK_TEXT,
+                    "labelfont": {"color": DARK_TEXT, "size": 12, "shadow": f"0 0 4px {LIGHT_TEXT}", "weight": 600},
+                },
+                line={"color": colour, "width": width, "smoothing": 0.6},
+                showlegend=False,
+                hoverinfo="skip",
+            )
+
+
+def _draw_steps(figure: go.Figure, values: Sequence[Sequence[float | None]], scale: CellScale) -> None:
+    """Draw where values pass a level along the borders of cells: between two counts there is nothing to be smooth."""
+    borders = {line for level in scale.levels for line in steps(values, level)}
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for x0, y0, x1, y1 in sorted(borders):
+        xs += [x0, x1, None]
+        ys += [y0, y1, None]
+    for colour, width in ((LIGHT_TEXT, 3.6), (DARK_TEXT, 1.6)):
+        figure.add_scatter(
+            x=xs,
+            y=ys,
+            mode="lines",
+            line={"color": colour, "width": width},
+            hoverinfo="skip",
+            showlegend=colour == DARK_TEXT,
+            name="passes " + ", ".join(number(level, 3) for level in scale.levels),
+        )
+
+
+def _write_numbers(figure: go.Figure, picture: Picture, scale: CellScale) -> None:
     """Write values into their cells, in the colour that reads best on each; without room only what is not proven."""
     has_numbers = picture.has_numbers
     cells = [
@@ -338,15 +389,15 @@ def _write_numbers(figure: go.Figure, picture: Picture, ramp: Sequence[str], lea
     ]
     if not cells:
         return
-    digits = digits_to_tell_apart(least, most)
+    digits = digits_to_tell_apart(scale.least, scale.most)
     add_points(
         figure,
-        x=[index[0] - 0.48 * has_numbers for index, _ in cells],  # in a corner: iso-lines lead from centre to centre
-        y=[index[1] - 0.34 * has_numbers for index, _ in cells],
-        textposition="middle right" if has_numbers else "middle center",
+        x=[index[0] for index, _ in cells],
+        y=[index[1] for index, _ in cells],
+        textposition="middle center",
         text=[picture.text(index, digits) if has_numbers else MARK for index, _ in cells],
         mode="text",
-        textfont={"size": 12, "color": [text_on(_fill(ramp, value, least, most)) for _, value in cells]},
+        textfont={"size": 12, "color": [text_on(scale.fill(value)) for _, value in cells]},
         hoverinfo="skip",
         showlegend=False,
     )
@@ -360,13 +411,6 @@ def digits_to_tell_apart(least: float, most: float) -> int:
     """
     share = (most - least) / most if most > least else 1.0
     return min(MOST_DIGITS, max(3, 2 - math.floor(math.log10(share))))
-
-
-def _fill(ramp: Sequence[str], value: float, least: float, most: float) -> str:
-    """Return the colour of a value on a ramp, as Plotly mixes it."""
-    place = (value - least) / (most - least) * (len(ramp) - 1) if most > least else 0.0
-    k = min(int(place), len(ramp) - 2)
-    return mix(ramp[k], ramp[k + 1], place - k)
 
 
 def _hatch(figure: go.Figure, picture: Picture) -> None:

@@ -278,8 +278,9 @@ def legend(picture: "Picture") -> str:
     is_curve = len(spec.axes) == 1
     parts = [f"Click a {'point' if is_curve else 'cell'} to open it in the explorer."]
     if not is_curve:
-        lines = "Where there is room, lines join equal values." if picture.has_numbers else "Lines join equal values."
-        parts.append(lines if picture.has_iso_lines else "")
+        parts.append("The darker a cell, the better.")
+        parts.append("Lines join equal values." if picture.has_iso_lines else "")
+        parts.append("Lines part cells between which values pass a round number." if _has_borders(picture) else "")
         parts.append("Hatched cells have no plan, proven." if any(map(picture.is_infeasible, answers)) else "")
         parts.append("Pale cells are not solved." if len(answers) < spec.num_points else "")
     if picture.knee is not None:
@@ -297,6 +298,10 @@ def legend(picture: "Picture") -> str:
     if picture.measure is Measure.PER_COST and picture.prices.count_alike:
         parts.append(f"{NO_PRICES} Set your prices above.")
     return " ".join(filter(None, parts))
+
+
+def _has_borders(picture: "Picture") -> bool:
+    return picture.has_steps and not picture.has_iso_lines
 
 
 def _clickable(figure: Any, key: str, alt: str) -> None:

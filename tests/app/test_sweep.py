@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from explorer.picture.palette import contrast
 from explorer.state.query import Link, from_query, to_query
 from explorer.state.records import LoadedGraph, Subject
 from explorer.sweep.address import axis_name, axis_named, link_to_point, prices_from, prices_query, subject_of_link
+from explorer.sweep.cell_scale import CellScale, steps
 from explorer.sweep.choice import axis_of, quantities
 from explorer.sweep.figures import Picture, sweep_figure
 from explorer.sweep.page import held_text, legend, why_nothing, why_stopped
@@ -285,16 +287,65 @@ def test_names_of_devices_are_text_in_figures_never_markup() -> None:
     assert "&lt;a" in shown.hover((0, 0))
 
 
-def test_iso_lines_lie_between_cells_in_order_once_all_are_solved() -> None:
-    assert not picture(two_axes()).has_iso_lines  # nine numbers say as much
+def lines_of(shown: Picture) -> list[Any]:
+    return [trace for trace in sweep_figure(shown).data if trace.type == "scatter" and "passes" in (trace.name or "")]
+
+
+def test_between_counts_values_pass_levels_along_the_borders_of_cells_once_all_are_solved() -> None:
+    assert not picture(two_axes()).has_steps  # nine numbers say as much
     five = Axis(Quantity.ACCELERATORS, (1, 2, 3, 4, 5)), Axis(Quantity.MEMORY, (1.0, 2.0, 3.0, 4.0, 5.0))
     shown = picture(replace(two_axes(), axes=five))
-    assert shown.has_iso_lines
-    assert sum(trace.type == "contour" for trace in sweep_figure(shown).data) == 2
+    assert shown.has_steps
+    assert not shown.has_iso_lines
+    assert not any(trace.type == "contour" for trace in sweep_figure(shown).data)
+    rim, line = lines_of(shown)
+    assert line.x == rim.x
+    for x, y in zip(line.x, line.y, strict=True):
+        assert x is None or (x % 1 == 0.5 and y % 1 == 0.5)
     partly = replace(shown, answers={index: shown.answers[index] for index in list(shown.answers)[:-1]})
-    assert not partly.has_iso_lines
-    assert not any(trace.type == "contour" for trace in sweep_figure(partly).data)
+    assert not partly.has_steps
+    assert not lines_of(partly)
     assert not picture(one_axis()).spec.axes[0].is_logarithmic
+
+
+def test_contour_lines_have_their_values_and_are_for_continuous_axes_alone() -> None:
+    memory = Axis(Quantity.MEMORY, tuple(1.0 + 0.25 * i for i in range(17)))
+    shown = picture(replace(two_axes(), axes=(memory, Axis(Quantity.BANDWIDTH_FACTOR, (0.5, 1.0, 2.0)))))
+    contours = [trace for trace in sweep_figure(shown).data if trace.type == "contour"]
+    assert shown.has_iso_lines == bool(contours)
+    assert shown.has_iso_lines == (len({shown.value(index) for index in shown.answers} - {None}) > 1)
+    assert all(trace.contours.showlabels for trace in contours[1::2])
+    assert not lines_of(shown)
+
+
+@pytest.mark.parametrize("is_less_better", [False, True])
+@pytest.mark.parametrize("most", [4.0, 4000.0])
+def test_the_better_a_value_the_darker_its_cell(is_less_better: bool, most: float) -> None:
+    scale = CellScale(1.0, most, is_less_better)
+    assert scale.is_logarithmic == (most > 100)
+    values = [1.0 + (most - 1) * i / 20 for i in range(21)]
+    light = [contrast(scale.fill(value), "#000000") for value in values]
+    assert light == sorted(light, reverse=not is_less_better)
+    assert all(1.0 < level < most for level in scale.levels)
+
+
+@given(st.lists(st.lists(st.integers(0, 9) | st.none(), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_steps_part_exactly_the_neighbours_on_either_side_of_a_level(rows: list[list[float | None]]) -> None:
+    found = set(steps(rows, 4.5))
+    for j, row in enumerate(rows):
+        for i in range(2):
+            first, second = row[i], row[i + 1]
+            parts = first is not None and second is not None and (first < 4.5) != (second < 4.5)
+            assert ((i + 0.5, j - 0.5, i + 0.5, j + 0.5) in found) == parts
+
+
+def test_a_point_of_no_devices_is_no_point() -> None:
+    devices = Deployment.of_classes((DeviceClass("A100", 1), DeviceClass("T4", 1)))
+    counts = Axis(Quantity.COUNT, (0, 1, 2), "A100"), Axis(Quantity.COUNT, (0, 1, 2), "T4")
+    shown = picture(SweepSpec(chain([1.0, 2.0]), devices, counts))
+    assert not shown.is_infeasible((0, 0))
+    assert shown.hover((0, 0)).endswith("no device")
+    assert not any(trace.name == "infeasible" for trace in sweep_figure(shown).data)
 
 
 def test_a_sweep_without_any_plan_says_why_and_one_with_a_plan_does_not() -> None:

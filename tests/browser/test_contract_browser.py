@@ -129,7 +129,7 @@ def edited() -> bytes:
     """A plan of a training graph that is edited, looked at in a way that an address says."""
     graph, deployment = network(), Deployment(3, 1, 2.0**34)
     split = Split.from_device_of({v: (v - 1) // 3 if v < 7 else (12 - v) // 3 for v in graph.node_by_id}, deployment)
-    schedule = simulate(graph, deployment, split, ScheduleKind.ONE_F_ONE_B, 8)
+    schedule = simulate(graph, deployment, split, ScheduleKind.ZB_H1, 8)
     edits = EditView("", frozenset({1}), ((2, 3),), True, True, True, Outcome(True, "Done."), 1)
     look = Look("operators", "time", "flow", 1)
     options = PictureOptions(height=900, sync_group="pair", time_max_ms=500.0, look=look)

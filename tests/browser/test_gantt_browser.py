@@ -314,3 +314,20 @@ def test_pictures_of_a_group_share_the_playhead(chromium_page: Any, server: str)
     ms = picture.get("p.replay.timeMs")
     assert ms > 0
     assert other.evaluate("root => root.__placement.replay.timeMs") == pytest.approx(ms)
+
+
+@pytest.mark.parametrize("micro_batches", [4, 12, 30, 90])
+def test_all_bars_of_a_lane_are_labelled_or_every_nth(chromium_page: Any, server: str, micro_batches: int) -> None:
+    query = f"?graph=training&nodes=24&stages=4&schedule=zb-h1&micro_batches={micro_batches}"
+    picture = Picture(chromium_page, f"{server}/{query}")
+    lanes = picture.get("p.labelsOfLanes()")
+    assert len(lanes) == 4
+    for lane in lanes:
+        for of_pass in lane:
+            assert {label["microBatch"] % of_pass["every"] for label in of_pass["labels"]} <= {0}
+            if of_pass["every"] == 1:
+                assert len(of_pass["labels"]) == of_pass["bars"]
+        spans = sorted((label["from"], label["to"]) for of_pass in lane for label in of_pass["labels"])
+        assert all(first[1] <= second[0] + 1 for first, second in pairwise(spans))
+    if micro_batches <= 12:
+        assert all(sum(len(of_pass["labels"]) for of_pass in lane) >= micro_batches / 5 for lane in lanes)

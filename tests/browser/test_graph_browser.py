@@ -242,7 +242,7 @@ def test_legend_counts_what_can_be_seen_at_every_level(chromium_page, server, qu
     picture = Picture(chromium_page, f"{server}/{query}")
     for button in picture.root.locator(".levels button").all():
         button.click()
-        text = picture.root.locator(".legend-row .keys").inner_text()
+        text = picture.root.locator(".keys-row .keys").inner_text()
         lines, seams = picture.get("p.cutLines().length"), picture.get("p.seams.length")
         said = re.search(r"(\d+) transfers?", text)
         assert (int(said[1]) if said else 0) == lines

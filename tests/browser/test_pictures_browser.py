@@ -100,3 +100,55 @@ def fill(page: Any, label: str, text: str) -> None:
     box = page.get_by_label(label, exact=True)
     box.fill(text)
     box.press("Enter")
+
+
+def test_picture_of_a_presentation(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    picture = open_sample(page, app, "sample=llama3_8b_layer_training&present=yes")
+    picture.wait_for("p.presenting && p.bars > 0")
+    take(page, "presentation")
+
+
+def test_picture_of_the_stages(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1360, "height": 800})
+    picture = open_sample(page, app, "sample=bert_base_operator_training&level=stages")
+    picture.wait_for("p.level === 'stages' && p.bars > 0")
+    take(page, "stages")
+
+
+def test_picture_of_the_lanes_of_devices(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1360, "height": 800})
+    picture = open_sample(page, app, "sample=resnet50_operator_inference&lanes=yes&level=operators&colour=time")
+    picture.wait_for("p.graphLook.arrangement === 'lanes' && p.graphLook.colour === 'time'")
+    take(page, "lanes")
+
+
+def test_picture_of_a_tie(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1360, "height": 800})
+    picture = open_sample(page, app, "sample=teaching_tied_embedding")
+    picture.wait_for("p.ties === 1")
+    take(page, "tie")
+
+
+def test_picture_of_a_zero_bubble_schedule(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    picture = open_sample(page, app, "sample=gpt2_xl_layer_training&schedule=zb-h1&present=yes")
+    picture.wait_for("p.presenting && p.bars > 0")
+    take(page, "zero_bubble")
+
+
+def test_picture_of_stacked_schedules(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1360, "height": 1240})
+    open_sample(page, app, "sample=gpt2_xl_layer_training")
+    page.get_by_role("tab", name="Schedules").click()
+    page.get_by_text("ends first").wait_for()
+    page.locator("canvas.gantt").nth(6).wait_for()
+    page.get_by_text("Schedules on one axis of time").scroll_into_view_if_needed()
+    page.locator(".stMain").evaluate("e => e.scrollBy(0, 1200)")
+    take(page, "schedules")

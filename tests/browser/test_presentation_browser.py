@@ -10,7 +10,7 @@ from tests.support.picture import BUSY_MS, Picture
 pytestmark = pytest.mark.browser
 
 SIZES = ((1920, 1080), (1024, 768))
-AREAS = """root => [...root.querySelectorAll("header.talk, .legend-row, canvas, .timeline-head, .replay")]
+AREAS = """root => [...root.querySelectorAll("header.talk, .legend-row, .keys-row, canvas, .timeline-head, .replay")]
     .map(e => e.getBoundingClientRect()).filter(r => r.width > 0 && r.height > 0)
     .map(r => [r.left, r.top, r.right, r.bottom])"""
 PAINTED = """root => [...root.querySelectorAll("canvas")].map(e => e.getBoundingClientRect())
@@ -160,3 +160,31 @@ def test_the_note_at_the_pointer_leaves_its_box_free(app: str, chromium_page: An
         area = picture.get(f"p.boxArea({node})")
         assert tip is not None
         assert tip["y"] >= area["y"] + area["height"] or tip["y"] + tip["height"] <= area["y"]
+
+
+def test_banners_do_not_move_the_picture(app: str, chromium_page: Any) -> None:
+    plain = opened(chromium_page, f"{app}/?sample=teaching_chain").root.bounding_box()
+    told = opened(chromium_page, f"{app}/?sample=teaching_chain&nonsense=3").root.bounding_box()
+    banner = chromium_page.get_by_text("nonsense")
+    expect(banner).to_be_in_viewport(ratio=1)
+    assert plain is not None
+    assert told is not None
+    assert told["y"] == plain["y"]
+
+
+@pytest.mark.parametrize("width", [1280, 1024, 390])
+def test_nothing_is_cut_off_at_the_sides(app: str, chromium_page: Any, width: int) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=gpt2_xl_layer_training", width, 844)
+    box = picture.root.get_by_role("searchbox")
+    box.fill("op[")
+    said = picture.root.locator(".count.wrong").bounding_box()
+    field = box.bounding_box()
+    assert said is not None
+    assert field is not None
+    assert said["y"] >= field["y"] + field["height"]
+    wide = """root => [...root.querySelectorAll(".toolbar *, .legend-row *, .keys-row *, .timeline-head *, .replay *, canvas")]
+        .map(e => e.getBoundingClientRect()).filter(r => r.width > 0).map(r => [r.left, r.right])"""
+    assert all(left >= -1 and right <= width + 1 for left, right in picture.root.evaluate(wide))
+    cut = """() => [...document.querySelectorAll(".stMainBlockContainer h3, [data-testid=stMetricValue]")]
+        .filter(e => e.scrollWidth > e.clientWidth + 1).length"""
+    assert chromium_page.evaluate(cut) == 0

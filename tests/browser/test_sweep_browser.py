@@ -144,7 +144,7 @@ def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app:
     reloaded.get_by_text(re.compile("6 points in .* knee at 4 accelerators")).wait_for()
 
 
-def test_on_a_phone_all_measures_are_in_sight_and_no_line_crosses_a_number(app: str, chromium_page: Any) -> None:
+def test_on_a_phone_all_measures_are_in_sight(app: str, chromium_page: Any) -> None:
     context = chromium_page.context.browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
     page.set_default_timeout(SOLVE_MS)
@@ -156,11 +156,6 @@ def test_on_a_phone_all_measures_are_in_sight_and_no_line_crosses_a_number(app: 
     page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
     for measure in ("Throughput", "Time per micro-batch", "Per accelerator", "Per cost"):
         expect(page.get_by_role("radio", name=measure)).to_be_in_viewport(ratio=1)
-    lines = page.locator(".st-key-sweep_numbers .contourlayer").first
-    lines.wait_for(state="attached")
-    expect(lines).to_be_hidden()
-    page.set_viewport_size({"width": 1280, "height": 800})
-    expect(lines).to_be_visible()
     context.close()
 
 

@@ -36,7 +36,7 @@ export const KEYS = [
   { keys: ["."], everywhere: true, run: (picture) => picture.step(1) },
   { keys: [","], everywhere: true, run: (picture) => picture.step(-1) },
   { group: ON_FINDING, shown: "Shift+click", text: "add a box to the selection, or take it out" },
-  { group: ON_FINDING, shown: "Esc", text: "clear the search, then end the replay, then clear the selection", keys: ["Escape"],
+  { group: ON_FINDING, shown: "Esc", text: "clear the search, then end the replay, then clear the selection, then end the presentation", keys: ["Escape"],
     everywhere: true, run: (picture) => picture.clear() },
   // On a button, Space presses that.
   { group: ON_TIME, shown: "Space, K", text: "play and pause the run", keys: [" "], sparesControls: true, run: (picture) => picture.timeline.toggleReplay() },

@@ -71,7 +71,8 @@ export class PlacedPipeline {
       className: "placed-pipeline", tabindex: "-1", role: "group",
       "aria-label": "Placed graph and timeline. Press the question mark for the keys.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.presentation.element, this.toolbar.element, make("div", { className: "legend-row" }, [this.legend.element, this.legend.keys]), this.editBar.element,
+    }, [this.presentation.element, this.toolbar.element, make("div", { className: "legend-row" }, [this.legend.element]),
+      make("div", { className: "keys-row" }, [this.editBar.element, this.legend.keys]),
       this.graphPart, this.timeline.element, this.tables.element, this.tooltip.element, this.keySheet.element, this.status]);
     this.presentation.root = this.root;
     parent.append(this.root);
@@ -105,6 +106,7 @@ export class PlacedPipeline {
       selectBar: (bar) => this.select({ kind: "bar", bar }),
       viewChanged: () => this.viewChanged(),
       lookChanged: (look) => this.lookChanged(look),
+      orderLanes: (isByDevice) => this.orderLanes(isByDevice),
       notesChanged: () => this.notesChanged(),
       setLevel: (name) => this.setLevel(name),
       search: (text) => this.find(text),
@@ -149,6 +151,7 @@ export class PlacedPipeline {
       this.chosenLevel = data.look.level;
       this.graph.userLook = data.look;
       this.graph.notes.all = data.look.notes;
+      this.isByDevice = data.look.by_device;
       this.presentation.put(data.look.present);
     }
     this.presentation.show(data);
@@ -287,12 +290,12 @@ export class PlacedPipeline {
   }
 
   /** Tell Python what is looked at, for the page's address; when the user pauses, since each time costs a run. */
-  tellLook() {
+  tellLook(delay = TELL_DELAY_MS) {
     clearTimeout(this.telling);
     this.telling = setTimeout(() => {
       this.sendLook({ level: this.chosenLevel, ...this.graph.userLook, serial: this.lookSerial ?? 0,
-        present: this.presentation.isOn, notes: this.graph.notes.all });
-    }, TELL_DELAY_MS);
+        present: this.presentation.isOn, notes: this.graph.notes.all, by_device: this.isByDevice ?? false });
+    }, delay);
   }
 
   /** Colours or order of the graph were changed by the user. */
@@ -300,6 +303,12 @@ export class PlacedPipeline {
     this.saveLater();
     this.sync.send("graphLook", look);
     this.tellLook();
+  }
+
+  /** Ask Python for the lanes in another order. */
+  orderLanes(isByDevice) {
+    this.isByDevice = isByDevice;
+    this.tellLook(0);
   }
 
   // Presentation

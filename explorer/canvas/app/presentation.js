@@ -24,10 +24,11 @@ export class Presentation {
       this.noteButton, this.clearButton, button("×", "End the presentation ( P )", () => this.set(false))]);
   }
 
-  /** Say what is shown. */
-  show(data) {
-    this.title.textContent = data.title ?? "";
-    this.facts.textContent = data.facts ?? "";
+  /** Say what is shown; in a presentation only, since the page says it otherwise. */
+  show({ title, facts }) {
+    this.said = { title, facts };
+    this.title.textContent = this.isOn ? title : "";
+    this.facts.textContent = this.isOn ? facts : "";
   }
 
   /** How much larger than in the page everything is drawn. */
@@ -47,6 +48,7 @@ export class Presentation {
     if (isOn === this.isOn) return;
     this.isOn = isOn;
     this.element.hidden = !isOn;
+    if (this.said) this.show(this.said);
     this.root.classList.toggle("presenting", isOn);
     if (isOn) {
       this.root.setAttribute("popover", "manual");

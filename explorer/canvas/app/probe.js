@@ -50,6 +50,7 @@ export function probe(picture) {
     zoom,
     notes: picture.graph.notes.shown.map((note) => ({ ...note, area: picture.graph.notes.areaOf(picture.graph.surface.ctx, note).area })),
     boxArea: (id) => { const r = picture.graph.boxRect(indexOf(id)); return { ...onPage(picture.graphCanvas, [r.x, r.y]), width: r.width * zoom, height: r.height * zoom }; },
+    labelsOfLanes: () => picture.gantt.labelsOfLanes,
     names: () => picture.graph.names,
     deviceOf: (id) => store.data.graph.nodes.device[indexOf(id)],
     pinned: (store.data?.edits?.pinned ?? []).map((i) => store.data.graph.nodes.id[i]),

@@ -52,12 +52,16 @@ export class CostPainter extends EdgePainter {
   placeOfCost(ctx, { edge, seam }, names) {
     const taken = this.costs.map((cost) => cost.area);
     const variants = seam ? [[formatMove(seam.sendMs, [seam.receiveMs])]] : this.costLines(edge);
-    for (const obstacles of [this.shownBoxes, names]) {
-      for (const lines of variants) {
-        const halfWidth = Math.max(...lines.map((line) => ctx.measureText(line).width)) / 2 + 4;
-        const height = lines.length * LINE_STEP + 2;
-        const spots = seam ? this.seamSpots(ctx, seam, halfWidth, height) : this.costSpots(edge, halfWidth, height);
-        for (const [cx, cy, isInside] of spots) {
+    const measured = variants.map((lines) => {
+      const halfWidth = Math.max(...lines.map((line) => ctx.measureText(line).width)) / 2 + 4;
+      const height = lines.length * LINE_STEP + 2;
+      return { lines, halfWidth, height, spots: seam ? this.seamSpots(ctx, seam, halfWidth, height) : this.costSpots(edge, halfWidth, height) };
+    });
+    // On its own line a cost hides a part of it: rather a shorter text beside it.
+    for (const [obstacles, isOn] of [[this.shownBoxes, false], [this.shownBoxes, true], [names, false], [names, true]]) {
+      for (const { lines, halfWidth, height, spots } of measured) {
+        for (const [cx, cy, { isInside, liesOn } = {}] of spots) {
+          if (Boolean(liesOn) !== isOn) continue;
           const area = [cx - halfWidth, cy - height / 2, cx + halfWidth, cy + height / 2];
           if (area[0] <= 0 || area[1] <= 0 || area[2] >= this.surface.width || area[3] >= this.surface.height) continue;
           if (overlapsAny(area, taken) || (!isInside && overlapsAny(area, obstacles))) continue;
@@ -115,7 +119,7 @@ export class CostPainter extends EdgePainter {
     return [x0, Math.max(y0, middle - half), x1, Math.min(y1, middle + half)];
   }
 
-  /** Where the cost of an edge may stand, the best first: beside its longest piece, then beside others and on them. */
+  /** Where the cost of an edge may stand, [x, y, {liesOn}], the best first: beside and on its longest piece, then at others. */
   costSpots(e, halfWidth, height) {
     const route = this.routeOf(e);
     const pieces = [];
@@ -139,15 +143,15 @@ export class CostPainter extends EdgePainter {
       const first = x1 < x0 ? off : -off;
       const away = halfWidth + half + 2;
       const beside = isFlat ? [[0, first], [0, -first]] : [[away, 0], [-away, 0]];
-      const offsets = [...beside, ...(isShort && isFlat ? [[0, -gap], [0, gap]] : []), [0, 0]];
+      const offsets = [...beside, ...(isShort && isFlat ? [[0, -gap], [0, gap]] : []), [0, 0, { liesOn: true }]];
       for (const share of length > 80 ? [0.5, 0.3, 0.7] : [0.5]) {
-        for (const [dx, dy] of offsets) spots.push([x0 + share * (x1 - x0) + dx, y0 + share * (y1 - y0) + dy]);
+        for (const [dx, dy, how] of offsets) spots.push([x0 + share * (x1 - x0) + dx, y0 + share * (y1 - y0) + dy, how]);
       }
     }
     return spots;
   }
 
-  /** Where the time of a seam may stand: [x, y, whether that is in its box], in the box behind the name, else around it. */
+  /** Where the time of a seam may stand: [x, y, {isInside}], in the box behind the name, else around it. */
   seamSpots(ctx, { box }, halfWidth, height) {
     const { scale } = this.view;
     const [cx, cy] = this.toScreen(this.place.x[box], this.place.y[box]);
@@ -156,7 +160,7 @@ export class CostPainter extends EdgePainter {
     const name = ctx.measureText(this.level.boxes.label[box]).width * 1.3;
     const spots = [];
     if (room >= height - 2 && name + 2 * halfWidth + 8 < width) {
-      spots.push([cx + width / 2 - halfWidth - 2, cy - tall / 2 + room / 2, true]);
+      spots.push([cx + width / 2 - halfWidth - 2, cy - tall / 2 + room / 2, { isInside: true }]);
     }
     const [beyond, beside] = [tall / 2 + height / 2 + 1, width / 2 + halfWidth + 2];
     return [...spots, [cx, cy + beyond], [cx, cy - beyond], [cx + beside, cy], [cx - beside, cy]];

@@ -126,7 +126,7 @@ export class Legend {
       onclick: () => this.actions.selectDevice(device.device),
       onmouseenter: () => this.actions.hover({ kind: "device", device: device.device }),
       onmouseleave: () => this.actions.hover(null),
-    }, [deviceChip(device), make("span", { className: "facts", text: facts.join(" · ") || device.name })]);
+    }, [deviceChip(device), ...(device.type ? [make("span", { className: "type", text: device.type })] : []), make("span", { className: "facts", text: facts.join(" · ") || device.name })]);
     if (device.isBottleneck) entry.append(make("em", { text: "slowest" }));
     if (isFull) entry.append(make("em", { className: "over", text: "over memory" }));
     return entry;

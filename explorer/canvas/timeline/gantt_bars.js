@@ -1,7 +1,7 @@
 /* One lane of the timeline: its label, its bars, and the numbers at its end.
 
-   Passes differ by more than colour: F is plain, B and I are hatched, W is lower and ruled, and each has its letter where
-   it fits. The pieces or chunks of a device carry a, b, c, and as many notches at the upper edge as come before them. */
+   Passes differ by more than colour: F is plain, B and I are hatched, W is paler, lower and ruled, and each has its letter
+   where it fits. The pieces or chunks of a device carry a, b, c, and as many notches at the upper edge as come before them. */
 
 import { formatBytes, formatPercent } from "../kit/quantities.js";
 import { PASS_FORWARD, PASS_LETTERS, PASS_WEIGHT_GRADIENT, SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../kit/contract.js";
@@ -11,6 +11,14 @@ import { rgbOf } from "./pixel_rows.js";
 const PASS_PATTERNS = ["none", "backward", "backward", "weight"];
 const DIM_BAR = 0.2;
 const NOTCH = 3;
+const LABEL_MARGIN = 2;
+const LEAST_TEXT = 8;
+/** Width of a character, of which few differ, in sizes of the font. */
+const CHARACTER = 0.6;
+/** Where not all bars have room for their numbers, every so many micro-batches have theirs. */
+const EVERY = [2, 5, 10, 20, 50, 100, 200, 500];
+/** Bars narrower than so many pixels have none: it could not be seen whose a number is. */
+const LEAST_LABELLED = 2.5;
 
 /** The columns at the end of each lane, the first of them where there is little room. */
 export const END_COLUMNS = [
@@ -127,7 +135,7 @@ function drawBars(ctx, picture, lane, y, height, colour, focus) {
       ctx.fillStyle = fill.text;
       for (let k = 0; k < piece && (k + 1) * (NOTCH + 1) < inner; k += 1) ctx.fillRect(x + 1 + k * (NOTCH + 1), top, NOTCH, 3);
     }
-    if (showsText && width > 8) labels.push([i, x, inner, top + tall / 2, fill.text, isPlain]);
+    if (showsText) labels.push([i, x, inner, top + tall / 2, fill.text, isPlain]);
     if (picture.outlines(i)) outline(ctx, x, top, inner, tall, theme.ink, 1.5);
     if (marked.includes(i)) outline(ctx, x, top, inner, tall, theme.ink, 2.5);
   }
@@ -138,7 +146,7 @@ function drawBars(ctx, picture, lane, y, height, colour, focus) {
     rows.draw(ctx, 2, plotLeft, transferTop(SLOT_RECEIVE, y, height, thin), thin);
     rows.draw(ctx, 3, plotLeft, transferTop(SLOT_SEND, y, height, thin), thin);
   }
-  drawTexts(ctx, picture, labels, Math.min(12, height * 0.56));
+  picture.labelsOfLanes[lane] = drawTexts(ctx, picture, labels, Math.min(12, height * 0.56));
   ctx.globalAlpha = 1;
 }
 
@@ -160,27 +168,88 @@ function outline(ctx, x, top, width, tall, colour, line) {
   ctx.strokeRect(x + line / 2, top + line / 2, Math.max(1, width - line), tall - line);
 }
 
-/** Micro-batch numbers, with the pass in training and the piece where a device has several; the shorter where it is narrow. */
-function drawTexts(ctx, picture, labels, size) {
-  const { bars, store, view } = picture;
-  const { stages, hasBackward } = store.data.gantt;
+/** Micro-batch numbers, with the pass in training and the piece where a device has several: on all bars of a pass in the
+    fullest form that fits on each of them, else on those of every n-th micro-batch, on a ground of their own. */
+function drawTexts(ctx, picture, labels, usualSize) {
+  const { store, view } = picture;
   const [low, high] = [picture.toX(view.from), picture.toX(view.to)];
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
-  ctx.font = `600 ${size}px ${store.theme.font}`;
-  for (const [i, x, width, y, colour, isPlain] of labels) {
-    if (!isPlain) continue;
-    const number = String(bars.microBatch[i]);
-    const { piece, numPieces } = stages[bars.stage[i]];
-    const letter = hasBackward ? PASS_LETTERS[bars.pass[i]] : "";
-    const mark = numPieces > 1 ? pieceLetter(piece) : "";
+  ctx.globalAlpha = 1;
+  const bars = labels.filter((label) => label[5]).map(([i, x, width, y, colour]) => {
     const [x0, x1] = [Math.max(low, x), Math.min(high, x + width)];
-    const text = [letter + number + mark, letter + number, number].find((t) => t.length * size * 0.6 + 3 <= x1 - x0);
-    if (!text) continue;
-    ctx.globalAlpha = 1;
-    ctx.fillStyle = colour;
-    ctx.fillText(text, (x0 + x1) / 2, y + 0.5);
+    return { x: (x0 + x1) / 2, y, width: x1 - x0, isWhole: x0 === x && x1 === x + width, colour, microBatch: picture.bars.microBatch[i],
+      pass: picture.bars.pass[i], texts: textsOf(picture, i), fill: fillOfBar(picture.bars, i, picture.colourOf(i)).fill };
+  });
+  const written = [];
+  for (const { members, form, every, shrink } of labelledPasses(bars, usualSize)) {
+    const size = usualSize * shrink;
+    ctx.font = `600 ${size}px ${store.theme.font}`;
+    const shown = [];
+    for (const bar of members) {
+      const text = bar.texts[form];
+      const wide = text.length * size * CHARACTER;
+      // At the edge of the view only a part of a bar may be left.
+      if (every === 1 && wide + LABEL_MARGIN > bar.width) continue;
+      if (every > 1) {
+        ctx.fillStyle = bar.fill;
+        ctx.fillRect(bar.x - wide / 2 - 1, bar.y - size * 0.55, wide + 2, size * 1.1);
+      }
+      ctx.fillStyle = bar.colour;
+      ctx.fillText(text, bar.x, bar.y + 0.5);
+      shown.push({ microBatch: bar.microBatch, from: bar.x - wide / 2, to: bar.x + wide / 2 });
+    }
+    written.push({ every, bars: bars.filter((bar) => bar.pass === members[0].pass).length, labels: shown });
   }
+  return written;
+}
+
+/** What may stand on a bar, the fullest first. */
+function textsOf({ bars, store }, i) {
+  const { stages, hasBackward } = store.data.gantt;
+  const number = String(bars.microBatch[i]);
+  const { piece, numPieces } = stages[bars.stage[i]];
+  const letter = hasBackward ? PASS_LETTERS[bars.pass[i]] : "";
+  const mark = numPieces > 1 ? pieceLetter(piece) : "";
+  return [letter + number + mark, letter + number, number];
+}
+
+/** How the bars of a lane are labelled, pass by pass: {members, form, every, shrink}, which bars, with which of their
+    texts, of how many micro-batches one, and how much smaller than `size`. Passes without room for any are left out. */
+export function labelledPasses(bars, size) {
+  const passes = [...new Set(bars.map((bar) => bar.pass))].map((pass) => bars.filter((bar) => bar.pass === pass));
+  const narrowest = (own) => own.reduce((least, bar) => (bar.isWhole ? Math.min(least, bar.width) : least), Infinity);
+  const chosen = [];
+  // The widest first: where they have all their numbers, those of narrower ones go between.
+  for (const own of passes.sort((a, b) => narrowest(b) - narrowest(a))) {
+    const choice = wholeChoice(own, size) ?? sparseChoice(own, size, chosen, narrowest(own));
+    if (choice) chosen.push(choice);
+  }
+  return chosen;
+}
+
+function wholeChoice(own, size) {
+  for (const [form, shrink] of [[0, 1], [1, 1], [2, 1], [2, 0.85], [2, 0.72]]) {
+    if (size * shrink < LEAST_TEXT && shrink < 1) continue;
+    const fits = (bar) => !bar.isWhole || bar.texts[form].length * size * shrink * CHARACTER + LABEL_MARGIN <= bar.width;
+    if (own.some((bar) => bar.isWhole) && own.every(fits)) return { members: own, form, every: 1, shrink };
+  }
+  return null;
+}
+
+function sparseChoice(own, size, chosen, narrowest) {
+  if (!(narrowest >= LEAST_LABELLED) || narrowest === Infinity) return null;
+  const span = (bar, form, shrink) => {
+    const half = (bar.texts[form].length * size * shrink * CHARACTER) / 2 + 1;
+    return [bar.x - half, bar.x + half];
+  };
+  const taken = chosen.flatMap(({ members, form, shrink }) => members.map((bar) => span(bar, form, shrink)));
+  for (const every of EVERY) {
+    const members = own.filter((bar) => bar.microBatch % every === 0);
+    const all = [...taken, ...members.map((bar) => span(bar, 1, 1))].sort((a, b) => a[0] - b[0]);
+    if (members.length && all.every(([from], k) => k === 0 || from >= all[k - 1][1])) return { members, form: 1, every, shrink: 1 };
+  }
+  return null;
 }
 
 /** a, b, ... z, then numbers. */
@@ -190,6 +259,7 @@ export function pieceLetter(piece) {
 
 function fillOfBar(bars, i, colour) {
   const odd = bars.microBatch[i] % 2 === 1;
+  if (bars.pass[i] === PASS_WEIGHT_GRADIENT) return odd ? colour.weightOdd : colour.weight;
   if (bars.pass[i] !== PASS_FORWARD) return odd ? colour.backwardOdd : colour.backward;
   return odd ? colour.forwardOdd : colour.forward;
 }

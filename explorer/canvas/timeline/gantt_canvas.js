@@ -282,6 +282,11 @@ export class GanttPicture {
 
   // Drawing
 
+  /** The colours of a bar's device. */
+  colourOf(i) {
+    return this.store.data.devices[this.gantt.lanes[this.bars.lane[i]].device].colour;
+  }
+
   /** Whether a bar stands out, rather than being dimmed. */
   isPlain(i, focus) {
     if (focus.bars !== null) return focus.bars[i] === 1;
@@ -334,6 +339,7 @@ export class GanttPicture {
     ctx.beginPath();
     ctx.rect(0, TOP, width, this.plotHeight + 1);
     ctx.clip();
+    this.labelsOfLanes = [];
     const first = Math.floor(view.offset / this.laneHeight);
     const last = Math.min(this.gantt.lanes.length, Math.ceil((view.offset + this.plotHeight) / this.laneHeight));
     for (let lane = first; lane < last; lane += 1) drawLane(ctx, this, lane, TOP + lane * this.laneHeight - view.offset, focus);

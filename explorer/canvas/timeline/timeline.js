@@ -31,6 +31,8 @@ export class TimelinePart {
     this.keys = make("div", { className: "keys" });
     this.criticalButton = make("button", { type: "button", text: "Critical path", "aria-pressed": "false",
       title: "Outline the chain of waits that makes the run as long as it is", onclick: () => this.toggleCritical() });
+    this.orderButton = make("button", { type: "button", className: "lane-order", text: "By device", "aria-pressed": "false",
+      title: "Lanes in the order of the devices' numbers, not of the pipeline", onclick: () => actions.orderLanes(!store.data.gantt.isByDevice) });
     this.modes = ["memory", "in flight"].map((mode) => make("button", { type: "button", text: mode === "memory" ? "Memory" : "In flight",
       onclick: () => this.setMode(mode) }));
     this.modeGroup = make("div", { className: "switch", role: "group", "aria-label": "Below the timeline" }, this.modes);
@@ -40,7 +42,7 @@ export class TimelinePart {
     this.notes = make("p", { className: "notes" });
     this.element = make("section", { className: "timeline", "aria-label": "Timeline" }, [
       make("div", { className: "timeline-head" }, [this.title, this.keys, make("span", { className: "space" }), this.modeGroup,
-        make("div", { className: "switch" }, [this.criticalButton])]),
+        make("div", { className: "switch" }, [this.orderButton, this.criticalButton])]),
       this.bar.element, this.canvas, this.memoryCanvas, this.memoryNote, this.notes,
     ]);
     this.gantt = new GanttPicture(store, actions, this.shared);
@@ -88,6 +90,8 @@ export class TimelinePart {
     const { bars, index } = this.gantt;
     this.replay.load(gantt.makespanMs > 0 ? new ReplayState(bars, index, gantt.stages, gantt.numMicroBatches) : null);
     this.bar.show();
+    this.orderButton.setAttribute("aria-pressed", String(gantt.isByDevice));
+    this.orderButton.classList.toggle("on", gantt.isByDevice);
     const count = gantt.numMicroBatches;
     this.title.textContent = `${gantt.title}, ${formatCount(count)} micro-batch${count === 1 ? "" : "es"}`;
     this.keys.replaceChildren(...this.legend(gantt, bars));
@@ -97,6 +101,7 @@ export class TimelinePart {
     this.canvas.setAttribute("aria-label", gantt.summary);
     this.memoryCanvas.setAttribute("aria-label", this.memory.summary());
     this.setMode(this.shared.memoryMode);
+    this.element.classList.toggle("lanes-only", this.store.data.lanesOnly);
     this.gantt.surface.resize();
     this.memory.surface.resize();
   }

@@ -196,3 +196,17 @@ def test_one_micro_batch_at_a_time_neither_fills_nor_drains(kind):
     info = gantt_info(simulate(graph, Deployment(2), one_node_per_device(graph), kind, 4), Deployment(2))
     assert (info.warm_up_ms, info.drain_start_ms) == (0.0, None)
     assert info.period_ms == pytest.approx(info.critical_path_bound_ms)
+
+
+def test_lanes_stand_in_the_order_of_the_pipeline_unless_asked_by_device() -> None:
+    graph = chain((1.0, 1.0, 1.0))
+    deployment = Deployment(2, 1)
+    split = Split((frozenset({3}), frozenset({2})), (frozenset({1}),))
+    schedule = simulate(graph, deployment, split, ScheduleKind.INFERENCE, 3)
+    for by_device, devices in ((False, [2, 1, 0]), (True, [0, 1, 2])):
+        info = gantt_info(schedule, deployment, by_device=by_device)
+        assert [lane.device for lane in info.lanes] == devices
+        assert all(info.stages[bar.stage].device == info.lanes[bar.lane].device for bar in info.bars)
+        assert [(bar.lane, bar.start_ms) for bar in info.bars] == sorted((bar.lane, bar.start_ms) for bar in info.bars)
+        if info.period_mark is not None:
+            assert info.period_mark.lane in range(3)

@@ -54,7 +54,14 @@ def seen_difference(first: str, second: str, deficiency: str) -> float:
 
 def test_text_is_readable_on_every_fill():
     for colour in device_colours(DEPLOYMENT):
-        for fill in (colour.forward, colour.forward_odd, colour.backward, colour.backward_odd):
+        for fill in (
+            colour.forward,
+            colour.forward_odd,
+            colour.backward,
+            colour.backward_odd,
+            colour.weight,
+            colour.weight_odd,
+        ):
             assert contrast(fill.fill, fill.text) >= MIN_CONTRAST
     for theme in THEMES.values():
         assert contrast(theme.unplaced.fill, theme.unplaced.text) >= MIN_CONTRAST
@@ -92,8 +99,18 @@ def test_no_two_devices_look_the_same():
 
 def test_passes_and_neighbouring_micro_batches_differ():
     for colour in device_colours(DEPLOYMENT):
-        fills = {f.fill for f in (colour.forward, colour.forward_odd, colour.backward, colour.backward_odd)}
-        assert len(fills) == 4
+        fills = {
+            f.fill
+            for f in (
+                colour.forward,
+                colour.forward_odd,
+                colour.backward,
+                colour.backward_odd,
+                colour.weight,
+                colour.weight_odd,
+            )
+        }
+        assert len(fills) == 6
 
 
 def test_cpus_are_marked_apart_and_keep_their_look_when_accelerators_are_added():

@@ -80,6 +80,7 @@ NOTES = st.builds(
 OTHERS: dict[str, st.SearchStrategy[Any]] = {
     "lanes": st.booleans(),
     "present": st.booleans(),
+    "by_device": st.booleans(),
     "notes": st.lists(NOTES, max_size=MAX_NOTES).map(tuple),
     "edits": DOCUMENTS,
     "keep": COUNTS,
