@@ -18,8 +18,11 @@ MOST_NODES = 20_000
 """The explanation contracts the graph, which for larger ones takes seconds and 200 MB in the server itself."""
 
 
-def show_explanation(plan: Plan, costs: SplitCosts) -> None:
-    """Show why a plan is as fast as it is, the loads of its devices, and what would help."""
+def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan) -> None:
+    """Show why a plan is as fast as it is, the loads of its devices, and what would help.
+
+    `asked` is the plan that the solver found, which the schedule may run cut anew: what would help is about that.
+    """
     words, figures = st.columns([5, 6], gap="large")
     with words:
         for paragraph in _paragraphs(plan):
@@ -29,7 +32,7 @@ def show_explanation(plan: Plan, costs: SplitCosts) -> None:
             st.markdown("**Load of every device**")
             st.html(load_bars(costs, plan.deployment, plan.result.lower_bound_ms, theme()))
         st.markdown("**What would help**")
-        show_what_helps(plan)
+        show_what_helps(asked)
 
 
 def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:

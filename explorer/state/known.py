@@ -9,9 +9,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 from explorer.jobs.pool import Question
-from solvers.baselines.table import BASELINES
-from solvers.model.result import SolveResult, SolveStatus, relative_gap
-from solvers.problem.solving import PROOF_TOLERANCE
+from solvers.model.result import PROOF_TOLERANCE, SolveResult, SolveStatus, relative_gap
+from solvers.parameters.question import EXACT
 
 MOST_PROBLEMS = 32
 """Problems that are remembered, the ones asked last."""
@@ -54,7 +53,7 @@ class KnownProblems:
 
 def problem_of(question: Question) -> Question:
     """Return what all questions about one problem have in common."""
-    method = question.method if question.method in BASELINES else "auto"
+    method = "auto" if question.method in EXACT else question.method
     return replace(question, method=method, time_limit_s=None, gap=0.0)
 
 
