@@ -9,7 +9,7 @@ from solvers.analysis.load_parts import LoadParts
 from solvers.model.costs import CutTensor, Objective
 from solvers.model.graph import DnnGraph, quoted
 from solvers.model.split import Family
-from solvers.quantities import binary_size, counted, listed, milliseconds, percent, proven_distance
+from solvers.quantities import binary_size, binary_sizes, counted, listed, milliseconds, percent, proven_distance
 
 MOST_TENSORS = 3
 MOST_STEPS = 8
@@ -231,6 +231,16 @@ def _memory(explanation: Explanation) -> list[str]:
     accelerators = [device for device in explanation.devices if device.capacity_bytes is not None]
     if not accelerators:
         return []
+    held = [device.capacity_bytes for device in explanation.devices if not device.is_cpu]
+    room = math.inf if None in held else sum(capacity or 0.0 for capacity in held)
+    if room < explanation.total_memory_bytes:
+        total, in_all = binary_sizes([explanation.total_memory_bytes, room])
+        on_cpus = [device for device in explanation.devices if device.is_cpu and device.num_nodes]
+        there = listed([device.name for device in on_cpus]) if on_cpus else "CPUs"
+        return [
+            f"Memory limits this plan: all nodes take {total} and the accelerators together hold {in_all}, so "
+            f"{binary_size(explanation.total_memory_bytes - room)} or more must be on {there}."
+        ]
     capacity = min(device.capacity_bytes or 0.0 for device in accelerators)
     if not explanation.counts_in_flight and explanation.total_memory_bytes <= capacity:
         return [
