@@ -112,7 +112,7 @@ def outcome_text(outcome: Outcome) -> str:
     """Say in one line what a method answered."""
     if outcome.value_ms is None:
         return outcome.message
-    marks = f", but breaks a rule: {outcome.violations[0]}" if outcome.violations else f", {outcome.status}"
+    marks = f", but violates a constraint: {outcome.violations[0]}" if outcome.violations else f", {outcome.status}"
     is_open = outcome.gap is not None and outcome.status is not SolveStatus.OPTIMAL
     distance = f", {proven_distance(outcome.value_ms, outcome.lower_bound_ms)}" if is_open else ""
     return f"{milliseconds(outcome.value_ms)}{distance}, {seconds(outcome.runtime_s)}{marks}"
@@ -137,7 +137,7 @@ def comparison_text(answers: list[tuple[Contender, Outcome]], best_ms: float | N
                 number(outcome.value_ms),
                 number(outcome.lower_bound_ms),
                 UNKNOWN if outcome.gap is None else above_bound(outcome.value_ms, outcome.lower_bound_ms),
-                "breaks a rule" if outcome.violations else str(outcome.status or "not run"),
+                "violates a constraint" if outcome.violations else str(outcome.status or "not run"),
                 number(outcome.runtime_s, 3),
                 number(None if memory is None else memory / 2**30),
                 factor(ratio),

@@ -61,7 +61,7 @@ def test_integer_program_runs_beside_the_page_and_can_be_cancelled(app: str, chr
     page.get_by_test_id("stMetric").first.wait_for(timeout=SOLVE_MS)
     if page.get_by_role("button", name="Cancel").count():  # its DP may still be running
         page.get_by_role("button", name="Cancel").wait_for(state="detached", timeout=SOLVE_MS)
-    choose(page, "Splits allowed", "Free")
+    choose(page, "Split type", "Non-contiguous")
     page.get_by_text("The plan below is stale").wait_for()
     page.locator(".st-key-solve").get_by_role("button").click()
     cancel = page.get_by_role("button", name="Cancel")
@@ -82,7 +82,7 @@ def test_leaving_the_page_ends_the_solve(app: Address, chromium: Any) -> None:
     page = context.new_page()
     page.goto(f"{app}/?sample=resnet50_operator_inference")
     page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
-    choose(page, "Splits allowed", "Free")
+    choose(page, "Split type", "Non-contiguous")
     page.locator(".st-key-solve").get_by_role("button").click()
     page.get_by_text("Best plan so far").wait_for(timeout=SOLVE_MS)
     solvers = app.children

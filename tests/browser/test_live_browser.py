@@ -70,7 +70,7 @@ def test_the_best_plan_so_far_is_drawn_and_stays_when_cancelled(app: Address, ch
     assert metric(page, "Time per micro-batch").startswith("≤ ")
     assert metric(page, "Micro-batches/s").startswith("≥ ")
     assert standing(page) == "so-far"
-    page.get_by_text("the optimum").first.wait_for()  # a gap, no proof
+    page.get_by_text("within").first.wait_for()  # a gap, no proof
     expect(page.get_by_text("optimal (proven)")).to_have_count(0)
     expect(page.get_by_text("stale")).to_have_count(0)
     page.get_by_role("button", name="Fit").wait_for()

@@ -78,7 +78,10 @@ def test_a_plan_solved_for_a_framework_can_be_exported_and_has_a_price(placement
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--expressible-in", "vllm", "--family", "free"), "vLLM runs pipelines; choose chain splits, for throughput."),
+        (
+            ("--expressible-in", "vllm", "--family", "free"),
+            "vLLM runs pipelines; choose split type pipeline (chain), for throughput.",
+        ),
         (("--expressible-in", "vllm", "--max-replicas", "2"), "vLLM replicates no single stage of a pipeline"),
         (("--expressible-in", "torchtitan"), "torchtitan trains models, and this is a graph of inference"),
         (("--expressible-in", "tpu"), '"tpu" is none of none, torch-pipelining'),
