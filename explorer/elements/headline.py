@@ -47,7 +47,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     found = f"{'for earlier inputs · ' if is_stale else ''}{how_found(result)}"
     row = st.container(key="headline")
     row.html(standing_html(plan, standing))
-    columns = row.columns([1.3, 1.0, 1.15, 1.3, 1.15])
+    columns = row.columns([1.15, 1.6, 1.1, 1.2, 1.2])
     columns[0].metric(
         VALUE_LABELS[result.objective],
         f"{at_most}{milliseconds(value)}",
@@ -93,11 +93,11 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
         columns[4].metric(
             "Speed-up",
             factor(alone_ms / value),
-            f"over one {plain(alone)}{_too_large(plan, alone)}",
+            f"one {plain(alone)}{_too_large(plan, alone)}",
             delta_color="off",
             delta_arrow="off",
             help=f"All nodes on one {plain(alone)}, the fastest, would take {plain(milliseconds(alone_ms))} with "
-            f"enough memory{_too_large(plan, alone)}. With a CPU the speed-up may exceed the number of accelerators.",
+            f"enough memory. With a CPU the speed-up may exceed the number of accelerators.",
         )
 
 
@@ -109,7 +109,7 @@ def _beside_throughput(plan: Plan, passes_per_s: float | None) -> str | None:
     if plan.result.objective is not Objective.LATENCY:
         latency_ms = single_sample_latency(plan.graph, plan.deployment, plan.split)
         parts += [] if latency_ms is None else [f"latency {milliseconds(latency_ms)}"]
-    return ", ".join(parts) or None
+    return " · ".join(parts) or None
 
 
 def _value_help(plan: Plan) -> str:
@@ -141,7 +141,7 @@ def _too_large(plan: Plan, alone: str) -> str:
     capacities = [one.memory_bytes for one in plan.deployment.classes if one.name == alone and one.count]
     capacity = capacities[0] if capacities else plan.deployment.memory_bytes
     total = sum(node.memory_bytes for node in plan.graph.nodes)
-    return ", which cannot hold it" if capacity is not None and total > capacity else ""
+    return ": too small for it" if capacity is not None and total > capacity else ""
 
 
 def _one_accelerator(plan: Plan) -> tuple[float, str]:

@@ -5,6 +5,7 @@ import streamlit as st
 from explorer.elements.headline import theme
 from explorer.elements.html_table import paragraph_html
 from explorer.elements.load_bars import load_bars
+from explorer.explore.binding import show_binding
 from explorer.explore.what_helps import free_answer, show_what_helps
 from explorer.plan.edited_plan import METHOD as HAND_EDIT
 from explorer.state.records import Plan
@@ -27,6 +28,8 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan) -> None:
     with words:
         for paragraph in _paragraphs(plan):
             st.html(paragraph_html(paragraph))
+        if len(asked.graph.nodes) <= MOST_NODES:
+            show_binding(asked)
     with figures:
         if plan.question.objective is not Objective.LATENCY:
             st.markdown("**Load of every device**")

@@ -138,15 +138,6 @@ def binding_text(prices: tuple[Price, ...]) -> tuple[str, ...]:
     return (*lead, *map(price_text, ordered))
 
 
-def forced_to_cpus_bytes(graph: DnnGraph, deployment: Deployment) -> float:
-    """Return how many bytes of nodes no accelerator has room for: at least so much must be on CPUs."""
-    capacities = [deployment.capacity_bytes(d) for d in range(deployment.num_accelerators)]
-    if None in capacities:
-        return 0.0
-    total = sum(node.memory_bytes for node in graph.nodes)
-    return max(0.0, total - sum(capacity or 0.0 for capacity in capacities))
-
-
 def _memory_may_bind(graph: DnnGraph, deployment: Deployment) -> bool:
     capacities = [
         capacity for d in range(deployment.num_accelerators) if (capacity := deployment.capacity_bytes(d)) is not None
