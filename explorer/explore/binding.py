@@ -15,7 +15,6 @@ from solvers.analysis.explanation_text import Paragraph
 from solvers.analysis.what_if import Change
 from solvers.baselines.table import BASELINES
 from solvers.model.result import SolveStatus
-from solvers.parameters.question import EXACT
 from solvers.quantities import seconds
 
 POLL_SECONDS = 0.5
@@ -39,7 +38,7 @@ def show_binding(plan: Plan) -> None:
 
     Nothing is said of hand edits, of plans with pins and of baselines: others may be faster for another reason.
     """
-    is_search = plan.question.method in EXACT and plan.question.method not in BASELINES
+    is_search = plan.question.method not in BASELINES
     if plan.question.pins or not is_search or plan.result.method.startswith("hand edit"):
         return
     inquiry: Inquiry | None = session.batch(NAME)

@@ -110,7 +110,7 @@ def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chro
     expect(page.get_by_label("Plan C", exact=True)).to_have_value("best free")
 
 
-def test_memory_that_limits_a_plan_is_named_with_its_price(app: Address, chromium_page: Any) -> None:
+def test_memory_that_limits_a_plan_is_named_with_its_price(app: str, chromium_page: Any) -> None:
     """Six accelerators of 0.02 GiB hold less than the model: work on the CPU is not uneven compute alone."""
     page = chromium_page
     page.goto(f"{app}/?sample=bert_base_operator_inference&accelerators=6&memory=0.02")
