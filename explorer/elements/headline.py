@@ -9,7 +9,7 @@ from explorer.picture.palette import ThemeName
 from explorer.state.records import Plan
 from explorer.words.wording import VALUE_LABELS, how_found, plain, proof
 from solvers.analysis.load_parts import load_parts
-from solvers.model.costs import Objective, SplitCosts
+from solvers.model.costs import Objective, SplitCosts, single_sample_latency
 from solvers.model.micro_batch import MicroBatch, throughput_text
 from solvers.quantities import UNKNOWN, factor, milliseconds, number, percent
 
@@ -47,14 +47,14 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     found = f"{'for earlier inputs · ' if is_stale else ''}{how_found(result)}"
     row = st.container(key="headline")
     row.html(standing_html(plan, standing))
-    columns = row.columns([1.3, 1.0, 1.15, 1.3, 1.15])
+    columns = row.columns([1.15, 1.6, 1.1, 1.2, 1.2])
     columns[0].metric(
         VALUE_LABELS[result.objective],
         f"{at_most}{milliseconds(value)}",
         found,
         delta_color="off",
         delta_arrow="off",
-        help=f"Below it method, splits allowed and time of the solve: {how_found(result)}.",
+        help=plain(_value_help(plan)),
     )
     # A split found for low latency has a throughput too: that of the same split run as a pipeline.
     pace_ms = costs.gpipe_ms if result.objective is Objective.GPIPE else costs.max_load_ms
@@ -62,7 +62,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     columns[1].metric(
         "Micro-batches/s",
         f"{at_least}{number(1000 / pace_ms)}" if pace_ms else UNKNOWN,
-        f"= {held.rate_text(1000 / pace_ms)}" if held is not None and pace_ms else None,
+        _beside_throughput(plan, 1000 / pace_ms if pace_ms else None),
         delta_color="off",
         delta_arrow="off",
         help=plain(_throughput_help(held, 1000 / pace_ms if pace_ms else None)),
@@ -93,12 +93,33 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
         columns[4].metric(
             "Speed-up",
             factor(alone_ms / value),
-            f"one {plain(alone)} {milliseconds(alone_ms)}",
+            f"one {plain(alone)}{_too_large(plan, alone)}",
             delta_color="off",
             delta_arrow="off",
-            help="Against all nodes on one accelerator, the fastest, with enough memory. With a CPU it may exceed the "
-            "accelerators.",
+            help=f"All nodes on one {plain(alone)}, the fastest, would take {plain(milliseconds(alone_ms))} with "
+            f"enough memory. With a CPU the speed-up may exceed the number of accelerators.",
         )
+
+
+def _beside_throughput(plan: Plan, passes_per_s: float | None) -> str | None:
+    """Say how many samples a throughput is, and the latency of one micro-batch, which is not the time between two."""
+    held, parts = plan.graph.micro_batch, []
+    if held is not None and passes_per_s:
+        parts.append(f"= {held.rate_text(passes_per_s)}")
+    if plan.result.objective is not Objective.LATENCY:
+        latency_ms = single_sample_latency(plan.graph, plan.deployment, plan.split)
+        parts += [] if latency_ms is None else [f"latency {milliseconds(latency_ms)}"]
+    return " · ".join(parts) or None
+
+
+def _value_help(plan: Plan) -> str:
+    """Say what the value is, what it is not, and how it was found."""
+    found = f"Found by: {how_found(plan.result)}."
+    if plan.result.objective is Objective.LATENCY:
+        return f"From the start of one micro-batch to its end, alone on the devices. {found}"
+    latency_ms = single_sample_latency(plan.graph, plan.deployment, plan.split)
+    takes = "" if latency_ms is None else f": the latency of one is {milliseconds(latency_ms)}"
+    return f"Between micro-batches that leave the pipeline in steady state. This is not latency{takes}. {found}"
 
 
 def _throughput_help(held: MicroBatch | None, passes_per_s: float | None) -> str:
@@ -123,6 +144,14 @@ def headline_facts(plan: Plan, costs: SplitCosts) -> str:
 def theme() -> ThemeName:
     """Return which of the two themes the browser shows."""
     return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def _too_large(plan: Plan, alone: str) -> str:
+    """Say that the device compared with cannot hold the model, where it cannot."""
+    capacities = [one.memory_bytes for one in plan.deployment.classes if one.name == alone and one.count]
+    capacity = capacities[0] if capacities else plan.deployment.memory_bytes
+    total = sum(node.memory_bytes for node in plan.graph.nodes)
+    return ": too small for it" if capacity is not None and total > capacity else ""
 
 
 def _one_accelerator(plan: Plan) -> tuple[float, str]:

@@ -5,6 +5,7 @@ import streamlit as st
 from explorer.elements.headline import theme
 from explorer.elements.html_table import paragraph_html
 from explorer.elements.load_bars import load_bars
+from explorer.explore.binding import show_binding
 from explorer.explore.what_helps import free_answer, show_what_helps
 from explorer.plan.edited_plan import METHOD as HAND_EDIT
 from explorer.server.byte_cache import remembered
@@ -19,18 +20,23 @@ MOST_NODES = 20_000
 """The explanation contracts the graph, which for larger ones takes seconds and 200 MB in the server itself."""
 
 
-def show_explanation(plan: Plan, costs: SplitCosts) -> None:
-    """Show why a plan is as fast as it is, the loads of its devices, and what would help."""
+def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan) -> None:
+    """Show why a plan is as fast as it is, the loads of its devices, and what would help.
+
+    `asked` is the plan that the solver found, which the schedule may run cut anew: what would help is about that.
+    """
     words, figures = st.columns([5, 6], gap="large")
     with words:
         for paragraph in _paragraphs(plan):
             st.html(paragraph_html(paragraph))
+        if len(asked.graph.nodes) <= MOST_NODES:
+            show_binding(asked)
     with figures:
         if plan.question.objective is not Objective.LATENCY:
             st.markdown("**Load of every device**")
             st.html(load_bars(costs, plan.deployment, plan.result.lower_bound_ms, theme()))
         st.markdown("**What would help**")
-        show_what_helps(plan)
+        show_what_helps(asked)
 
 
 def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:

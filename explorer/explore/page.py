@@ -19,7 +19,7 @@ from explorer.plan.edited_plan import edit_view
 from explorer.plan.live_panel import begin_drawing, end_drawing, show_run, tells_of
 from explorer.plan.reload import begin_page, end_page, take_edits, take_plan
 from explorer.plan.solve_control import feels_live, follow
-from explorer.plan.timeline import scheduled, show_note
+from explorer.plan.timeline import plan_run, scheduled, show_note
 from explorer.state import session
 from explorer.state.address import show_problems
 from explorer.state.choice import Choice
@@ -61,11 +61,11 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
         if dag.note:
             st.caption(dag.note)
         return
-    costs = split_costs(plan.graph, plan.deployment, plan.split)
     shown = scheduled(plan, choice)
-    schedule = shown.schedule
+    schedule, run = shown.schedule, plan_run(plan, shown)
+    costs = split_costs(run.graph, run.deployment, run.split)
     show_edit_headline(choice, plan)
-    headline(plan, costs, standing_of(plan, choice))
+    headline(run, costs, standing_of(plan, choice))
     show_note(shown)
     dag = remembered_dag_info(plan.graph, plan.deployment, shown.split)
     options = picture_options(choice.loaded.origin, headline_facts(plan, costs))
@@ -101,7 +101,7 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
             show_schedules(plan, choice)
     else:
         with why:
-            show_explanation(plan, costs)
+            show_explanation(run, costs, plan)
 
 
 def _title(choice: Choice, plan: Plan | None) -> None:

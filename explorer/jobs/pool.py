@@ -160,11 +160,19 @@ class WorkerPool:
         self.close()
 
     def start(
-        self, session: str, question: Question, graph: DnnGraph, start: Split | None = None, *, is_live: bool = False
+        self,
+        session: str,
+        question: Question,
+        graph: DnnGraph,
+        start: Split | None = None,
+        *,
+        lower_bound_ms: float | None = None,
+        is_live: bool = False,
     ) -> Job:
         """Return a job on a question for a session: answered already, joined to a running one, or begun.
 
-        A run that begins does so from the plan `start`, if that is valid for the question. `is_live` says that a change
+        A run that begins does so from the plan `start`, if that is valid for the question, and from a bound that was
+        proven for it before. `is_live` says that a change
         of the inputs asks, and that the answer is expected within a second or so.
         Raises ValueError when the question is about another graph, RuntimeError when the pool is closed.
         """
@@ -179,6 +187,7 @@ class WorkerPool:
                     question=question,
                     graph=graph,
                     start=start,
+                    lower_bound_ms=lower_bound_ms,
                     is_live=is_live,
                     limit_s=self._limit_s(question.time_limit_s),
                 )

@@ -31,7 +31,7 @@ def request_of(work: Work) -> Callable[[], bytes]:
         "family": question.family,
         "time_limit_s": left_s if math.isfinite(left_s) else None,
         "gap": question.gap,
-        "lower_bound_ms": work.lower_bound_ms if work.worked_s else None,
+        "lower_bound_ms": work.lower_bound_ms,
     }
     return lambda: _message(
         settings

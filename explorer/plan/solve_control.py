@@ -6,10 +6,11 @@ from explorer.plan.edit_actions import take_answer
 from explorer.state import session
 from explorer.state.choice import Choice
 from explorer.state.entries import by_entry
-from explorer.state.records import Notice, Plan, Run
+from explorer.state.records import LoadedGraph, Notice, Plan, Run
 from solvers.baselines.table import BASELINES
 from solvers.model.costs import Objective
-from solvers.model.result import SolveStatus
+from solvers.model.graph import DnnGraph
+from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family
 
 LIVE_WAIT_S = 1.2
@@ -35,6 +36,7 @@ def feels_live(question: Question) -> bool:
 def follow(choice: Choice) -> None:
     """Start a solve if one is asked for or due, and take note of one that has ended."""
     _take_note(choice)
+    _show_known(choice)
     run, plan, notice = session.run(), session.plan(), session.notice()
     is_answered = (plan is not None and plan.question == choice.question) or (
         notice is not None and notice.question == choice.question
@@ -47,16 +49,39 @@ def follow(choice: Choice) -> None:
         run.job.cancel()
     session.remember_notice(None)
     takes_start = choice.question.method not in BASELINES
-    known = plan.split if takes_start and plan is not None and plan.answers_for(choice.loaded) else None
+    start = plan.split if takes_start and plan is not None and plan.answers_for(choice.loaded) else None
+    bound_ms = None
+    if takes_start and (known := session.known_problems().get(choice.question)) is not None:
+        start, bound_ms = known.result.split or start, known.result.lower_bound_ms
     is_live = is_due and not choice.asks_to_solve
-    job = solver_pool().start(session.session_id(), choice.question, choice.graph, known, is_live=is_live)
+    job = solver_pool().start(
+        session.session_id(), choice.question, choice.graph, start, lower_bound_ms=bound_ms, is_live=is_live
+    )
     session.remember_run(Run(job, choice.loaded, choice.graph, is_live=is_live))
     job.wait(ASKED_WAIT_S if choice.asks_to_solve else LIVE_WAIT_S)
     _take_note(choice)
 
 
+def _show_known(choice: Choice) -> None:
+    """Show the plan that is known of this problem, if it is the answer to this very question or proven optimal."""
+    plan, known = session.plan(), session.known_problems().get(choice.question)
+    if known is None or known.result.split is None or (plan is not None and plan.question == choice.question):
+        return
+    is_same_method = known.question.method == choice.question.method
+    is_answer = is_same_method and (known.question == choice.question or known.result.status is SolveStatus.OPTIMAL)
+    if is_answer:
+        _remember(choice.question, choice.loaded, choice.graph, known.result)
+
+
+def _remember(question: Question, loaded: LoadedGraph, graph: DnnGraph, result: SolveResult) -> None:
+    """Make an answer with a plan the one that is shown."""
+    assert result.split is not None
+    split, deployment = by_entry(result.split, question.deployment)
+    session.remember_plan(Plan(question, loaded, graph, deployment, result, split))
+
+
 def _take_note(choice: Choice) -> None:
-    """Turn a solve that is over into a plan or a notice."""
+    """Turn a solve that is over into a plan or a notice; what was known of the problem before is not lost."""
     run = session.run()
     if run is None:
         return
@@ -68,16 +93,21 @@ def _take_note(choice: Choice) -> None:
     if question.pins:
         take_answer(run, snapshot, choice)
         return
+    known = session.known_problems()
     if snapshot.state is JobState.FAILED or result is None:
+        before = known.get(question)
+        if before is not None and before.result.split is not None:
+            _remember(question, run.loaded, run.graph, before.result)
         session.remember_notice(
             Notice(question, snapshot.error or "The solve ended without an answer.", snapshot.details)
         )
         return
     if result.method == "dp":
         session.remember_dp_seconds(run.loaded.graph.digest, result.runtime_s)
-    if result.split is not None:
-        split, deployment = by_entry(result.split, question.deployment)
-        session.remember_plan(Plan(question, run.loaded, run.graph, deployment, result, split))
+    best = known.take_in(question, result)
+    if best.split is not None:
+        _remember(question, run.loaded, run.graph, best)
+        # That it ended without a plan of its own is said beside the one that is kept.
         session.remember_notice(Notice(question, result.message) if result.message else None)
         return
     message = result.message or "No plan was found in time; allow more time."

@@ -1,6 +1,7 @@
 """The schedule of a plan, and the split that it runs: the plan's, or one cut anew into chunks."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -10,10 +11,13 @@ from explorer.server.sizes import schedule_bytes
 from explorer.state.choice import Choice, ScheduleOptions
 from explorer.state.records import Plan
 from explorer.words.wording import plain
-from solvers.model.costs import split_costs
+from solvers.model.costs import objective_value, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
-from solvers.model.split import Split
+from solvers.model.result import SolveStatus
+from solvers.model.split import Family, Split
+from solvers.problem.bounds import work_bound
+from solvers.problem.contraction import contract
 from solvers.quantities import change, milliseconds
 from solvers.schedule.looped_split import looped_split
 from solvers.schedule.records import LOOPED_KINDS, LoopedSplit
@@ -97,6 +101,30 @@ def _schedule_of(
     except ScheduleError as error:
         return Scheduled(split, None, str(error))
     return Scheduled(looped.split, schedule, note=note, looped=looped)
+
+
+def plan_run(plan: Plan, shown: Scheduled) -> Plan:
+    """Return the plan whose numbers belong to the picture: the one asked for, or its pipeline cut anew into chunks.
+
+    What is proven of the plan says nothing of the chunks, which are no split of its type: their bound is the one from
+    total work, which holds for all splits.
+    """
+    if shown.looped is None:
+        return plan
+    objective = plan.question.objective
+    value_ms = objective_value(plan.graph, plan.deployment, shown.split, objective)
+    bound_ms = work_bound(contract(plan.graph, Family.FREE, plan.deployment), plan.deployment)
+    is_known = value_ms is not None and math.isfinite(bound_ms)
+    result = replace(
+        plan.result,
+        status=SolveStatus.FEASIBLE,
+        method=f"{plan.result.method}, cut anew into chunks",
+        family=Family.FREE,
+        split=shown.split,
+        value_ms=value_ms,
+        lower_bound_ms=min(bound_ms, value_ms or bound_ms) if is_known else None,
+    )
+    return replace(plan, result=result, split=shown.split)
 
 
 def show_note(shown: Scheduled) -> None:

@@ -6,6 +6,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.state.edits import HISTORIES
+from explorer.state.known import KnownProblems
 from explorer.state.query import Address, Link, to_query
 from explorer.state.records import Drawing, KeptPlan, LoadedGraph, ModelSource, Notice, Plan, Run, Subject, Sweep
 from solvers.hardware.prices import Prices
@@ -28,6 +29,7 @@ _PRICES = "prices"
 LESSONS = "lessons"
 """Key of what `explorer.state.lessons` remembers."""
 _SHARE_PROBLEM, _NOT_OPENED, _SWEEP_IS_READ = "share_problem", "sweep_not_opened", "sweep_is_read"
+_KNOWN = "known_problems"
 _KEPT = (
     *(_UPLOAD, _SOURCE, _PLAN, _RUN, _SHOWN_RUN, _NOTICE, _DP_SECONDS, HISTORIES, _COMPARED, _SUBJECT, _SWEEP),
     LESSONS,
@@ -186,6 +188,11 @@ def plan_of(loaded: LoadedGraph) -> Plan | None:
 def remember_plan(value: Plan) -> None:
     """Show a plan from now on."""
     st.session_state[_PLAN] = value
+
+
+def known_problems() -> KnownProblems:
+    """Return what is known of the problems that were solved in this session, to be changed in place."""
+    return cast("KnownProblems", st.session_state.setdefault(_KNOWN, KnownProblems()))
 
 
 def incumbent() -> Plan | None:

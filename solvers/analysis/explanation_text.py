@@ -9,7 +9,7 @@ from solvers.analysis.load_parts import LoadParts
 from solvers.model.costs import CutTensor, Objective
 from solvers.model.graph import DnnGraph, quoted
 from solvers.model.split import Family
-from solvers.quantities import binary_size, counted, listed, milliseconds, percent, proven_distance
+from solvers.quantities import binary_size, binary_sizes, counted, listed, milliseconds, percent, proven_distance
 
 MOST_TENSORS = 3
 MOST_STEPS = 8
@@ -191,7 +191,8 @@ def _distance(explanation: Explanation, distance_ms: float) -> str:
     """Say how the distance to perfect balance divides into uneven work and transfers; the two add up to it."""
     compute_ms, transfers_ms = explanation.compute_over_balance_ms, explanation.paid_transfers_ms
     if transfers_ms <= distance_ms * SAME:
-        return f"The difference of {milliseconds(distance_ms)} is uneven compute alone."
+        alone = "" if _forced_bytes(explanation) else " alone"
+        return f"The difference of {milliseconds(distance_ms)} is uneven compute{alone}."
     if abs(compute_ms) <= distance_ms * SAME:
         return f"The difference of {milliseconds(distance_ms)} is transfers alone."
     if compute_ms > 0:
@@ -231,6 +232,14 @@ def _memory(explanation: Explanation) -> list[str]:
     accelerators = [device for device in explanation.devices if device.capacity_bytes is not None]
     if not accelerators:
         return []
+    if forced := _forced_bytes(explanation):
+        total, in_all = binary_sizes([explanation.total_memory_bytes, explanation.total_memory_bytes - forced])
+        on_cpus = [device for device in explanation.devices if device.is_cpu and device.num_nodes]
+        there = listed([device.name for device in on_cpus]) if on_cpus else "CPUs"
+        return [
+            f"Memory limits this plan: all nodes take {total} and the accelerators together hold {in_all}, so "
+            f"{binary_size(forced)} or more must be on {there}."
+        ]
     capacity = min(device.capacity_bytes or 0.0 for device in accelerators)
     if not explanation.counts_in_flight and explanation.total_memory_bytes <= capacity:
         return [
@@ -252,6 +261,15 @@ def _memory(explanation: Explanation) -> list[str]:
         f"Memory: {fullest.name} is the fullest with {binary_size(fullest.memory_bytes)} of {binary_size(capacity)} "
         f"({percent(fullest.memory_bytes / capacity)})."
     ]
+
+
+def _forced_bytes(explanation: Explanation) -> float:
+    """Return how many bytes of nodes no accelerator has room for, so that CPUs must hold them."""
+    deployment = explanation.deployment
+    held = [deployment.capacity_bytes(d) for d in range(deployment.num_accelerators)]
+    if None in held:
+        return 0.0
+    return max(0.0, explanation.total_memory_bytes - sum(capacity or 0.0 for capacity in held))
 
 
 def _idle_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:

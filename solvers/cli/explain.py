@@ -4,14 +4,17 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from solvers.analysis.binding import Price, binding_text, price, price_document, relaxations
 from solvers.analysis.explanation import explain, explanation_document
-from solvers.analysis.explanation_text import explanation_text, plain_text
+from solvers.analysis.explanation_text import Paragraph, explanation_text, plain_text
 from solvers.cli.input import split_at
 from solvers.cli.options import add_device_options, add_model_options, add_parameter, read_question
 from solvers.cli.output import print_json, print_text
 from solvers.model.costs import Objective
-from solvers.model.split import complete_split, family_of
-from solvers.parameters.question import FAMILY, OBJECTIVE
+from solvers.model.split import Family, Split, complete_split, family_of
+from solvers.parameters.parameter import Asked
+from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, TIME_LIMIT
+from solvers.solve import solve
 
 
 def add_explain(commands: Any) -> None:
@@ -24,6 +27,13 @@ def add_explain(commands: Any) -> None:
     add_device_options(parser)
     add_model_options(parser)
     parser.add_argument("--json", action="store_true", help="print the facts as JSON instead of sentences")
+    parser.add_argument(
+        "--constraints",
+        action="store_true",
+        help="also solve the problem without one constraint at a time (memory, colocation, support, split type), and "
+        "say what each costs",
+    )
+    add_parameter(parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each solve of --constraints")
     parser.set_defaults(run=_explain)
 
 
@@ -33,8 +43,30 @@ def _explain(options: argparse.Namespace) -> int:
     split = complete_split(graph, split_at(options.split))
     family = family_of(graph, split) if options.family is None else options.family
     explanation = explain(graph, deployment, split, objective=asked.objective, family=family)
+    prices = _prices(asked, split, family) if options.constraints else ()
     if options.json:
-        print_json(explanation_document(explanation))
-    else:
-        print_text(plain_text(explanation_text(explanation, graph)))
+        constraints = {"constraints": list(map(price_document, prices))} if options.constraints else {}
+        print_json({**explanation_document(explanation), **constraints})
+        return 0
+    print_text(plain_text(explanation_text(explanation, graph)))
+    if options.constraints:
+        print_text(plain_text((Paragraph("Which constraints limit the best plan", binding_text(prices)),)))
     return 0
+
+
+def _prices(asked: Asked, split: Split, family: Family) -> tuple[Price, ...]:
+    """Solve the problem as it is, and without each constraint that it has; a plan that is known starts each."""
+    objective, limit_s = asked.objective, asked.time_limit_s
+    base = solve(asked.graph, asked.deployment, objective=objective, family=family, time_limit_s=limit_s, start=split)
+    found = []
+    for change in relaxations(asked.graph, asked.deployment, objective, family):
+        answer = solve(
+            change.graph,
+            change.deployment,
+            objective=objective,
+            family=change.family,
+            time_limit_s=limit_s,
+            start=base.split or split,
+        )
+        found.append(price(change, base, answer))
+    return tuple(found)

@@ -159,8 +159,8 @@ MAX_REPLICAS = Parameter[int](
     codec=COUNT,
     label="Replicas of a stage, up to",
     noun="replicas",
-    help="Accelerators that a stage may run on. r of them process micro-batches round-robin: 1/r of its time each, and "
-    "in training the all-reduce of its gradients besides. It takes up r of the accelerators.",
+    help="Accelerators that a stage may run on. On r of them, replicas process micro-batches round-robin: 1/r of its "
+    "time each, and in training the all-reduce of its gradients besides. It takes up r of the accelerators.",
     get=lambda asked: _max_replicas(asked.deployment),
     put=lambda asked, value: _replicated(asked, value, _sync(asked.deployment)),
     usual=lambda _: 1,

@@ -108,3 +108,12 @@ def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chro
     page.get_by_role("button", name="Keep the plan of best free").click()
     page.get_by_role("link", name="Compare (3)").wait_for()
     expect(page.get_by_label("Plan C", exact=True)).to_have_value("best free")
+
+
+def test_memory_that_limits_a_plan_is_named_with_its_price(app: str, chromium_page: Any) -> None:
+    """Six accelerators of 0.02 GiB hold less than the model: work on the CPU is not uneven compute alone."""
+    page = chromium_page
+    page.goto(f"{app}/?sample=bert_base_operator_inference&accelerators=6&memory=0.02")
+    page.get_by_text("Memory limits this plan: all nodes take").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("Memory limits this plan: without a memory limit the optimum is").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("Split type").first.wait_for()

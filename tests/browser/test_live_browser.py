@@ -92,6 +92,34 @@ def test_the_best_plan_so_far_is_drawn_and_stays_when_cancelled(app: Address, ch
     page.locator(".solve-strip").wait_for(state="detached")
 
 
+def test_a_killed_solver_and_a_cancelled_longer_solve_lose_no_plan_and_no_bound(
+    app: Address, chromium_page: Any
+) -> None:
+    page = chromium_page
+    page.set_default_timeout(SOLVE_MS)
+    start_slow_solve(page, app)
+    wait_for_picture(page, "p.nodes === 419 && p.bars > 0")
+    eventually(lambda: known_bound(page) > 0)
+    for pid in app.children:
+        os.kill(pid, signal.SIGKILL)
+    page.get_by_role("button", name="Cancel").wait_for(state="detached")
+    wait_for_picture(page, "p.nodes === 419 && p.bars > 0")
+    assert standing(page) == "final"
+    value_ms, bound_ms = time_ms(page), known_bound(page)
+    assert bound_ms > 0
+    page.locator(".st-key-solve").get_by_role("button").click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel").wait_for(state="detached")
+    assert time_ms(page) <= value_ms
+    assert known_bound(page) >= bound_ms
+    expect(page.get_by_text("stale")).to_have_count(0)
+
+
+def known_bound(page: Any) -> float:
+    """The proven lower bound that is shown, in ms; 0 while there is none."""
+    return float(page.locator(".plan-standing").first.get_attribute("data-bound-ms") or 0)
+
+
 def place_of_picture(page: Any) -> tuple[float, ...]:
     """Return where the picture is; its height is left out, for it follows the plan."""
     box = page.locator(".placed-pipeline").first.bounding_box()

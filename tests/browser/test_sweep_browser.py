@@ -74,7 +74,7 @@ def test_progress_cancel_resume_and_a_click_that_lands_in_the_explorer(app: str,
     assert done >= 1
     page.get_by_role("button", name="Resume").click()
     page.get_by_text(re.compile("54 points in")).wait_for()
-    page.get_by_text(re.compile(r"all optimal \(proven\)")).first.wait_for()  # a page that runs anew may show the old
+    page.get_by_text("all optimal (proven)").first.wait_for()  # a page that runs again may still show the old
     page.get_by_role("button", name="Parquet").wait_for()
 
     # The cell of 4 accelerators and 16 GB/s: column 4 of 9, row 4 of 6 from below.

@@ -1,0 +1,155 @@
+"""Which constraint limits the best plan: the same problem without one constraint at a time, solved again.
+
+Four constraints can be left out: memory, colocation, the support of accelerators, and the split type. Every plan that
+was valid stays valid, so the optimum can only fall; by how much is the price of the constraint. It is binding where the
+price is positive and not where it is proven to be zero. Prices do not add up: two constraints may forbid the same plan.
+
+Colocation is left out of inference graphs only: in training a class also holds a layer's forward and backward node
+together, which share weights and cannot be parted.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from solvers.analysis.what_if import Change, Gain, gain
+from solvers.model.costs import Objective
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.memory import is_scheduled
+from solvers.model.result import SolveResult, SolveStatus
+from solvers.model.split import Family
+from solvers.quantities import listed, milliseconds, percent
+
+MEMORY, COLOCATION, SUPPORT, SPLIT_TYPE = "memory", "colocation", "support", "split type"
+MOST_TIES = 3
+"""Colocation classes that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What leaving a constraint out brings, `without` saying what is left out."""
+
+    constraint: str
+    without: str
+    gained: Gain
+    before_ms: float | None
+    is_proven: bool
+
+    @property
+    def is_binding(self) -> bool:
+        """Whether it is known that the constraint costs something."""
+        return self.gained.helps
+
+
+def relaxations(
+    graph: DnnGraph, deployment: Deployment, objective: Objective, family: Family, method: str = "auto"
+) -> tuple[Change, ...]:
+    """Return the problem without each constraint that it has, as changes whose `key` is the constraint.
+
+    A constraint that cannot bind, such as memory where one accelerator holds all nodes, is not among them.
+    """
+    found = []
+    if _memory_may_bind(graph, deployment):
+        unlimited = replace(
+            deployment,
+            memory_bytes=None,
+            classes=tuple(replace(one, memory_bytes=None) for one in deployment.classes),
+        )
+        found.append(Change(MEMORY, "a memory limit", graph, unlimited, family, method))
+    ties = tied(graph)
+    if ties and not graph.is_training:
+        loose = tuple(replace(node, colocation_class=None) for node in graph.nodes)
+        found.append(Change(COLOCATION, _ties_text(graph), graph.with_nodes(loose), deployment, family, method))
+    unsupported = [node for node in graph.nodes if not node.runs_on_accelerator]
+    if unsupported and deployment.num_accelerators:
+        capable = tuple(replace(node, runs_on_accelerator=True) for node in graph.nodes)
+        names = listed([node.label for node in unsupported], MOST_TIES)
+        found.append(
+            Change(SUPPORT, f"CPU-only nodes ({names})", graph.with_nodes(capable), deployment, family, method)
+        )
+    if family is not Family.FREE and objective is not Objective.LATENCY:
+        found.append(Change(SPLIT_TYPE, f"the split type ({family})", graph, deployment, Family.FREE, "auto"))
+    return tuple(found)
+
+
+def tied(graph: DnnGraph) -> tuple[tuple[int, ...], ...]:
+    """Return the ids of the forward nodes of each colocation class that has several, such as a tied embedding's."""
+    forward = {node.id for node in graph.nodes if not node.is_backward}
+    ties = (tuple(v for v in members if v in forward) for members in graph.colocation_members.values())
+    return tuple(members for members in ties if len(members) > 1)
+
+
+def price(change: Change, base: SolveResult, answer: SolveResult) -> Price:
+    """Return the price of the constraint that a change left out, given the answers with it and without."""
+    is_proven = base.status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE)
+    return Price(change.key, change.label, gain(base, answer), base.value_ms, is_proven)
+
+
+def price_text(price: Price) -> str:
+    """Say in a sentence what a constraint costs, or that it costs nothing, and how sure that is."""
+    gained, name = price.gained, f"{price.constraint[0].upper()}{price.constraint[1:]}"
+    if gained.is_possible_now:
+        return (
+            f"{name} is what forbids every plan: without {price.without} one of {milliseconds(gained.value_ms)} exists."
+        )
+    if gained.cannot_help:
+        return f"{name} is not binding: without {price.without} no plan is faster (proven)."
+    if gained.helps:
+        how = f"{milliseconds(gained.value_ms)} instead of {milliseconds(price.before_ms)}"
+        saved = f"{percent(gained.saved_share)} less time"
+        if price.is_proven and gained.is_exact:
+            return f"{name} limits this plan: without {price.without} the optimum is {how}, {saved} (proven)."
+        if price.is_proven:
+            most = "" if gained.most_share is None else f", at most {percent(gained.most_share)} is possible"
+            return f"{name} limits this plan: without {price.without} a plan takes {how}, {saved}{most}."
+        return f"Without {price.without} a plan takes {how}; the plan itself is not proven optimal."
+    most = "" if gained.most_share is None else f"; at most {percent(gained.most_share)} less time is possible"
+    return (
+        f"Not known whether {price.constraint} limits this plan: no faster one was found without {price.without}{most}."
+    )
+
+
+def price_document(price: Price) -> dict[str, Any]:
+    """Return a price as a JSON object: times in ms, shares from 0 to 1, what is not known as null."""
+    return {
+        "constraint": price.constraint,
+        "binding": True if price.is_binding else False if price.gained.cannot_help else None,
+        "value_ms": price.before_ms,
+        "value_without_ms": price.gained.value_ms,
+        "saved_share": price.gained.saved_share,
+        "proven": price.is_proven and (price.gained.is_exact or price.gained.cannot_help),
+    }
+
+
+def binding_text(prices: tuple[Price, ...]) -> tuple[str, ...]:
+    """Return a sentence for each constraint, the most expensive first, and one where none is binding."""
+
+    def rank(one: Price) -> tuple[int, float]:
+        if one.gained.is_possible_now:
+            return 0, 0.0
+        return (1, -(one.gained.saved_share or 0.0)) if one.is_binding else (2, 0.0)
+
+    ordered = sorted(prices, key=rank)
+    if not ordered:
+        return ("No constraint can be left out: memory suffices, nothing is tied, all nodes run on accelerators.",)
+    lead: tuple[str, ...] = ()
+    if all(one.gained.cannot_help for one in ordered):
+        lead = ("Only indivisible nodes and transfers limit this plan.",)
+    return (*lead, *map(price_text, ordered))
+
+
+def _memory_may_bind(graph: DnnGraph, deployment: Deployment) -> bool:
+    capacities = [
+        capacity for d in range(deployment.num_accelerators) if (capacity := deployment.capacity_bytes(d)) is not None
+    ]
+    if not capacities:
+        return False
+    return is_scheduled(graph, deployment) or sum(node.memory_bytes for node in graph.nodes) > min(capacities)
+
+
+def _ties_text(graph: DnnGraph) -> str:
+    names = [
+        " with ".join(graph.node_by_id[v].label for v in members[:2]) + (" and more" if len(members) > 2 else "")
+        for members in tied(graph)
+    ]
+    return f"ties of nodes ({listed(names, MOST_TIES)})"

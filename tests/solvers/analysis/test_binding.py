@@ -1,0 +1,105 @@
+"""Which constraint limits a plan: known cases, the price by brute force, and no false sentence."""
+
+from dataclasses import replace
+
+import pytest
+
+from solvers.analysis.binding import (
+    COLOCATION,
+    MEMORY,
+    SPLIT_TYPE,
+    SUPPORT,
+    Price,
+    binding_text,
+    price,
+    price_document,
+    relaxations,
+    tied,
+)
+from solvers.analysis.explanation import explain
+from solvers.analysis.explanation_text import explanation_text, plain_text
+from solvers.model.costs import Objective
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Edge, Node
+from solvers.model.split import Family
+from solvers.samples import read_sample
+from solvers.solve import solve
+
+
+def prices_of(graph: DnnGraph, deployment: Deployment, family: Family = Family.CHAIN) -> dict[str, Price]:
+    base = solve(graph, deployment, family=family)
+    return {
+        change.key: price(change, base, solve(change.graph, change.deployment, family=change.family))
+        for change in relaxations(graph, deployment, Objective.THROUGHPUT, family)
+    }
+
+
+def line(num: int, **fields: float) -> DnnGraph:
+    nodes = tuple(Node(v, 1.0, 4.0, **fields) for v in range(1, num + 1))  # type: ignore[arg-type]
+    return DnnGraph(nodes, tuple(Edge(v, v + 1) for v in range(1, num)))
+
+
+def test_memory_that_forces_work_onto_the_cpu_is_named_with_its_price() -> None:
+    """Four nodes of 1 byte, two accelerators of 1 byte: two nodes go to the CPU, 8 ms instead of 2."""
+    graph, deployment = line(4, memory_bytes=1.0), Deployment(2, 1, 1.0)
+    found = prices_of(graph, deployment)
+    assert (found[MEMORY].before_ms, found[MEMORY].gained.value_ms) == (8.0, 2.0)
+    sentences = binding_text(tuple(found.values()))
+    assert sentences[0] == (
+        "Memory limits this plan: without a memory limit the optimum is 2 ms instead of 8 ms, 75 % less time (proven)."
+    )
+    assert "Split type is not binding: without the split type (chain) no plan is faster (proven)." in sentences
+    split = solve(graph, deployment).split
+    assert split is not None
+    text = plain_text(explanation_text(explain(graph, deployment, split, family=Family.CHAIN), graph))
+    assert "Memory limits this plan: all nodes take 4 B and the accelerators together hold 2 B, so 2 B or more" in text
+
+
+def test_six_small_accelerators_are_limited_by_memory() -> None:
+    graph, deployment = read_sample("bert_base_operator_inference")
+    small = replace(deployment, num_accelerators=6, memory_bytes=0.02 * 2**30)
+    split = solve(graph, small).split
+    assert split is not None
+    text = plain_text(explanation_text(explain(graph, small, split, family=Family.CHAIN), graph))
+    assert "Memory limits this plan" in text
+
+
+def test_a_tie_of_nodes_is_named_as_the_reason() -> None:
+    """Ends of a line that share weights tie all of a chain together."""
+    graph = line(4)
+    ends = {1: 7, 4: 7}
+    nodes = tuple(replace(node, colocation_class=ends.get(node.id), name=f"n{node.id}") for node in graph.nodes)
+    graph = graph.with_nodes(nodes)
+    assert tied(graph) == ((1, 4),)
+    found = prices_of(graph, Deployment(2))
+    assert (found[COLOCATION].before_ms, found[COLOCATION].gained.value_ms) == (4.0, 2.0)
+    sentence = binding_text(tuple(found.values()))[0]
+    assert sentence.startswith("Colocation limits this plan: without ties of nodes (node 1 (n1) with node 4 (n4))")
+    assert found[SPLIT_TYPE].gained.value_ms == 2.0, "another split type parts them as well"
+
+
+def test_support_is_a_constraint_of_nodes_that_only_cpus_run() -> None:
+    graph = line(2)
+    graph = graph.with_nodes((replace(graph.nodes[0], runs_on_accelerator=False), graph.nodes[1]))
+    found = prices_of(graph, Deployment(2, 1), Family.FREE)
+    assert set(found) == {SUPPORT}
+    assert (found[SUPPORT].before_ms, found[SUPPORT].gained.value_ms) == (4.0, 1.0)
+    document = price_document(found[SUPPORT])
+    assert (document["binding"], document["proven"], document["saved_share"]) == (True, True, 0.75)
+
+
+def test_what_cannot_bind_is_not_asked() -> None:
+    assert relaxations(line(3), Deployment(2), Objective.THROUGHPUT, Family.FREE) == ()
+    roomy = relaxations(line(3, memory_bytes=1.0), Deployment(2, 0, 3.0), Objective.THROUGHPUT, Family.CHAIN)
+    assert [change.key for change in roomy] == [SPLIT_TYPE]
+    training, deployment = read_sample("gpt2_xl_layer_training")
+    keys = [change.key for change in relaxations(training, deployment, Objective.THROUGHPUT, Family.CHAIN)]
+    assert keys == [MEMORY, SPLIT_TYPE], "forward and backward nodes share weights"
+
+
+@pytest.mark.parametrize("family", [Family.CHAIN, Family.FREE])
+def test_a_plan_that_only_its_nodes_limit_says_so(family: Family) -> None:
+    found = prices_of(line(3), Deployment(2), family)
+    assert all(one.gained.cannot_help for one in found.values())
+    text = binding_text(tuple(found.values()))
+    assert text[0].startswith(("Only indivisible nodes", "No constraint can be left out"))
