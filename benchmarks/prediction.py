@@ -1,7 +1,7 @@
 """What plans are predicted to take, beside what they take when two processes of this machine run them.
 
     python -m benchmarks.prediction [--quick] [--models gpt2,llama] [--output RESULTS.json] [--append]
-    python -m benchmarks.prediction_table RESULTS.json > docs/prediction.md
+    python -m benchmarks.prediction_table RESULTS.json > docs/explanation/prediction.md
 
 Needs torch and transformers beside this package's own dependencies, and two idle cores. A model is exported, imported,
 measured by `placement profile`'s own code (one thread, a neighbour at work), solved for two devices, and exported to

@@ -1,6 +1,6 @@
 """Markdown of a run of `benchmarks.prediction`.
 
-python -m benchmarks.prediction_table RUN.json > docs/prediction.md
+python -m benchmarks.prediction_table RUN.json > docs/explanation/prediction.md
 """
 
 import json

@@ -81,6 +81,6 @@ def test_the_table_has_a_row_for_each_plan(document: dict[str, Any]) -> None:
 
 
 def test_the_page_says_how_it_was_made() -> None:
-    page = (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "prediction.md").read_text(encoding="utf-8")
     assert "`python -m benchmarks.prediction`" in page
     assert Path(ROOT / "benchmarks" / "prediction.py").is_file()
