@@ -14,7 +14,7 @@ from solvers.hardware.catalogue import catalogue
 from solvers.model.errors import SourceError
 from solvers.quantities import count
 
-MOST_REPETITIONS, MOST_THREADS = 10_000, 1_024
+MOST_REPETITIONS, MOST_THREADS, MOST_NEIGHBOURS = 10_000, 1_024, 64
 
 
 def add_profile(commands: Any) -> None:
@@ -38,9 +38,16 @@ def add_profile(commands: Any) -> None:
     )
     parser.add_argument("--threads", type=whole, default=1, metavar="N", help="of the CPU (default: %(default)s)")
     parser.add_argument(
-        "--repetitions", type=whole, default=20, metavar="N", help="per operator (default: %(default)s)"
+        "--repetitions", type=whole, default=20, metavar="N", help="passes through the model (default: %(default)s)"
     )
-    parser.add_argument("--warm-up", type=whole, default=3, metavar="N", help="calls before (default: %(default)s)")
+    parser.add_argument("--warm-up", type=whole, default=3, metavar="N", help="passes before (default: %(default)s)")
+    parser.add_argument(
+        "--neighbours",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="processes that run the same model meanwhile, as those of other stages will (default: %(default)s)",
+    )
     parser.add_argument(
         "--into",
         default="accelerator",
@@ -61,6 +68,7 @@ def _profile(options: argparse.Namespace) -> int:
         ("--threads", options.threads, 1, MOST_THREADS),
         ("--repetitions", options.repetitions, 2, MOST_REPETITIONS),
         ("--warm-up", options.warm_up, 0, MOST_REPETITIONS),
+        ("--neighbours", options.neighbours, 0, MOST_NEIGHBOURS),
     ):
         if not least <= value <= most:
             raise SourceError(f"{option} is {value}; give a whole number from {least} to {count(most)}.")
@@ -72,7 +80,15 @@ def _profile(options: argparse.Namespace) -> int:
     from solvers.torch_models.link import measure_link
     from solvers.torch_models.profile import Profile, profile_model
 
-    asked = Profile(options.on, options.threads, options.warm_up, options.repetitions, options.into, options.device)
+    asked = Profile(
+        options.on,
+        options.threads,
+        options.warm_up,
+        options.repetitions,
+        options.into,
+        options.device,
+        options.neighbours,
+    )
     measured, measured_on = profile_model(graph, options.model, asked)
     document: dict[str, Any] = {
         "measuredOn": measured_on,

@@ -118,6 +118,8 @@ GUESSES = (
 """How the names of graphs begin whose models are not like Llama."""
 
 MODULE_PATH = re.compile(r"\w+(\.\w+)+", flags=re.ASCII)
+EXPORTED_NODE = re.compile(r"(?:\w+(?:\.\w+)* )?([A-Za-z_]\w*)", flags=re.ASCII)
+NO_NODE = re.compile(r"^input \w+$| fork of ", flags=re.ASCII)
 
 
 def model_names(graph: DnnGraph, names: ModelNames) -> ModelNames:
@@ -178,11 +180,14 @@ class OperatorNames:
 def operator_names(graph: DnnGraph, stack: LayerStack | None, names: ModelNames) -> OperatorNames:
     """Return what the nodes of a graph are called in an exported model; ExportError where one has no such name.
 
-    A name that is an identifier, such as linear_3, is that of a node that torch.export made.
+    A name that is an identifier, such as linear_3, is that of a node that torch.export made, and so is the last word of
+    "layers.3.up linear_3", as archives are imported. Inputs and forks are no such nodes.
     """
+    forward = [node for node in graph.nodes if not node.is_backward and not NO_NODE.search(node.name)]
+    exported = {node.id: EXPORTED_NODE.fullmatch(node.name) for node in forward}
+    if all(exported.values()):
+        return OperatorNames({}, {v: found[1] for v, found in exported.items() if found}, frozenset())
     forward = [node for node in graph.nodes if not node.is_backward]
-    if all(re.fullmatch(r"[A-Za-z_]\w*", node.name, flags=re.ASCII) for node in forward):
-        return OperatorNames({}, {node.id: node.name for node in forward}, frozenset())
     known = NAMES[model_names(graph, names)]
     block_of = {} if stack is None else {v: i for i, block in enumerate(stack.blocks) for v in block}
     modules: dict[int, str] = {}

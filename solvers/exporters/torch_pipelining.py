@@ -3,9 +3,10 @@
 `pipeline(module, mb_args, split_policy=...)` exports a model, has the policy put marks into the exported graph, and
 cuts it there (torch 2.13, torch/distributed/pipelining/_IR.py). The script knows the stages of nodes of that graph by
 their names, or by those of the modules they belong to; nodes that it does not know (views, scales, additions) run where
-the last of their inputs is. So a cut between whole layers is the name of the first module behind it, as in a
-`split_spec` with SplitPoint.BEGINNING; which is not used, because torch 2.13 then fails on models of transformers 5: it
-groups the nodes of a stage by module again, and mistakes one with a part under no_grad, the rotary embedding, for two.
+the last of their inputs is, and constants (masks, positions) on every stage that reads them. So a cut between whole
+layers is the name of the first module behind it, as in a `split_spec` with SplitPoint.BEGINNING; which is not used,
+because torch 2.13 then fails on models of transformers 5: it groups the nodes of a stage by module again, and mistakes
+one with a part under no_grad, the rotary embedding, for two.
 Tensors that a later stage reads go there directly, or from stage to stage where devices run several, which torch asks
 for. A weight that several stages use is copied to each.
 """

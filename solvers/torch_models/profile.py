@@ -3,6 +3,7 @@
 import importlib
 import io
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from solvers.importers.torch_export.archive import ZIP_MAGIC, read_program
 from solvers.importers.torch_export.measured import with_measured_times
 from solvers.model.errors import SourceError
 from solvers.model.graph import DnnGraph, TimesKind, TimesOrigin
+from solvers.torch_models.neighbours import busy_neighbours
 from solvers.torch_models.operators import measure_program
 
 FORMATS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.float64: "fp64"}
@@ -22,7 +24,8 @@ FORMATS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16",
 class Profile:
     """What to measure, and how: `device` is one of PyTorch's, `into` says where times go.
 
-    `accelerator` is the device's name in the catalogue, empty where it has none.
+    `accelerator` is the device's name in the catalogue, empty where it has none. `neighbours` other processes run the
+    same model meanwhile.
     """
 
     device: str = "cpu"
@@ -31,6 +34,7 @@ class Profile:
     repetitions: int = 20
     into: str = "accelerator"
     accelerator: str = ""
+    neighbours: int = 0
 
 
 def profile_model(graph: DnnGraph, model: str, asked: Profile) -> tuple[DnnGraph, str]:
@@ -39,6 +43,13 @@ def profile_model(graph: DnnGraph, model: str, asked: Profile) -> tuple[DnnGraph
     `model` is an archive of `torch.export`, which `torch.export.load` reads and which has to be trusted since torch
     unpickles parts of it, or `module:function`, whose function returns (model, args) or (model, args, kwargs).
     """
+    return profile_program(graph, lambda: _program(model), asked)
+
+
+def profile_program(
+    graph: DnnGraph, program_of: Callable[[], torch.export.ExportedProgram], asked: Profile
+) -> tuple[DnnGraph, str]:
+    """Return the same for an exported program, which is asked for once the device is known to be there."""
     torch.set_num_threads(asked.threads)
     try:
         device = torch.device(asked.device)
@@ -46,16 +57,19 @@ def profile_model(graph: DnnGraph, model: str, asked: Profile) -> tuple[DnnGraph
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")[:200]
         raise SourceError(f"PyTorch has no device {asked.device!r} here: {reason}.") from None
-    program = _program(model)
-    timings = measure_program(
-        program, device, warm_up=asked.warm_up, repetitions=asked.repetitions, is_training=graph.is_training
-    )
+    program = program_of()
+    trains = graph.is_training
+    with busy_neighbours(program, device, asked.neighbours, threads=asked.threads, is_training=trains):
+        timings = measure_program(
+            program, device, warm_up=asked.warm_up, repetitions=asked.repetitions, is_training=trains
+        )
     archive = io.BytesIO()
     torch.export.save(program, archive)
     archive.seek(0)
     weights = list(program.state_dict.values())
     precision = FORMATS.get(max(weights, key=lambda w: w.numel()).dtype, "") if weights else ""
-    measured_on = f"{_device_name(device)}, torch {torch.__version__}, median of {asked.repetitions} calls"
+    beside = f", {asked.neighbours} busy beside it" if asked.neighbours else ""
+    measured_on = f"{_device_name(device)}{beside}, torch {torch.__version__}, median of {asked.repetitions} passes"
     origin = TimesOrigin(asked.accelerator, precision, kind=TimesKind.MEASURED, measured_on=measured_on)
     measured = with_measured_times(graph, read_program(archive), timings, into=asked.into, origin=origin)
     return measured, measured_on
