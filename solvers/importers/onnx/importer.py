@@ -14,11 +14,11 @@ from solvers.importers.imported import Imported, imported
 from solvers.importers.limits import MAX_OPSET
 from solvers.importers.network import Network
 from solvers.importers.onnx.interpreter import Interpreter, Scope
-from solvers.importers.onnx.model_file import ALL, Dimensions, read_model, shown
+from solvers.importers.onnx.model_file import Dimensions, read_model, shown
 from solvers.importers.onnx.networks import network_of
 from solvers.importers.onnx.shapes import ShapeReader
 from solvers.importers.onnx.tensors import T, Value, checked_text
-from solvers.importers.workload import Devices, Mode, NumberFormat, Workload
+from solvers.importers.workload import ALL, Devices, Mode, NumberFormat, Workload
 from solvers.model.errors import SourceError
 from solvers.quantities import count, counted, listed
 
