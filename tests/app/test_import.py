@@ -36,7 +36,7 @@ def title(app: AppTest) -> str:
     "query",
     [
         {"sample": "llama-3.2-1b", "mode": "training", "batch": "4", "sequence": "512", "accelerators": "3"},
-        {"sample": "gpt2", "mode": "decode", "context": "900", "precision": "int4", "tied": "copy", "splits": "free"},
+        {"sample": "gpt2", "mode": "decode", "context": "900", "precision": "int4", "tied": "copy"},
         {"sample": "bert-base", "granularity": "auto", "most_nodes": "40", "device": "T4", "link": "ethernet-10"},
     ],
     ids=lambda query: query["sample"],

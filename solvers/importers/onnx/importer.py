@@ -11,6 +11,7 @@ from typing import BinaryIO
 import onnx
 
 from solvers.importers.imported import Imported, imported
+from solvers.importers.layers import depths
 from solvers.importers.limits import MAX_OPSET
 from solvers.importers.network import Network
 from solvers.importers.onnx.interpreter import Interpreter, Scope
@@ -58,13 +59,13 @@ def import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: st
     operators = interpreter.run(model.graph.node, scope, "")
     dimensions.refuse_unused()
     results = [scope[info.name].producer for info in model.graph.output if info.name in scope]
-    network = network_of(operators, results, workload, title or "ONNX model")
+    network, modules = network_of(operators, results, workload, title or "ONNX model")
     if not network.ops:
         raise SourceError("All of the ONNX file is constant, so nothing is left to place; give one of a whole model.")
     if workload.mode is Mode.TRAINING and interpreter.is_quantized:
         raise SourceError("Quantised weights are not trained; export the model in floating point, or leave --mode out.")
     said += _assumed(interpreter, dimensions, network)
-    return imported(network, workload, devices, source, tuple(said))
+    return imported(network, workload, devices, source, tuple(said), depths(modules))
 
 
 def _stored(graph: onnx.GraphProto) -> NumberFormat:
