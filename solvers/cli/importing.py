@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from solvers.cli.hardware import CATALOGUE_HELP
 from solvers.cli.options import add_parameter, reader
 from solvers.cli.output import print_json, print_text, write_text
 from solvers.formats.graph_json import graph_text
@@ -60,7 +61,7 @@ def add_import(commands: Any) -> None:
         help="how many; unless given 8, or as many times 8 as memory calls for",
     )
     parser.add_argument("--cpus", type=reader(CPUS), default=0, metavar="L", help="how many (default: none)")
-    parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help="more devices, or other figures of these")
+    parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help=CATALOGUE_HELP)
     parser.set_defaults(run=_import)
 
 
