@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install run test quick lint benchmark samples clean
+.PHONY: install run test test-torch quick lint benchmark samples clean
 .DEFAULT_GOAL := run
 
 install: $(VENV)/.compiled
@@ -29,11 +29,25 @@ lint: install
 
 # Whatever the shell says of bytecode: tests are rewritten before they run, which takes longer than many a test, and
 # every process that they start reads the sources.
-test quick: export PYTHONDONTWRITEBYTECODE =
+test test-torch quick: export PYTHONDONTWRITEBYTECODE =
 
 # As many processes as there are cores, up to four; `.venv/bin/python -m pytest` takes one.
 test: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+# What needs PyTorch, which nothing else does: in an environment of its own, of 1 to 6 GB, made once.
+TORCH_VENV := build/torch
+TORCH_PACKAGES := torch==2.13.0 transformers==5.23.0 accelerate==1.15.0
+
+$(TORCH_VENV)/.installed: Makefile
+	$(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH_PACKAGES) || { \
+		echo "The tests that need PyTorch were not run: $(TORCH_PACKAGES) could not be installed into $(TORCH_VENV)." >&2; \
+		exit 1; }
+	touch $@
+
+test-torch: install $(TORCH_VENV)/.installed
+	IMPORT_TORCH_PYTHON=$(CURDIR)/$(TORCH_VENV)/bin/python $(BIN)/python -m pytest -q -m torch tests
 
 # What needs neither a browser nor processes, with a tenth of the examples: a minute or two.
 quick: install

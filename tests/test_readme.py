@@ -27,7 +27,11 @@ def test_commands_run_in_order(
     assert len(commands) >= 5
     for command in commands:
         assert main(shlex.split(command, comments=True)[1:]) == 0, command
-        assert command.startswith("placement export ") or not capsys.readouterr().err, command
+        told = capsys.readouterr().err.splitlines()
+        # What the restriction to a framework costs, and what the framework cannot express.
+        assert bool(told) == (" --expressible-in " in command or command.startswith("placement export ")), command
+        assert all(line.startswith("placement: ") for line in told), command
+    compile((tmp_path / "pipeline.py").read_text(encoding="utf-8"), "pipeline.py", "exec")
 
 
 def test_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

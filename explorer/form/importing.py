@@ -124,19 +124,34 @@ def _imported(source: ModelSource, values: tuple[tuple[str, str], ...]) -> Loade
         )
         keep_only(MODEL)
         return None
-    _carry_over(reading.outcome)
+    if _is_same_model(session.loaded_graph(), reading.outcome) and wanted() is None:
+        if not reading.is_next:  # what has just been changed besides is known only when the form was drawn
+            reading.is_next = True
+            return None
+        _carry_over()
+    session.remember_reading(None)
     return reading.outcome
 
 
-def _carry_over(loaded: LoadedGraph) -> None:
-    """Have the inputs on the page hold for the same model imported in another way; each graph has some of its own."""
-    before = session.loaded_graph()
-    if wanted() is not None or before is None or before.facts is None or loaded.facts is None:
-        return
-    if before.facts.key == loaded.facts.key and before.graph.digest != loaded.graph.digest:
-        names = {parameter.name for parameter in MODEL}
-        values = {name: value for name, value in settled_values().items() if name not in names}
-        want(Link(values=values, **look_for_address()))
+def _is_same_model(before: LoadedGraph | None, loaded: LoadedGraph) -> bool:
+    """Whether a graph is of the same model as the one before, imported in another way."""
+    if before is None or before.facts is None or loaded.facts is None:
+        return False
+    return before.facts.key == loaded.facts.key and before.graph.digest != loaded.graph.digest
+
+
+def _carry_over() -> None:
+    """Have the inputs of the graph before hold for the next one; each graph has some of its own."""
+    names = {parameter.name for parameter in MODEL}
+    values = {name: value for name, value in settled_values().items() if name not in names}
+    want(Link(values=values, **look_for_address()))
+
+
+def show_next() -> None:
+    """Run the page again where it has a graph to go on with; call it when all inputs have their values."""
+    reading = session.reading()
+    if reading is not None and reading.is_over and reading.is_next and wanted() is None:
+        st.rerun()
 
 
 def end_reading() -> None:

@@ -9,6 +9,7 @@ from explorer.form.assumptions import edit_assumptions
 from explorer.form.counts import edit_counts
 from explorer.form.devices import pick_devices
 from explorer.form.graph import pick_graph
+from explorer.form.importing import show_next
 from explorer.form.schedule import edit_schedule
 from explorer.form.widget import widget
 from explorer.jobs.record import Question
@@ -45,6 +46,7 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         st.markdown("#### Timeline")
         edit_schedule(asking, digest)
         settle()
+        show_next()
         choice = Choice(loaded, asking.asked)
         weight: Literal["primary", "secondary"] = "secondary" if feels_live(choice.question) else "primary"
         asks_to_solve = button.button(

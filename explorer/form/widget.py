@@ -40,7 +40,10 @@ def widget(
     is_share = parameter.unit is Unit.PERCENT
 
     allowed = parameter.limits if parameter.allowed is None else parameter.allowed(asked)
-    is_text = allowed is None and not parameter.codec.one_of
+    # A list takes the value None for no choice, so its options are texts where None is one of them.
+    is_text = (
+        parameter.codec.is_optional if isinstance(allowed, tuple) else allowed is None and parameter.codec is not FLAG
+    )
 
     def shown(value: T) -> Any:
         if is_text:
@@ -56,7 +59,7 @@ def widget(
     options = {"label": parameter.label, "key": key, "help": parameter.help, **look}
     if persists:
         options["persist_state"] = "session"
-    if is_text:
+    if is_text and not isinstance(allowed, tuple):
         value = place.text_input(**{"value": shown(usual), **options} if widgets.value(key) is None else options)
         if reason := _read(parameter, value, usual)[1]:
             st.error(plain(f"{parameter.label}: {reason}."))
@@ -66,9 +69,11 @@ def widget(
         value = place.toggle(**{"value": usual, **options} if widgets.value(key) is None else options)
     else:
         assert isinstance(allowed, tuple)
-        names = parameter.names
         value = place.selectbox(
-            options=allowed, index=allowed.index(usual), format_func=lambda one: names.get(one, str(one)), **options
+            options=tuple(map(shown, allowed)),
+            index=allowed.index(usual),
+            format_func=lambda one: parameter.names.get(taken(one), str(one)),
+            **options,
         )
     is_empty = value is None and not parameter.codec.is_optional
     if reason := asking.take(parameter, usual if is_empty else taken(value)):

@@ -67,6 +67,8 @@ class Reading:
         self.error = ""
         self.num_made = self.num_nodes = self.num_edges = 0
         self.is_waiting = False
+        self.is_next = False
+        """Whether the page goes on with the outcome when it runs next."""
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._child: Child | None = None

@@ -16,6 +16,10 @@ USUAL_TOKENS = 2048
 """Tokens of a sequence, or of its cache, where nobody says and the model has as many positions."""
 
 
+ALL = "*"
+"""What `Workload.dims` calls every dimension that is given no size else."""
+
+
 class SourceKind(StrEnum):
     """What holds a model of another program's."""
 

@@ -11,14 +11,15 @@ from typing import BinaryIO
 import onnx
 
 from solvers.importers.imported import Imported, imported
+from solvers.importers.layers import depths
 from solvers.importers.limits import MAX_OPSET
 from solvers.importers.network import Network
 from solvers.importers.onnx.interpreter import Interpreter, Scope
-from solvers.importers.onnx.model_file import ALL, Dimensions, read_model, shown
+from solvers.importers.onnx.model_file import Dimensions, read_model, shown
 from solvers.importers.onnx.networks import network_of
 from solvers.importers.onnx.shapes import ShapeReader
 from solvers.importers.onnx.tensors import T, Value, checked_text
-from solvers.importers.workload import Devices, Mode, NumberFormat, Workload
+from solvers.importers.workload import ALL, Devices, Mode, NumberFormat, Workload
 from solvers.model.errors import SourceError
 from solvers.quantities import count, counted, listed
 
@@ -58,7 +59,7 @@ def import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: st
     operators = interpreter.run(model.graph.node, scope, "")
     dimensions.refuse_unused()
     results = [scope[info.name].producer for info in model.graph.output if info.name in scope]
-    network = network_of(operators, results, workload, title or "ONNX model")
+    network, modules = network_of(operators, results, workload, title or "ONNX model")
     if not network.ops:
         raise SourceError("All of the ONNX file is constant, so nothing is left to place; give one of a whole model.")
     if workload.mode is Mode.TRAINING and interpreter.is_quantized:
@@ -66,7 +67,7 @@ def import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: st
     if dimensions.is_batch_used:
         network = replace(network, unit="samples")
     said += _assumed(interpreter, dimensions, network)
-    return imported(network, workload, devices, source, tuple(said))
+    return imported(network, workload, devices, source, tuple(said), depths(modules))
 
 
 def _stored(graph: onnx.GraphProto) -> NumberFormat:

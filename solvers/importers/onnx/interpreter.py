@@ -17,7 +17,7 @@ import onnx
 from solvers.importers.checked import short
 from solvers.importers.limits import MAX_KEPT_TENSOR_BYTES, MAX_ONNX_OPERATORS, MAX_TRIPS
 from solvers.importers.onnx.arithmetic import GATES, MICROSOFT, flops_of, has_flops, recomputed_flops_of
-from solvers.importers.onnx.layers import layer_name, printable
+from solvers.importers.onnx.layers import layer_name, module_path, printable
 from solvers.importers.onnx.shapes import ShapeError, ShapeReader, folded, tensor_values
 from solvers.importers.onnx.subgraphs import slices_of, unchanged
 from solvers.importers.onnx.tensors import (
@@ -53,6 +53,7 @@ class Operator:
     name: str
     op_type: str
     layer: str | None
+    modules: str
     inputs: tuple[int, ...]
     flops: float
     recomputed_flops: float
@@ -237,6 +238,7 @@ class Interpreter:
             name=printable(node.name or node.output[0] or node.op_type) if node.output else printable(node.op_type),
             op_type=node.op_type,
             layer=layer_name(node),
+            modules=module_path(node),
             inputs=tuple(producers),
             flops=flops,
             recomputed_flops=recomputed_flops_of(domain, node.op_type, flops),
@@ -366,6 +368,7 @@ class Interpreter:
             name=printable(node.name or node.op_type),
             op_type=node.op_type,
             layer=layer_name(node),
+            modules=module_path(node),
             inputs=tuple(producers),
             flops=trips * math.fsum(op.flops for op in run),
             recomputed_flops=0.0,

@@ -6,7 +6,7 @@ the path up to the first part with a number, or else all of it but the operator'
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import onnx
@@ -35,19 +35,35 @@ def layer_name(node: onnx.NodeProto) -> str | None:
     return printable("/".join(parts)) or None
 
 
+def module_path(node: onnx.NodeProto) -> str:
+    """Return the modules that an operator is in, with dots between them; empty where its name has none.
+
+    >>> module_path(onnx.helper.make_node("MatMul", [], [], name="/model/layers.4/attention/MatMul_1"))
+    'model.layers.4.attention'
+    """
+    for names in _noted(node):
+        return printable(max(names, key=lambda name: name.count("."), default=""))
+    return printable(".".join(part for part in node.name.split("/")[:-1] if part))
+
+
 def printable(name: str) -> str:
     """Return a name as text of one line, cut where it is long."""
     return "".join(c if c.isprintable() else " " for c in name[:MAX_NAME])
 
 
-def _scopes(node: onnx.NodeProto) -> list[str]:
-    """Return the modules that torch's exporter notes beside a name: "['', 'model', 'model.layers.4', 'add']"."""
+def _noted(node: onnx.NodeProto) -> Iterator[list[str]]:
+    """Yield the modules that torch's exporter notes beside a name: "['', 'model', 'model.layers.4', 'add']"."""
     for entry in node.metadata_props:
         if entry.key == SCOPES and isinstance(entry.value, str) and len(entry.value) < 10_000:
             names = re.findall(r"'([^'\\]*)'", entry.value)
-            modules = [name for name in names[:-1] if name]
-            inner = next((name for name in modules if NUMBERED.search(name)), modules[-1] if modules else "")
-            return [inner] if inner else []
+            yield [name for name in names[:-1] if name]
+
+
+def _scopes(node: onnx.NodeProto) -> list[str]:
+    """Return the module with a number that is noted beside a name, or else the innermost one."""
+    for modules in _noted(node):
+        inner = next((name for name in modules if NUMBERED.search(name)), modules[-1] if modules else "")
+        return [inner] if inner else []
     return []
 
 

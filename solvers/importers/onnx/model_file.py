@@ -13,14 +13,12 @@ from solvers.importers.checked import short
 from solvers.importers.limits import MAX_ONNX_OPERATORS
 from solvers.importers.onnx.tensors import checked_text
 from solvers.importers.onnx.wire import NOT_COMPLETE, without_weights
-from solvers.importers.workload import Workload
+from solvers.importers.workload import ALL, Workload
 from solvers.model.errors import SourceError
 from solvers.quantities import count
 
 BATCH_NAMES = frozenset({"batch", "batch_size", "batchsize", "n", "bs"})
 """Names of a dimension that --batch is the size of; letter case does not matter."""
-ALL = "*"
-"""What --dim calls every dimension that is given no size else."""
 
 
 def read_model(file: BinaryIO) -> onnx.ModelProto:

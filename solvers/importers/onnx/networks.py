@@ -24,8 +24,13 @@ PASSES_GRADIENT = names("Add Sub Sum")
 FUSED_ATTENTION = names("Attention MultiHeadAttention GroupQueryAttention")
 
 
-def network_of(operators: Sequence[Operator], results: Iterable[int | None], workload: Workload, name: str) -> Network:
-    """Return the network of the operators that the results need, all of them where the results are constants."""
+def network_of(
+    operators: Sequence[Operator], results: Iterable[int | None], workload: Workload, name: str
+) -> tuple[Network, tuple[str, ...]]:
+    """Return the network of the operators that the results need, and the modules of each.
+
+    It is of all operators where the results are constants.
+    """
     by_id = {op.id: op for op in operators}
     wanted = [v for v in results if v is not None and v in by_id] or list(by_id)
     needed: set[int] = set()
@@ -44,7 +49,8 @@ def network_of(operators: Sequence[Operator], results: Iterable[int | None], wor
         inputs = tuple(place[u] for u in operator.inputs)
         ops.append(_op(operator, own, inputs, v if root[v] == v else root[v], v, [ops[u] for u in inputs]))
     network = Network(name, workload.batch, tuple(ops))
-    return with_layers_in_order(network, [operator.layer for operator in kept])
+    in_order = with_layers_in_order(network, [operator.layer for operator in kept])
+    return in_order, tuple(operator.modules for operator in kept)
 
 
 def _is_copied(weight: Weight, workload: Workload) -> bool:

@@ -9,11 +9,10 @@ has it. Between them:
 
 An input, which takes no time, reads nothing and has no parameters, has no twin: nothing wants its gradient.
 
-A node of a graph sends one tensor, so the second and each further one of a layer leaves from a node of its own that
-takes no time and no memory and shares the layer's device.
+Where a node sends several tensors they have names, `output 1` or `gradient 1` and so on; the twin of a layer reads the
+first.
 """
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -132,17 +131,16 @@ def training_graph(profile: Profile, bytes_per_ms: float, slower: float) -> DnnG
         inputs[v].append(u)
     nodes: list[Node] = []
     edges: list[Edge] = []
-    further_ids = itertools.count(2 * num_layers)
 
     def add(v: int, tensors: list[tuple[float, list[int]]], *, is_backward: bool) -> None:
-        """Add a node of layer v that sends these tensors to their readers, the second and further ones by others."""
-        main = 2 * num_layers - 1 - v if is_backward else v
-        for index, (size_bytes, readers) in enumerate(tensors):
-            node_id = main if index == 0 else next(further_ids)
-            nodes.append(_node(profile.layers[v], v, node_id, index, is_backward, size_bytes / bytes_per_ms, slower))
-            if index > 0:
-                edges.append(Edge(main, node_id, tensors[0][0]))
-            edges.extend(Edge(node_id, reader, size_bytes) for reader in readers)
+        """Add a node of layer v that sends these tensors to their readers."""
+        node_id = 2 * num_layers - 1 - v if is_backward else v
+        what = "gradient" if is_backward else "output"
+        names = [f"{what} {i + 1}" if len(tensors) > 1 else "" for i in range(len(tensors))]
+        transfer_ms = {name: size_bytes / bytes_per_ms for name, (size_bytes, _) in zip(names, tensors, strict=True)}
+        nodes.append(_node(profile.layers[v], v, node_id, is_backward, transfer_ms, slower))
+        for name, (size_bytes, readers) in zip(names, tensors, strict=True):
+            edges.extend(Edge(node_id, reader, size_bytes, name) for reader in readers)
 
     has_twin = [bool(inputs[v]) or not layer.is_idle for v, layer in enumerate(profile.layers)]
     for v in range(num_layers):
@@ -157,22 +155,21 @@ def training_graph(profile: Profile, bytes_per_ms: float, slower: float) -> DnnG
 
 
 def _node(
-    layer: MeasuredLayer, v: int, node_id: int, index: int, is_backward: bool, transfer_ms: float, slower: float
+    layer: MeasuredLayer, v: int, node_id: int, is_backward: bool, transfer_ms: Mapping[str, float], slower: float
 ) -> Node:
-    """Return the node from which the tensor of this index leaves layer v; the first one does the layer's work."""
-    ms = (layer.backward_ms if is_backward else layer.forward_ms) * (index == 0)
-    holds = index == 0 and not is_backward
-    name = f"{layer.name} backward" if is_backward else layer.name
+    """Return the forward or the backward node of layer v, with the times of its tensors by their names."""
+    ms = layer.backward_ms if is_backward else layer.forward_ms
     return Node(
         id=node_id,
         accelerator_ms=ms,
         cpu_ms=ms * slower,
-        memory_bytes=(layer.state_bytes + layer.activation_bytes) * holds,
-        transfer_ms=transfer_ms,
+        memory_bytes=0.0 if is_backward else layer.state_bytes + layer.activation_bytes,
+        transfer_ms=transfer_ms.get("", 0.0),
         is_backward=is_backward,
         colocation_class=v,
-        name=name if index == 0 else f"{name} output {index + 1}",
+        name=f"{layer.name} backward" if is_backward else layer.name,
         layer=layer.name,
-        parameter_bytes=layer.parameter_bytes * holds,
-        activation_bytes=layer.activation_bytes * holds,
+        parameter_bytes=0.0 if is_backward else layer.parameter_bytes,
+        activation_bytes=0.0 if is_backward else layer.activation_bytes,
+        tensor_ms=tuple((name, ms) for name, ms in transfer_ms.items() if name),
     )

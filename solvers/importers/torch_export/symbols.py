@@ -12,6 +12,7 @@ from typing import Any
 
 from solvers.importers.checked import item, short
 from solvers.importers.limits import MAX_ELEMENTS, MAX_EXPRESSION
+from solvers.importers.workload import ALL
 from solvers.model.errors import SourceError
 from solvers.quantities import count, listed
 
@@ -69,7 +70,8 @@ OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 class Sizes:
     """Evaluates sizes: with hints, or with the numbers that `dims` gives for symbols.
 
-    `ranges` are the least and the largest value of a symbol, where the program has them.
+    `ranges` are the least and the largest value of a symbol, where the program has them. In `dims`, `ALL` stands for
+    every symbol that has no number of its own there.
     """
 
     def __init__(self, dims: Mapping[str, int], ranges: Mapping[str, tuple[int | None, int | None]]) -> None:
@@ -78,10 +80,22 @@ class Sizes:
         """Every symbol that was met, with its value where that is known."""
         self._parsed: dict[str, ast.expr] = {}
         for name, value in dims.items():
-            least, most = ranges.get(name, (None, None))
-            if not 1 <= value <= MAX_ELEMENTS or (least or 0) > value or (most is not None and most < value):
-                bounds = f"from {count(max(1, least or 1))} to {count(min(MAX_ELEMENTS, most or MAX_ELEMENTS))}"
-                raise SourceError(f"--dim {name}={value} is out of range; give a whole number {bounds}.")
+            self._check(name, name, value)
+
+    def _check(self, name: str, symbol: str, value: int) -> None:
+        """Raise SourceError where a symbol cannot have the value that is given for `name`."""
+        least, most = self.ranges.get(symbol, (None, None))
+        if not 1 <= value <= MAX_ELEMENTS or (least or 0) > value or (most is not None and most < value):
+            bounds = f"from {count(max(1, least or 1))} to {count(min(MAX_ELEMENTS, most or MAX_ELEMENTS))}"
+            of_symbol = "" if name == symbol else f" for {symbol}"
+            raise SourceError(f"--dim {name}={value} is out of range{of_symbol}; give a whole number {bounds}.")
+
+    def _given(self, symbol: str) -> int | None:
+        """Return the number that is asked for, None where none is."""
+        if symbol not in self.dims and ALL in self.dims:
+            self._check(ALL, symbol, self.dims[ALL])
+            return self.dims[ALL]
+        return self.dims.get(symbol)
 
     def size(self, raw: Any, place: str) -> int:
         """Return the value of a size or stride; SourceError where it is none, or open."""
@@ -95,7 +109,7 @@ class Sizes:
 
     def check_all_used(self) -> None:
         """Raise SourceError where a symbol was given that no size has."""
-        unknown = [name for name in self.dims if name not in self.symbols]
+        unknown = [name for name in self.dims if name not in self.symbols and not (name == ALL and self.symbols)]
         if unknown:
             known = f"its open sizes are {listed(sorted(self.symbols))}" if self.symbols else "all its sizes are fixed"
             raise SourceError(f"--dim {unknown[0]}: the archive has no size of that name; {known}.")
@@ -108,10 +122,11 @@ class Sizes:
             formula = self._parsed.get(text) or self._parse(text)
             names = _names(formula)
             for name in names:
-                value = self.dims.get(name, hint if _is_symbol(formula) else None)
+                given = self._given(name)
+                value = hint if given is None and _is_symbol(formula) else given
                 if self.symbols.get(name) is None:
                     self.symbols[name] = value
-            if hint is not None and not any(name in self.dims for name in names):
+            if hint is not None and all(self._given(name) is None for name in names):
                 return hint
             return self._evaluated(formula)
         except _OpenError as error:
@@ -130,7 +145,8 @@ class Sizes:
             value = formula.value
         elif _is_symbol(formula):
             (name,) = _names(formula)
-            known = self.dims.get(name, self.symbols.get(name))
+            given = self._given(name)
+            known = self.symbols.get(name) if given is None else given
             if known is None:
                 raise _OpenError(name)
             value = known

@@ -185,6 +185,8 @@ def test_an_archive_is_known_by_its_content_and_is_solved(placement: Run, archiv
     graph, _ = read_graph(output)
     assert len(graph.nodes) <= 12
     assert placement("solve", output).json["status"] == "OPTIMAL"
+    named, all_open = (placement("import", archive_file, "--dim", f"{name}=48", "--json") for name in ("s0", "*"))
+    assert (all_open.code, all_open.json) == (0, named.json)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +194,7 @@ def test_an_archive_is_known_by_its_content_and_is_solved(placement: Run, archiv
     [
         (("--dim", "s0"), "'s0' names no size; give one, such as batch=8"),
         (("--dim", "s0=x"), "'x' is no whole number"),
+        (("--dim", "*=4294967296"), "--dim * is 4294967296; give a whole number from 1 to"),
         (("--dim", "t=4"), "the archive has no size of that name; its open sizes are s0."),
         (("--nodes", "4"), "--nodes is how many nodes --level auto may make"),
         (("--level", "auto", "--nodes", "2"), "this model has 3 nodes; give --nodes 3 or more."),

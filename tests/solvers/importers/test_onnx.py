@@ -244,6 +244,29 @@ def test_layers_are_the_modules_of_the_names() -> None:
     assert [node.name for node in found.graph.nodes] == [f"model/layers.{i}" for i in range(6)]
 
 
+@pytest.mark.parametrize(("most", "num_nodes"), [(100, 16), (16, 16), (15, 8), (8, 8), (7, 4), (3, 1)])
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_automatic_is_the_finest_of_operators_and_modules_with_so_few_nodes(
+    most: int, num_nodes: int, *, is_noted: bool
+) -> None:
+    """Whether modules are in the names, as torch's older exporter has them, or noted beside these."""
+    nodes, x = [], "x"
+    for i in range(4):
+        for part in ("attention", "mlp"):
+            for kind in ("Relu", "Tanh"):
+                module = f"model.layers.{i}.{part}"
+                name = f"n{len(nodes)}" if is_noted else f"/model/layers.{i}/{part}/{kind}"
+                nodes.append(op(kind, x, f"y{len(nodes)}", name=name))
+                if is_noted:
+                    scopes = str(["", "model", f"model.layers.{i}", module, kind])
+                    nodes[-1].metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+                x = nodes[-1].output[0]
+    file = model(nodes, [tensor("x", [2, 3])])
+    found = imported(file, level=Level.AUTO, nodes=most)
+    assert len(found.graph.nodes) == num_nodes
+    assert found.totals == by_operators(file).totals
+
+
 def test_a_layer_that_is_left_and_entered_again_becomes_two() -> None:
     nodes = [op("Relu", "x", "a", name="/one/Relu"), op("Relu", "a", "b", name="/two/Relu")]
     nodes.append(op("Add", "a b", "c", name="/one/Add"))

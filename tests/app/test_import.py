@@ -1,0 +1,96 @@
+"""Published models on the page: by an address, imported in another way, and what cannot be imported."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.support.opened_app import APP, address, metrics, number, solved
+from tests.support.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.usefixtures("solver_processes")
+
+
+def settled(app: AppTest) -> AppTest:
+    """Run the page until no import and no solve is under way."""
+    app.run()
+    for _ in range(20):
+        reading = app.session_state["reading"] if "reading" in app.session_state else None  # noqa: SIM401 -- no dict
+        if reading is None or reading.is_over:
+            break
+        assert reading.wait(PATIENCE_S)
+        app.run()
+    return solved(app)
+
+
+def visited(**query: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=60)
+    for name, value in query.items():
+        app.query_params[name] = value
+    return settled(app)
+
+
+def title(app: AppTest) -> str:
+    return str(app.session_state["loaded_graph"].graph.name)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"sample": "llama-3.2-1b", "mode": "training", "batch": "4", "sequence": "512", "accelerators": "3"},
+        {"sample": "gpt2", "mode": "decode", "context": "900", "precision": "int4", "tied": "copy"},
+        {"sample": "bert-base", "granularity": "auto", "most_nodes": "40", "device": "T4", "link": "ethernet-10"},
+    ],
+    ids=lambda query: query["sample"],
+)
+def test_an_address_gives_a_model_and_the_page_the_same_address(query: dict[str, str]) -> None:
+    app = visited(**query)
+    assert not app.error
+    assert {name: value for name, value in address(app).items() if name != "keep"} == query
+    assert metrics(app)
+
+
+def test_the_model_imported_in_another_way_keeps_what_else_is_set() -> None:
+    app = visited(sample="llama-3.2-1b", accelerators="3", memory="70", transfers="overlapped")
+    before = app.session_state["loaded_graph"].graph.digest
+    number(app, "Batch").set_value(7)
+    settled(app)
+    assert app.session_state["loaded_graph"].graph.digest != before
+    kept = {name: value for name, value in address(app).items() if name != "keep"}
+    assert kept == {
+        "sample": "llama-3.2-1b",
+        "batch": "7",
+        "accelerators": "3",
+        "memory": "70",
+        "transfers": "overlapped",
+    }
+    assert not app.warning
+
+
+def test_what_cannot_be_imported_is_a_sentence_that_names_the_field_and_leaves_the_graph() -> None:
+    app = visited(sample="gpt2", accelerators="2")
+    name = title(app)
+    number(app, "Sequence (tokens)").set_value(4096)
+    settled(app)
+    (error,) = app.error
+    assert "“Sequence \\(tokens\\)” is 4,096, and the model has positions for 1,024" in error.value
+    assert title(app) == name
+    number(app, "Sequence (tokens)").set_value(1024)
+    settled(app)
+    assert not app.error
+    assert address(app)["accelerators"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"sample": "gpt2", "mode": "guess"}, "mode \\(give one of prefill, decode, training\\)"),
+        ({"sample": "gpt2", "batch": "0"}, "batch 0 \\(give a whole number from 1 to"),
+        ({"sample": "gpt2", "device": "Abacus"}, "device Abacus \\(give one of"),
+        ({"sample": "gpt2", "dim": "a=1"}, "dim a=1 \\(it has no meaning for these inputs\\)"),
+        ({"sample": "gpt-2"}, "sample gpt-2 \\(it does not fit here\\)"),
+        ({"sample": "teaching_chain", "batch": "4"}, "batch 4 \\(it has no meaning for these inputs\\)"),
+    ],
+)
+def test_what_an_address_asks_in_vain_is_told(query: dict[str, str], told: str) -> None:
+    app = visited(**query)
+    words = " ".join(warning.value for warning in app.warning).replace("\\", "")
+    assert told.replace("\\", "") in words
