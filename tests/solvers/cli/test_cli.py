@@ -476,7 +476,7 @@ def test_samples_prints_or_writes_one(placement: Run, tmp_path: Path) -> None:
 
 def test_samples_refuses_what_it_cannot_do(placement: Run, tmp_path: Path) -> None:
     assert_refused(placement("samples", "no_such"), "no sample 'no_such'")
-    assert_refused(placement("samples", "--output", tmp_path / "f"), "needs the name of a sample")
+    assert_refused(placement("samples", "--output", tmp_path / "f"), "needs the name of an example")
     assert_refused(placement("samples", "teaching_chain", "--output", tmp_path), "cannot be written")
 
 
