@@ -45,7 +45,7 @@ from solvers.model.costs import Objective, single_sample_latency, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.errors import GraphError, PlacementError
 from solvers.model.graph import DnnGraph
-from solvers.model.result import Progress, SolveCancelled, SolveResult, SolveStatus
+from solvers.model.result import LOADING, Progress, SolveCancelled, SolveResult, SolveStatus, passes_per_second
 from solvers.model.split import Family, Split, Violation, check_split, complete_split
 from solvers.parameters.hardware import GIB
 from solvers.parameters.parameter import Asked
@@ -194,6 +194,7 @@ def solve_document(result: SolveResult, graph: DnnGraph, deployment: Deployment)
             "value_ms": result.rejected.value_ms,
             "violations": violation_documents(result.rejected.violations),
         }
+    rate, held = passes_per_second(result), graph.micro_batch
     return {
         "status": str(result.status),
         "method": result.method,
@@ -202,6 +203,9 @@ def solve_document(result: SolveResult, graph: DnnGraph, deployment: Deployment)
         "value_ms": result.value_ms,
         "lower_bound_ms": result.lower_bound_ms,
         "gap": result.gap,
+        "throughput_per_s": rate,
+        "samples_per_s": None if held is None or rate is None else rate * held.samples,
+        "sample_unit": None if held is None else held.unit,
         "runtime_s": round(result.runtime_s, 6),
         "message": result.message,
         "split": split,

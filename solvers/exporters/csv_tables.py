@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
-from solvers.model.result import SolveResult
+from solvers.model.result import SolveResult, passes_per_second
 from solvers.model.split import Split
 from solvers.quantities import as_given
 from solvers.schedule.records import Schedule
@@ -97,8 +97,11 @@ def _summary(
         ["value (ms)", result.value_ms],
         ["proven lower bound (ms)", result.lower_bound_ms],
         ["gap", result.gap],
+        ["throughput (micro-batches/s)", passes_per_second(result)],
         ["time of the solver (s)", result.runtime_s],
     ]
+    if graph.micro_batch is not None:
+        rows.append([f"{graph.micro_batch.unit} per micro-batch", graph.micro_batch.samples])
     for c in deployment.classes:
         rows.append(
             [

@@ -23,6 +23,8 @@ class SolveStatus(StrEnum):
 PROOF_TOLERANCE = 1e-6
 """Largest relative gap that counts as none: solvers work in floating point."""
 
+MS_PER_SECOND = 1000
+
 LOADING = "loading the solver (compiled at its first use)"
 """The phase in which numba's kernels are compiled, or read from its cache on disk; see `solvers.warm_up`."""
 
@@ -63,6 +65,12 @@ OnProgress = Callable[[Progress], None]
 
 class SolveCancelled(Exception):  # noqa: N818 -- a request of the caller, not an error
     """Raised inside a progress callback to stop a solve; `solve` turns it into its best answer so far."""
+
+
+def passes_per_second(result: "SolveResult") -> float | None:
+    """Return the throughput of a plan in micro-batches per second; None without one, and for a latency."""
+    is_pipeline = result.objective is not Objective.LATENCY
+    return MS_PER_SECOND / result.value_ms if is_pipeline and result.value_ms else None
 
 
 @dataclass(frozen=True, slots=True)
