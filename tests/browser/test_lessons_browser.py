@@ -289,12 +289,10 @@ def test_nothing_is_wider_than_the_screen_and_figures_have_names(
     app: str, chromium_page: Any, width: int, scheme: str
 ) -> None:
     page = chromium_page
-    page.set_viewport_size({"width": width, "height": 768})
     page.emulate_media(color_scheme=scheme)
-    page.goto(app)
-    open_list_small(page)
-    page.locator(".st-key-begin_cuts button").click()
+    begin(page, app, lesson_called("cuts"))
     page.get_by_role("button", name=re.compile("^Next")).first.click()
+    page.set_viewport_size({"width": width, "height": 768})
     at_step(page, lesson_called("cuts"), 2)
     settled(page)
     wider = "() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth; }"
@@ -303,12 +301,3 @@ def test_nothing_is_wider_than_the_screen_and_figures_have_names(
         assert one.locator("svg").get_attribute("aria-label")
         for mark in one.locator("[role=button]").all():
             assert mark.get_attribute("aria-label")
-
-
-def open_list_small(page: Any) -> None:
-    """Come to the list on a screen on which the pages may be behind a menu."""
-    link = page.get_by_role("link", name="Learn")
-    if not link.is_visible():
-        page.get_by_test_id("stTopNavSection").or_(page.get_by_test_id("stExpandSidebarButton")).first.click()
-    link.click()
-    page.get_by_text("Each lesson answers one question").wait_for()
