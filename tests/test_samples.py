@@ -5,6 +5,7 @@ force over all assignments.
 """
 
 import json
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -12,8 +13,11 @@ import pytest
 
 from sample_graphs import cost_model, generate
 from sample_graphs.catalogue import GNMT, INCEPTION_V3, MODELS, SAMPLES, UNET, Model, Sample
+from sample_graphs.cells import amoebanet_a, nasnet_a_large, nasnet_a_mobile
 from sample_graphs.cost_model import ACCELERATOR, COSTS, CPU, LINK_BYTES_PER_MS
+from sample_graphs.image_classifiers import densenet121, resnext50, vgg16
 from solvers.hardware.roofline import Setup
+from solvers.importers.network import Network
 from solvers.importers.training import training_graph, twin_id
 from solvers.model.costs import split_costs
 from solvers.model.deployment import Deployment
@@ -388,3 +392,29 @@ def test_readme_states_the_number_of_samples_and_the_constants() -> None:
 
 def test_inception_leaves_out_its_auxiliary_classifier() -> None:
     assert not any("aux" in op.name for op in INCEPTION_V3.build(False).ops)
+
+
+@pytest.mark.parametrize(
+    ("build", "parameters", "multiply_adds", "tolerance"),
+    [
+        (vgg16, 138_357_544, 15.5e9, 1e-9),  # torchvision, Simonyan and Zisserman
+        (densenet121, 7_978_856, 2.87e9, 1e-9),  # torchvision
+        (resnext50, 25_028_904, 4.23e9, 1e-9),  # torchvision
+        (nasnet_a_mobile, 5.3e6, 564e6, 0.005),  # Zoph et al., CVPR 2018, table 4
+        (nasnet_a_large, 88.9e6, 23.8e9, 0.005),  # Zoph et al., CVPR 2018, table 3
+    ],
+)
+def test_networks_of_benchmarks_are_as_published(
+    build: Callable[..., Network], parameters: float, multiply_adds: float, tolerance: float
+) -> None:
+    network = build(1, training=False)
+    assert network.parameters == pytest.approx(parameters, rel=tolerance)
+    assert network.flops / 2 == pytest.approx(multiply_adds, rel=0.02)
+
+
+@pytest.mark.parametrize("build", [vgg16, densenet121, resnext50, nasnet_a_mobile, amoebanet_a])
+def test_networks_of_benchmarks_can_be_trained(build: Callable[..., Network]) -> None:
+    network = build(2, training=True)
+    graph = training_graph(network, COSTS, gradients_are_one=True)
+    assert len(graph.nodes) == 2 * len(network.ops)
+    assert graph.is_training

@@ -49,7 +49,7 @@ FACTOR_SIZE = 0.2
 """The factor of all prices counts as this large."""
 GOOD_SHARE = 0.5
 """The box widens after a round that gained this share of what its program promised."""
-FUTILE_ROUNDS = 3
+FUTILE_ROUNDS = 5
 """The box shrinks after so many rounds in turn that gained nothing."""
 
 MOST_CUTS = 600
@@ -98,12 +98,11 @@ def best_prices(
     share = np.abs(start) + 1e-3 * max(float(np.abs(start).mean()), 1e-300)
     num_groups = min(FIRST_GROUPS, n)
     group = _first_groups(order, share, num_groups)
-    radius = FIRST_RADIUS
     while True:
         is_last = len(np.unique(group)) == n
-        search = _Rounds(contents, threshold_ms, best, paid, group, share, is_last, radius)
+        search = _Rounds(contents, threshold_ms, best, paid, group, share, is_last)
         outcome, best = search.run(proceed)
-        paid, radius = search.paid, min(FIRST_RADIUS, 2 * search.radius)
+        paid = search.paid
         if outcome is True or is_last or not proceed(best) or search.has_failed:
             return outcome, best
         group = _divided(group, order, share)
@@ -183,11 +182,10 @@ class _Rounds:
         group: IntArray,
         share: FloatArray,
         is_last: bool,
-        radius: float,
     ) -> None:
         self._contents, self._threshold_ms, self._best, self.paid = contents, threshold_ms, best, paid
         self._group, self._is_last = group, is_last
-        self.has_failed, self.radius = False, radius
+        self.has_failed = False
         counts = contents.counts
         groups = int(group.max()) + 1
         self._part = share / np.bincount(group, share, groups)[group]
@@ -214,7 +212,7 @@ class _Rounds:
 
     def run(self, proceed: Callable[[Certificate], bool]) -> tuple[bool | None, Certificate]:
         """Go on until there is a proof, nothing more to gain, or `proceed` says to stop."""
-        radius, futile = self.radius, 0
+        radius, futile = FIRST_RADIUS, 0
         enough = ENOUGH if self._is_last else ENOUGH_OF_GROUPS
         rounds = 0
         while proceed(self._best) and (self._is_last or rounds < ROUNDS_OF_GROUPS):
@@ -226,7 +224,7 @@ class _Rounds:
             promised, x, is_free = solved
             if self._is_last and promised <= 1 + MARGIN and (is_free or self._is_hopeless()):
                 return False, self._best
-            if promised <= self._best.ratio + enough * min(1.0, radius / FIRST_RADIUS):
+            if promised <= self._best.ratio + enough:
                 if is_free or radius >= LARGEST_RADIUS:
                     break
                 radius *= 2
@@ -243,10 +241,9 @@ class _Rounds:
             else:
                 futile += 1
                 if futile % FUTILE_ROUNDS == 0:
-                    radius = max(LEAST_RADIUS, 0.5 * radius)
+                    radius = max(LEAST_RADIUS, 0.6 * radius)
                 if not has_new:
                     break
-        self.radius = radius
         return None, self._best
 
     def _solve(self, radius: float) -> tuple[float, FloatArray, bool] | None:
