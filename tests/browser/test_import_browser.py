@@ -16,7 +16,7 @@ LLAMA = json.dumps({**SMALL["llama"], "num_hidden_layers": 6}).encode()
 
 def rest(page: Any) -> None:
     """Wait until no run of the page is under way: a graph that has just come has boxes of its own."""
-    page.get_by_text("optimal, proven").first.wait_for()
+    page.get_by_text("optimal (proven)").first.wait_for()
     page.locator('[data-test-script-state="notRunning"]').wait_for()
 
 
@@ -71,7 +71,7 @@ def test_a_config_is_uploaded_solved_and_its_plan_taken_out(chromium_page: Any, 
     close_options(page)
     page.wait_for_url("**sequence=128**")
     expect(page.get_by_role("spinbutton", name="Accelerators")).to_have_value("2")
-    page.get_by_text("optimal, proven").wait_for()
+    page.get_by_text("optimal (proven)").wait_for()
     page.get_by_role("tab", name="Share and export").click()
     _, layout = download(page, "Megatron-LM")
     assert b"--num-layers 6 --pipeline-model-parallel-size 2" in layout
