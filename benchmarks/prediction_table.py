@@ -77,6 +77,7 @@ plans count them in full at both ends.
 - Constants of the exported graph (masks, positions, angles) are computed for every micro-batch, and views have a
   price in Python; plans have neither. They are among what is between 89.8 and 91.8 ms above.
 - The loss has to be in the model. The optimizer's step is not run.
+- The rows of 2026-11-22 were measured before the script asked for generated code, and are of inference alone.
 """
 
 
