@@ -182,9 +182,8 @@ def test_nothing_is_cut_off_at_the_sides(app: str, chromium_page: Any, width: in
     assert said is not None
     assert field is not None
     assert said["y"] >= field["y"] + field["height"]
-    wide = """root => [...root.querySelectorAll(
-            ".toolbar *, .legend-row *, .keys-row *, .timeline-head *, .replay *, canvas"
-        )]
+    parts = ".toolbar *, .legend-row *, .keys-row *, .timeline-head *, .replay *, canvas"
+    wide = f"""root => [...root.querySelectorAll("{parts}")]
         .map(e => e.getBoundingClientRect()).filter(r => r.width > 0).map(r => [r.left, r.right])"""
     assert all(left >= -1 and right <= width + 1 for left, right in picture.root.evaluate(wide))
     cut = """() => [...document.querySelectorAll(".stMainBlockContainer h3, [data-testid=stMetricValue]")]
