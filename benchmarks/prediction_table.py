@@ -58,10 +58,6 @@ WRONG = """
   one stage, run by one thread for inference, took 100.3 ms (Llama-like) and 103.7 ms (GPT-2-like) of processor
   time, and 91.8 and 92.5 ms with generated code, which the exported script now asks for; their operators, measured,
   add up to 89.8 and 87.8 ms, and the models themselves take 85.4 and 90.3 ms.
-- **The stages of torch.distributed.pipelining were interpreted**, node by node. Whole models as one stage, run by one
-  thread for inference, took 100.3 ms (Llama-like) and 103.7 ms (GPT-2-like) of processor time, and 91.8 and 92.5 ms
-  with generated code, which the exported script now asks for; their measured operators add up to 89.8 and 87.8 ms, and
-  the models themselves take 85.4 and 90.3 ms.
 - **The exported script sent what the plan did not**: masks and positions were computed on the first stage and sent
   to the second, with gradients. Now every stage computes its own. Tensors that do not lie in order, such as
   transposed ones, could not be sent at all.

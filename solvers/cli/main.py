@@ -45,7 +45,7 @@ from solvers.model.costs import Objective, single_sample_latency, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.errors import GraphError, PlacementError
 from solvers.model.graph import DnnGraph
-from solvers.model.result import LOADING, Progress, SolveCancelled, SolveResult, SolveStatus, passes_per_second
+from solvers.model.result import Progress, SolveCancelled, SolveResult, SolveStatus, passes_per_second
 from solvers.model.split import Family, Split, Violation, check_split, complete_split
 from solvers.parameters.hardware import GIB
 from solvers.parameters.parameter import Asked
