@@ -147,7 +147,7 @@ def test_only_the_rows_in_sight_exist_and_all_can_be_reached(chromium_page: Any,
 
 def test_rows_can_be_limited_to_what_is_selected(chromium_page: Any, server: str) -> None:
     Picture(chromium_page, f"{server}/?graph=chain&stages=3")
-    table = open_table(chromium_page, "Slots")
+    table = open_table(chromium_page, "Events")
     number = int(table.get_attribute("aria-rowcount")) - 1
     chromium_page.locator(".legend .device").nth(1).click()
     tables(chromium_page).get_by_label("only the selected").check()

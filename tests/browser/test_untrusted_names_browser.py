@@ -60,7 +60,7 @@ def test_markup_in_names_is_shown_as_text_everywhere(app: str, chromium_page: An
         ("Devices", "Accelerator 1"),
         ("Cut tensors", NASTY),
         ("Nodes", NASTY),
-        ("Slots", "compute"),
+        ("Events", "compute"),
     ):
         picture.root.get_by_role("tab", name=title).click()
         expect(picture.root.locator(".table-scroll:not([hidden])")).to_contain_text(expected)
