@@ -177,7 +177,7 @@ def measure_new_plan(chromium: Any, address: str, name: str, repeats: int, uploa
             before = page.evaluate("window.picture().nodes")
             page.locator("input[type=file]").set_input_files(upload)
             page.evaluate(f"window.frameThat(p => p.nodes !== {before} && p.bars > 0)")
-        page.get_by_text("optimal, proven").wait_for()
+        page.get_by_text("optimal (proven)").wait_for()
         num_nodes = page.evaluate("window.picture().nodes")
         box = page.get_by_role("spinbutton", name="Accelerators")
         times: list[float] = []

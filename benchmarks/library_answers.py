@@ -77,7 +77,7 @@ def fault_of(asked: Asked, shown: Answer, known: Known) -> str:
         return f"{shown.value} shown, though {known.status.lower()}"
     value, value_slack = _number(shown.exact_value_ms, shown.value)
     bound, bound_slack = _number(shown.exact_bound_ms, shown.bound)
-    is_proven = "optimal, proven" in shown.proof
+    is_proven = "optimal (proven)" in shown.proof
     if is_proven and known.status == SolveStatus.OPTIMAL and abs(value - known.value_ms) > value_slack:
         return f"{value:.7g} ms shown as proven optimal, {known.value_ms:.7g} is right"
     if known.bound_ms is not None and value < known.bound_ms - value_slack:

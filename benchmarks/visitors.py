@@ -211,7 +211,7 @@ class FreeSolver(Visitor):
         own = read_sample(name)[1].num_accelerators
         count = self._random.choice([k for k in FREE_SAMPLES[name] if k != own])
         await page.run(page.number("Accelerators", count))
-        await page.run(page.option("Splits allowed", FAMILY.names[Family.FREE]), page.number("Limit (s)", FREE_LIMIT_S))
+        await page.run(page.option("Split type", FAMILY.names[Family.FREE]), page.number("Limit (s)", FREE_LIMIT_S))
         await page.wait(lambda: f"limit={FREE_LIMIT_S}" in page.query and "splits=free" in page.query, PATIENCE_S)
         before, sent_s = page.runs_finished, time.monotonic()
         await page.send(page.press("solve"))
@@ -222,7 +222,7 @@ class FreeSolver(Visitor):
             ("splits", "free"), page.runs_finished - 1, sent_s, "free split", patience_s=LONG_PATIENCE_S
         )
         plan.cancel()
-        await page.run(page.option("Splits allowed", FAMILY.names[Family.CHAIN]))
+        await page.run(page.option("Split type", FAMILY.names[Family.CHAIN]))
 
     async def _first_plan(self, before: int, sent_s: float) -> None:
         def look() -> bool:

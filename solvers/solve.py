@@ -40,7 +40,7 @@ from solvers.problem.contraction import Contraction
 from solvers.problem.pins import NO_PINS, Pins
 from solvers.problem.solving import MethodError, Problem, Reporter, contracted
 
-KNOWN_BEFORE = "known before"
+KNOWN_BEFORE = "warm start"
 """The method of an answer that needed no search: the plan to start from meets the bound that was given."""
 
 
@@ -109,7 +109,7 @@ def solve(
             and method not in BASELINES
             and reporter.found(complete_split(graph, start).on(deployment))
         ):
-            reporter.report("the plan known before", new_split=True)  # whoever watches has a plan from the beginning
+            reporter.report("warm start", new_split=True)  # whoever watches has a plan from the beginning
         if method not in BASELINES and reporter.within(gap):
             return _with_note(reporter.result(KNOWN_BEFORE), note)
         if deployment.has_servers:

@@ -169,7 +169,7 @@ def table_rows(run: Run) -> list[dict[str, Any]]:
                 "In the paper": "" if paper is None else f"{factor(paper[0])}, up to {factor(paper[1])}",
                 "Largest (GiB)": None if memory is None else memory / 2**30,
                 "Time (s)": outcome.runtime_s,
-                "Note": f"breaks a rule: {why}" if outcome.violations else why,
+                "Note": f"violates a constraint: {why}" if outcome.violations else why,
             }
         )
     return rows

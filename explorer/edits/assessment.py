@@ -21,7 +21,11 @@ MAX_LISTED = 3
 """Nodes or rules that a sentence lists before it counts the rest."""
 
 NARROWNESS = {Family.CHAIN: 0, Family.CONVEX: 1, Family.FREE: 2}
-FAMILY_NOUNS = {Family.CHAIN: "chain", Family.CONVEX: "convex split", Family.FREE: "free split"}
+FAMILY_NOUNS = {
+    Family.CHAIN: "pipeline split",
+    Family.CONVEX: "contiguous split",
+    Family.FREE: "non-contiguous split",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +100,11 @@ def family_note(graph: DnnGraph, deployment: Deployment, split: Split, family: F
     meaning = (
         "data flows both ways between devices, so none is first or last"
         if family is Family.CONVEX
-        else "a device gets back what it passed on and holds several pieces, each on a sample of another age"
+        else "data returns to a device, so it holds several fragments, each on a different micro-batch"
     )
     return (
         f"No longer a {FAMILY_NOUNS[asked]} but a {FAMILY_NOUNS[family]}: {meaning}{way}. "
-        f"Bounds for {FAMILY_NOUNS[asked]}s do not hold for it."
+        f"Bounds for {FAMILY_NOUNS[asked]}s do not apply to it."
     )
 
 
@@ -109,9 +113,9 @@ def distance(value_ms: float | None, best: SolveResult | None) -> str:
 
     >>> best = SolveResult(SolveStatus.OPTIMAL, "dp", Objective.THROUGHPUT, Family.CHAIN, None, 2.0, 2.0, 0.1)
     >>> distance(2.25, best)
-    '12.5 % slower than the optimal chain (2 ms, proven)'
+    '12.5 % slower than the optimal pipeline split (2 ms, proven)'
     >>> distance(1.5, best)
-    '25 % faster than the optimal chain (2 ms, proven)'
+    '25 % faster than the optimal pipeline split (2 ms, proven)'
     """
     if value_ms is None or best is None or not best.value_ms:
         return ""

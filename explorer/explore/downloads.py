@@ -171,7 +171,7 @@ def data_downloads(subject: Subject) -> tuple[Download, ...]:
         ),
         Download(
             "Tables (CSV)",
-            "Summary, devices, nodes, cut tensors and slots in one ZIP, for spreadsheets and pandas.",
+            "Summary, devices, nodes, cut tensors and timeline events in one ZIP, for spreadsheets and pandas.",
             f"{stem}_tables.zip",
             "application/zip",
             lambda: zip_bytes(tables(subject)),
@@ -186,7 +186,7 @@ def tool_downloads(subject: Subject) -> tuple[Download, ...]:
     return (
         Download(
             "Trace (Perfetto)",
-            "Opens in ui.perfetto.dev and chrome://tracing: slots, transfers as arrows, memory as counters.",
+            "Opens in ui.perfetto.dev and chrome://tracing: timeline events, transfers as arrows, memory as counters.",
             f"{stem}_{kind}_trace.json",
             "application/json",
             lambda: trace_text(subject),

@@ -201,7 +201,7 @@ def _cut_tensors(subject: Subject) -> str:
         ">Time of one way",
         ">Size",
     ]
-    caption = _count(len(tensors), "tensor") + ", the dearest first"
+    caption = _count(len(tensors), "tensor") + ", most expensive first"
     return f"<h2>Tensors moved between devices</h2>{_table(caption, header, rows)}"
 
 

@@ -37,7 +37,7 @@ BOX_NAMES = {
     OPERATORS: "a node",
     PARTS: "a part of consecutive nodes",
     LAYERS: "a layer",
-    BLOCKS: "a layer or several alike",
+    BLOCKS: "a layer, or several identical ones",
     STAGES: "a stage",
     DEVICES: "a device",
 }

@@ -287,7 +287,7 @@ class _GraphFigure:
     # Costs
 
     def _draw_costs(self) -> None:
-        """Write costs on cut edges, the dearest first, where they cover neither a name nor another cost."""
+        """Write costs on cut edges, most expensive first, where they cover neither a name nor another cost."""
         edges = self.level.edges
         shown = sorted(
             (i for i, edge in enumerate(edges) if edge.cut_ms is not None and edge.shows_cost),

@@ -128,7 +128,7 @@ def _pick_kinds(key: str, kinds: tuple[Listed, ...], loaded: LoadedGraph) -> Non
     names = [accelerator.name for accelerator in known_devices().accelerators]
     _controlled(
         st.selectbox,
-        "Accelerators" if len(kinds) < 2 else "Accelerators, first kind",
+        "Accelerators" if len(kinds) < 2 else "Accelerators, first device type",
         kinds[0].name if kinds else AS_IN_FILE,
         partial(_set_name, key, 0),
         f"{key}_name_0",
@@ -143,7 +143,7 @@ def _pick_kinds(key: str, kinds: tuple[Listed, ...], loaded: LoadedGraph) -> Non
         with left:
             _controlled(
                 st.selectbox,
-                f"Kind {i + 1}",
+                f"Device type {i + 1}",
                 kinds[i].name,
                 partial(_set_name, key, i),
                 f"{key}_name_{i}",
@@ -153,7 +153,7 @@ def _pick_kinds(key: str, kinds: tuple[Listed, ...], loaded: LoadedGraph) -> Non
         right.button(
             "",
             icon=":material/close:",
-            help="Leave this kind out.",
+            help="Remove this device type.",
             key=f"{key}_remove_{i}",
             type="tertiary",
             on_click=_remove,
@@ -162,7 +162,7 @@ def _pick_kinds(key: str, kinds: tuple[Listed, ...], loaded: LoadedGraph) -> Non
         _pick_figures(key, i, kinds, loaded)
     if len(kinds) < MOST_KINDS:
         st.button(
-            "Add another kind",
+            "Add a device type",
             icon=":material/add:",
             key=f"{key}_add",
             type="tertiary",

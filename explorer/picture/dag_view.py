@@ -84,7 +84,7 @@ class DagInfo:
     """Everything the graph picture shows; `levels[0]` is the single nodes, unless there are too many to draw.
 
     `num_edges` are those of the graph, `ends` the sources and targets of its edges as places in `nodes`; empty where
-    the single nodes are a level, which has them. `tensors` are those that move between devices, the dearest first.
+    the single nodes are a level, which has them. `tensors` are those that move between devices, most expensive first.
     Where a node has several tensors `outputs` are all that are read, moved or not, and `output_of_edge` tells that of
     each edge by its place among them; both are empty elsewhere, where a node's output is one tensor.
     """

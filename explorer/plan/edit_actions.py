@@ -90,7 +90,7 @@ def take_answer(run: Run, snapshot: Snapshot, choice: Choice) -> None:
         return
     question, result = snapshot.question, snapshot.result
     if edits.resolve_places(history, question.deployment).pins != question.pins:
-        say(Outcome(False, "What is pinned has changed since the rest was asked for; re-solve it anew."))
+        say(Outcome(False, "Pins have changed since the rest was re-solved; re-solve again."))
         return
     if snapshot.state is JobState.FAILED or result is None:
         say(Outcome(False, snapshot.error or "The solve ended without an answer."))

@@ -38,8 +38,8 @@ METHOD = "hand edit"
 def edited_plan(choice: Choice) -> Plan | None:
     """Return the hand-edited plan for a choice, None where nothing is edited.
 
-    While a solver looks for the rest it is the best plan so far that honours the pins. A plan that breaks a rule has
-    status UNKNOWN: its value is that of the loads alone.
+    While a solver looks for the rest it is the best plan so far that honours the pins. A plan that violates a
+    constraint has status UNKNOWN: its value is that of the loads alone.
     """
     history = history_of(choice)
     if history is None or not history.is_edited or not choice.deployment.num_devices:

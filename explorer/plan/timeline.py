@@ -86,8 +86,8 @@ def _schedule_of(
     looped_ms = split_costs(graph, deployment, looped.split).max_load_ms
     changed = f" ({change(looped_ms / planned_ms - 1)})" if planned_ms else ""
     note = (
-        f"{KIND_TITLES[kind]} runs {looped.chunks_per_device} chunks of the pipeline on each device. The picture shows "
-        f"the plan's pipeline cut anew: {milliseconds(looped_ms)} per sample instead of "
+        f"{KIND_TITLES[kind]} runs {looped.chunks_per_device} model chunks on each device. The picture shows "
+        f"the plan's pipeline cut again: {milliseconds(looped_ms)} per sample instead of "
         f"{milliseconds(planned_ms)}{changed}. {looped.note}"
     ).rstrip()
     try:

@@ -144,14 +144,14 @@ def judged_plan(project: Project, graph: DnnGraph, question: Question) -> tuple[
         return None, f"The plan in the file was not taken over. {error}"
     if violations or value_ms is None:
         reason = violations[0].message if violations else f"It has no {question.objective}."
-        return None, f"The plan in the file was not taken over, since it breaks a rule of these inputs. {reason}"
+        return None, f"The plan in the file was not taken over: it violates a constraint of these inputs. {reason}"
     bound_ms = _bound_ms(graph, question)
     gap = relative_gap(value_ms, bound_ms)
     is_proven = gap is not None and gap <= PROOF_TOLERANCE
     claims = project.claims
     sentence = ""
     if not is_proven:
-        sentence = "The plan is from a file, its value was computed anew. "
+        sentence = "The plan is from a file; its value was recomputed. "
         if claims is not None:
             sentence += (
                 f"The file claims {claims.status.lower() or 'nothing'} with the bound "

@@ -116,7 +116,7 @@ class Picture:
             said = f"<br>{escape(fill(result.message, 60))}".replace("\n", "<br>") if result.message else ""
             return f"{place}<br><b>{'infeasible' if self.is_infeasible(index) else 'no plan found'}</b>{said}"
         gap = result.gap
-        proof = "optimal, proven" if result.status is SolveStatus.OPTIMAL else "not proven"
+        proof = "optimal (proven)" if result.status is SolveStatus.OPTIMAL else "not proven"
         if result.status is not SolveStatus.OPTIMAL and gap is not None:
             proof = f"within {percent(gap)} of optimal"
         rate = measured_at(Measure.THROUGHPUT, self.spec, index, result, self.prices)

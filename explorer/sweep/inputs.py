@@ -93,7 +93,7 @@ def _pick_family(subject: Subject) -> Family:
     families = list(Family)
     names = FAMILY.names
     chosen: Family = st.selectbox(
-        "Splits allowed",
+        "Split type",
         families,
         index=families.index(question.family),
         format_func=names.__getitem__,

@@ -236,7 +236,7 @@ def _summary(sweep: Sweep, state: SweepState) -> str:
     statuses = [result.status for result in state.answers.values()]
     is_complete = len(statuses) == spec.num_points
     if is_complete and all(status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE) for status in statuses):
-        parts.append("all optimal, proven" if SolveStatus.INFEASIBLE not in statuses else "all proven")
+        parts.append("all optimal (proven)" if SolveStatus.INFEASIBLE not in statuses else "all proven")
     elif statuses:
         parts.append(f"{sum(s is SolveStatus.OPTIMAL for s in statuses)} proven optimal")
     infeasible = sum(status is SolveStatus.INFEASIBLE for status in statuses)

@@ -16,6 +16,7 @@ from explorer.words.wording import plain
 from solvers.hardware.prices import MAX_PRICE, Prices
 from solvers.quantities import as_given, money, number
 from solvers.sweep.front import (
+    BEST_NOTE,
     MARK,
     NO_PRICES,
     FrontPoint,
@@ -113,7 +114,7 @@ def _front_table(spec: SweepSpec, front: tuple[FrontPoint, ...], prices: Prices)
     ]
     rows = [
         [
-            Cell(" · ".join(filter(None, (hardware_text(spec, point.index), "most for the money" * (point is best))))),
+            Cell(" · ".join(filter(None, (hardware_text(spec, point.index), BEST_NOTE * (point is best))))),
             Cell(money(point.cost), "number"),
             Cell(number(point.rate) + MARK * point.is_unproven, "number"),
             Cell(bar=point.per_cost / most) if point.per_cost and most else Cell(),

@@ -105,7 +105,7 @@ def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) 
     changed = inputs_that_differ(_asked(*old), _asked(*new))
     before, after = (_classes(question.deployment) for question, _ in (old, new))
     if old[0].deployment.classes != new[0].deployment.classes:
-        changed.append(f"device classes {before} → {after}" if before != after else "device classes")
+        changed.append(f"device types {before} → {after}" if before != after else "device types")
     pins = [question.pins for question, _ in (old, new)]
     if pins[0] != pins[1]:
         counts = [str(len(one.devices)) for one in pins]
@@ -136,7 +136,7 @@ def _differences_of_graphs(old: DnnGraph, new: DnnGraph) -> list[str]:
 def proof(result: SolveResult) -> str:
     """Say in a few words what is proven about a result's value."""
     if result.status is SolveStatus.OPTIMAL:
-        return "optimal, proven"
+        return "optimal (proven)"
     if result.gap is None:
         return "no bound" if result.status is SolveStatus.UNKNOWN else "no bound yet"
     return f"within {percent(result.gap)} of optimal"

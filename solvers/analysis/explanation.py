@@ -89,7 +89,7 @@ class Proof:
 class Explanation:
     """The facts about a plan; see the module. `value_ms` is None where the objective is not defined for the plan.
 
-    `cut_tensors` are those that each device of `limits` sends or receives, the dearest first. `limits` is empty and
+    `cut_tensors` are those that each device of `limits` sends or receives, most expensive first. `limits` is empty and
     `path` there for latency. `least_transfer_ms` is the cheapest transfer of the graph that takes any time, over the
     fastest link, None where none does. `num_accelerators` and `num_cpus` count what the devices are made of: a device
     with replicas is several.

@@ -48,8 +48,8 @@ def explanation_text(explanation: Explanation, graph: DnnGraph) -> tuple[Paragra
     else:
         paragraphs += [
             Paragraph("What limits throughput", _limits(explanation, graph)),
-            Paragraph("How near it is to perfect balance", _balance(explanation, graph)),
-            Paragraph("Who waits", _waiting(explanation)),
+            Paragraph("How close it is to the ideal (balanced) load", _balance(explanation, graph)),
+            Paragraph("Idle time (bubble)", _waiting(explanation)),
             Paragraph("What is proven", _proof(explanation)),
         ]
     return tuple(paragraph for paragraph in paragraphs if paragraph.sentences)
@@ -83,7 +83,7 @@ def _limits(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
 def _pace(explanation: Explanation, limit: Limit, name: dict[int, str]) -> str:
     where = "" if len(explanation.limits) == 1 else f" of the {limit.what}"
     names = [name[parts.device] for parts in limit.bottlenecks]
-    lead = f"{names[0]} sets the pace{where} with {milliseconds(limit.value_ms)} {_per(explanation)}"
+    lead = f"{names[0]} is the bottleneck{where} with {milliseconds(limit.value_ms)} {_per(explanation)}"
     if len(names) == 1:
         return f"{lead}."
     others = listed(names[1:])
@@ -149,7 +149,7 @@ def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dic
         return f"The one tensor it moves is {told(cut[0])}."
     dearest = listed([told(tensor) for tensor in cut[:MOST_TENSORS]])
     is_all = len(cut) <= MOST_TENSORS
-    lead = f"It moves {counted(len(cut), 'tensor')}" + (": " if is_all else "; the dearest: ")
+    lead = f"It moves {counted(len(cut), 'tensor')}" + (": " if is_all else "; the largest: ")
     return f"{lead}{dearest}."
 
 
@@ -225,11 +225,11 @@ def _whole_nodes(explanation: Explanation, graph: DnnGraph, value_ms: float) -> 
         block = f"the largest group that stays together {together}({len(nodes)} nodes with {first})"
     sentence = f"{block} takes {milliseconds(balance.block_ms)}"
     if balance.block_ms >= value_ms * (1 - SAME):
-        return [f"Nodes are whole: {sentence}, as long as the plan, so no {kind} can be faster."]
+        return [f"Nodes cannot be divided: {sentence}, as long as the plan, so no {kind} can be faster."]
     if balance.block_ms > balance.balance_ms:
-        return [f"Nodes are whole: {sentence}, so that no {kind} can be faster than this, however balanced."]
+        return [f"Nodes cannot be divided: {sentence}, so no {kind} can be faster than this."]
     share = balance.block_ms / balance.balance_ms
-    return [f"Nodes are whole: {sentence}, {percent(share)} of an even share."]
+    return [f"Nodes cannot be divided: {sentence}, {percent(share)} of the ideal (balanced) load."]
 
 
 def _memory(explanation: Explanation) -> list[str]:
@@ -285,13 +285,13 @@ def _what_is_left(explanation: Explanation, graph: DnnGraph) -> str:
         for device in explanation.devices
     ):
         return ""
-    left = ["that nodes are whole"]
+    left = ["that nodes cannot be divided"]
     if any(len(members) > 1 for members in graph.colocation_members.values()):
         left.append("that some must share a device")
     if explanation.proof.family is Family.CHAIN:
-        left.append("that the stages of a chain follow its order")
+        left.append("that a pipeline's stages are in order")
     keeps = "keeps" if len(left) == 1 else "keep"
-    return f" Memory is enough, too: only {listed(left)} {keeps} the plan from an even share."
+    return f" Memory is not limiting. Only {listed(left)} {keeps} the plan from the ideal (balanced) load."
 
 
 def _forced_transfers(explanation: Explanation) -> list[str]:

@@ -254,5 +254,5 @@ def _limit(costs: SplitCosts, objective: Objective) -> LoadParts | None:
 
 
 def _keys(costs: SplitCosts, wanted: set[TensorKey]) -> tuple[TensorKey, ...]:
-    """Cut tensors by node and name, the dearest first."""
+    """Cut tensors by node and name, most expensive first."""
     return tuple(tensor.key for tensor in costs.cut_tensors if tensor.key in wanted)

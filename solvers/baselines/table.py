@@ -67,7 +67,7 @@ def solve_by_baseline(name: str, problem: Problem, reporter: Reporter) -> SolveR
         return replace(result, message=message)
     if result.rejected is None:
         return result
-    message = f"The plan of method {name} breaks a rule: {result.rejected.violations[0].message}"
+    message = f"The plan of method {name} violates a constraint: {result.rejected.violations[0].message}"
     return replace(result, message=message)
 
 

@@ -22,6 +22,7 @@ from solvers.parameters.hardware import DEVICE_LIST, EFFICIENCY, HOST, MEASURED_
 from solvers.parameters.parameter import Parameter
 from solvers.quantities import UNKNOWN, as_given, number
 
+CATALOGUE_HELP = "Devices to add to the catalogue, or other specifications of those in it"
 NEED_A_DEVICE = ("link", "precision", "efficiency", "memory_efficiency", "roofline", "measured_on")
 """Options that say nothing without a device."""
 
@@ -52,7 +53,7 @@ def add_hardware_options(
         group.add_argument(str(share.flag), type=reader(share), metavar=share.metavar, help=told)
     group.add_argument("--measured-on", metavar=MEASURED_ON.metavar, help=MEASURED_ON.help)
     group.add_argument("--roofline", action="store_true", help=ROOFLINE.help)
-    group.add_argument("--catalogue", type=Path, metavar="FILE.json", help="More devices, or other figures of these")
+    group.add_argument("--catalogue", type=Path, metavar="FILE.json", help=CATALOGUE_HELP)
 
 
 def with_hardware(
@@ -125,7 +126,7 @@ def _check_combination(options: argparse.Namespace, listed: tuple[Listed, ...]) 
         for option in ("device", *(("accelerators", "memory") if counted else ())):
             if getattr(options, option) is not None:
                 raise DeploymentError(
-                    f"--devices has kinds, counts and memory of all accelerators; leave --{option} out."
+                    f"--devices has the types, counts and memory of all accelerators; leave --{option} out."
                 )
 
 
@@ -155,9 +156,9 @@ def _origin(text: str, devices: Catalogue) -> TimesOrigin:
 
 def add_devices(commands: Any) -> None:
     """Add the command `devices` to the commands of the parser."""
-    parser = commands.add_parser("devices", help="list accelerators, host CPUs and links with their figures")
+    parser = commands.add_parser("devices", help="list accelerators, host CPUs and interconnects")
     parser.add_argument("name", nargs="?", metavar="NAME", help="one of them, with the source of each figure")
-    parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help="more devices, or other figures of these")
+    parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help=CATALOGUE_HELP)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.set_defaults(run=_devices)
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from solvers.cli.hardware import CATALOGUE_HELP
 from solvers.cli.options import member_of, reader
 from solvers.cli.output import print_json, print_text, write_text
 from solvers.formats.graph_json import graph_text
@@ -86,7 +87,7 @@ def add_import(commands: Any) -> None:
         "--accelerators", type=reader(ACCELERATORS), default=8, metavar="K", help="how many (default: %(default)s)"
     )
     parser.add_argument("--cpus", type=reader(CPUS), default=0, metavar="L", help="how many (default: none)")
-    parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help="more devices, or other figures of these")
+    parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help=CATALOGUE_HELP)
     parser.set_defaults(run=_import)
 
 

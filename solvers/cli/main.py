@@ -43,7 +43,7 @@ LOADING_IS_COMPILING_S = 2.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = command_parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except PlacementError as error:
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_CODES[SolveStatus.UNKNOWN]
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = Parser(prog="placement", description="Place a neural network over devices, provably well.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 

@@ -30,7 +30,7 @@ def add_simulate(commands: Any) -> None:
     add_parameter(parser, MICRO_BATCHES, required=True)
     add_parameter(parser, NUM_CHUNKS, help_text=f"{NUM_CHUNKS.help} For interleaved and zb-v; 2 unless said.")
     add_parameter(parser, WEIGHT_GRADIENTS, help_text=f"{WEIGHT_GRADIENTS.help} From 0 to 1; 0.5 unless said.")
-    parser.add_argument("--slots", action="store_true", help="print every slot too")
+    parser.add_argument("--slots", action="store_true", help="also print every timeline event")
     parser.add_argument("--trace", type=Path, metavar="TRACE.json", help="also write a trace that Perfetto opens")
     add_device_options(parser)
     parser.set_defaults(run=_simulate)

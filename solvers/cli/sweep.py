@@ -81,7 +81,7 @@ def add_sweep(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=N,...",
-        help="accelerators of one kind of several, such as T4=0:8; once for each kind that varies",
+        help="number of accelerators of one device type, such as T4=0:8; once for each type that varies",
     )
     group.add_argument(
         "--memory-of",
@@ -89,7 +89,7 @@ def add_sweep(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=GIB,...",
-        help="memory of one kind of several, such as T4=16,24,32",
+        help="memory of one device type, such as T4=16,24,32",
     )
     group.add_argument(
         "--bandwidth-of",
@@ -97,7 +97,7 @@ def add_sweep(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=GB/S,...",
-        help="links of one kind of several, such as T4=8:64:x2",
+        help="interconnect of one device type, such as T4=8:64:x2",
     )
     add_parameter(group, FAMILY, default=Family.CHAIN)
     add_parameter(group, METHOD, default="auto")
@@ -126,8 +126,8 @@ def add_sweep(commands: Any) -> None:
         action="append",
         default=[],
         metavar="P|NAME=P,...",
-        help="of an accelerator per hour by name, for every kind: A100-80=3.2,T4=0.5; a bare number is for all that "
-        "have none of their own (without any price each counts as 1)",
+        help="of an accelerator per hour by name, for every device type: A100-80=3.2,T4=0.5; a bare number is for all "
+        "that have none of their own (without any price each counts as 1)",
     )
     group.add_argument("--cpu-price", type=price, default=0.0, metavar="P", help="of a CPU (default: 0)")
     group.add_argument("--to-buy", action="store_true", help="prices are those of buying the devices, not of an hour")
@@ -288,7 +288,7 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
         )
     if options.bandwidth is not None and options.bandwidth_of:
         raise PlacementError(
-            "--bandwidth is that of all links and --bandwidth-of that of one kind; give one of the two."
+            "--bandwidth is for all interconnects and --bandwidth-of for one device type; give one of the two."
         )
     for varied, of_one in classes:
         if len(of_one) == 1:
@@ -462,9 +462,7 @@ def of_class(read: Callable[[str], float], unit: float = 1) -> Callable[[str], t
     def read_all(text: str) -> tuple[str, tuple[float, ...]]:
         name, equals, values = text.rpartition("=")
         if not equals or not name.strip():
-            raise argparse.ArgumentTypeError(
-                f"{text[:40]!r} names no kind of accelerators; write NAME=VALUES, such as T4=0:8"
-            )
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} names no device type; write NAME=VALUES, such as T4=0:8")
         return name.strip(), tuple(value * unit for value in several(read)(values))
 
     return read_all

@@ -112,7 +112,7 @@ def outcome_text(outcome: Outcome) -> str:
     """Say in one line what a method answered."""
     if outcome.value_ms is None:
         return outcome.message
-    marks = f", but breaks a rule: {outcome.violations[0]}" if outcome.violations else f", {outcome.status}"
+    marks = f", but violates a constraint: {outcome.violations[0]}" if outcome.violations else f", {outcome.status}"
     gap = "" if outcome.gap is None else f", gap {percent(outcome.gap)}"
     return f"{milliseconds(outcome.value_ms)}{gap}, {seconds(outcome.runtime_s)}{marks}"
 
@@ -136,7 +136,7 @@ def comparison_text(answers: list[tuple[Contender, Outcome]], best_ms: float | N
                 number(outcome.value_ms),
                 number(outcome.lower_bound_ms),
                 percent(outcome.gap),
-                "breaks a rule" if outcome.violations else str(outcome.status or "not run"),
+                "violates a constraint" if outcome.violations else str(outcome.status or "not run"),
                 number(outcome.runtime_s, 3),
                 number(None if memory is None else memory / 2**30),
                 factor(ratio),

@@ -63,7 +63,7 @@ def deepspeed(plan: Plan, _names: ModelNames) -> Exported:
         f"{plan.num_micro_batches} micro-batches: set gradient_accumulation_steps of DeepSpeed's configuration to "
         "GRADIENT_ACCUMULATION_STEPS.",
         "Each layer passes its output to the next one only; masks and rotary embeddings go along as a tuple or are "
-        "made anew.",
+        "recomputed.",
         devices_note(plan, placed.stages, "rank"),
     )
     return Exported(text, tuple(filter(None, notes)))

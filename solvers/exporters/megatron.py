@@ -39,7 +39,7 @@ def megatron(plan: Plan, _names: ModelNames) -> Exported:
     ]
     notes = [
         "E stands for all that comes before the blocks, L for all that follows them.",
-        "Stages pass hidden states to the next one only; rotary embeddings and masks each rank makes anew, while the "
+        "Stages pass hidden states to the next one only; rotary embeddings and masks each rank recomputes, while the "
         "plan sends them.",
         devices_note(plan, placed.stages, "rank"),
     ]

@@ -84,7 +84,7 @@ def _notes(plan: Plan, placed: LayerStages, named: NamedStack, batch: str) -> tu
     notes = [
         named.note,
         batch,
-        "Stages pass hidden states to the next one only; rotary embeddings and masks every stage makes anew, while the "
+        "Stages pass hidden states to the next one only; rotary embeddings and masks every stage recomputes, while the "
         "plan sends them.",
         devices_note(plan, placed.stages, "rank"),
     ]

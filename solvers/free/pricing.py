@@ -41,7 +41,7 @@ LAGRANGIAN, EXACT = 0, len(BEAMS)
 
 
 class Dearest(NamedTuple):
-    """`bound` >= z; `sets` within T, the dearest first, with their loads in ms and prices."""
+    """`bound` >= z; `sets` within T, most expensive first, with their loads in ms and prices."""
 
     bound: float
     sets: npt.NDArray[np.bool_]

@@ -77,7 +77,7 @@ def parse_devices(text: str) -> tuple[Listed, ...]:
         raise DeploymentError(f"The list of devices has {len(text)} characters; up to {MAX_LENGTH} are read.")
     kinds = tuple(_entry(part) for part in text.split("+"))
     if len(kinds) > MAX_CLASSES:
-        raise DeploymentError(f"The list has {len(kinds)} kinds of devices; give up to {MAX_CLASSES}.")
+        raise DeploymentError(f"The list has {len(kinds)} device types; give up to {MAX_CLASSES}.")
     if len(kinds) > 1 and (uncounted := [kind.name for kind in kinds if kind.count is None]):
         raise DeploymentError(f"There is no count of {uncounted[0]}; write COUNTxNAME, such as 2x{uncounted[0]}.")
     return kinds
@@ -91,7 +91,7 @@ def devices_text(kinds: tuple[Listed, ...]) -> str:
 def _entry(part: str) -> Listed:
     match = ENTRY.fullmatch(part.strip())
     if match is None:
-        raise DeploymentError(f"{short_name(part.strip())} is no kind of devices; write COUNTxNAME, such as 2xA100-80.")
+        raise DeploymentError(f"{short_name(part.strip())} is not a device type; write COUNTxNAME, such as 2xA100-80.")
     count, name, rest = None if match[1] is None else int(match[1]), match[2], match[3]
     if count is not None and count > MAX_DEVICES:
         raise DeploymentError(f"{count} devices {name}: give a number from 0 to {MAX_DEVICES}.")

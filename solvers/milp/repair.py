@@ -72,7 +72,7 @@ def repair(
     if not check_split(graph, deployment, split, family) and not pins.broken_by(graph, split):
         return Repair(split, (), True, False, "There is nothing to repair: the plan breaks no rule.")
     if split.replicas or split.subgraphs:
-        return _none("Plans with replicas or several subgraphs per accelerator cannot be repaired; solve anew.")
+        return _none("Plans with replicas or several subgraphs per accelerator cannot be repaired; solve again.")
     if is_scheduled(graph, deployment):
         return _none("A repair cannot count the memory of micro-batches in flight; re-solve the rest instead.")
     contraction = contract(

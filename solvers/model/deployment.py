@@ -152,7 +152,7 @@ class DeviceClass:
                 f"A device class has a name of {len(self.name)} characters; give up to {MAX_CLASS_NAME}."
             )
         if self.name.casefold() == "cpu":
-            raise DeploymentError("CPUs are counted apart from the device classes; name the class otherwise.")
+            raise DeploymentError("CPUs are counted apart from the device types; choose another name.")
         if not 0 <= self.count <= MAX_DEVICES:
             raise DeploymentError(f"Class {self.name}: {self.count} devices; give a number from 0 to {MAX_DEVICES}.")
         for what, factor in (("speed", self.speed), ("link speed", self.link_speed)):
@@ -236,15 +236,15 @@ class Deployment:
         if not self.classes:
             return
         if len(self.classes) > MAX_CLASSES:
-            raise DeploymentError(f"{len(self.classes)} device classes: give up to {MAX_CLASSES}.")
+            raise DeploymentError(f"{len(self.classes)} device types: give up to {MAX_CLASSES}.")
         names = [device_class.name for device_class in self.classes]
         twin = next((name for name in names if names.count(name) > 1), None)
         if twin is not None:
-            raise DeploymentError(f"Two device classes are named {twin}; give them different names, or add up counts.")
+            raise DeploymentError(f"Two device types are named {twin}; give them different names, or add up counts.")
         if self.num_accelerators != sum(device_class.count for device_class in self.classes):
             raise DeploymentError(
-                f"The device classes count {sum(device_class.count for device_class in self.classes)} accelerators and "
-                f"{self.num_accelerators} are asked for; change the counts of the classes."
+                f"The device types count {sum(device_class.count for device_class in self.classes)} accelerators and "
+                f"{self.num_accelerators} are asked for; change the counts of the types."
             )
         if self.memory_bytes is not None:
             raise DeploymentError("Each device class has a memory of its own; leave out that of all accelerators.")

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -84,12 +84,12 @@ def _read_setup(text: str) -> str:
     return text
 
 
-def one_of(kind: type[E]) -> Codec[E]:
-    """Return the codec of an enumeration, by its values."""
+def one_of(kind: type[E], other_names: Mapping[str, E] | None = None) -> Codec[E]:
+    """Return the codec of an enumeration, by its values; `other_names` are read too, and never written."""
 
     def read(text: str) -> E:
         try:
-            return kind(text)
+            return (other_names or {}).get(text) or kind(text)
         except ValueError:
             raise TextError(f"give one of {', '.join(kind)}") from None
 

@@ -21,7 +21,7 @@ USUAL_SERVER_LINK_SPEED = 8.0
 PLAIN_SHARE: Codec[float] = NUMBER
 """Of a share on the command line, which takes it as such."""
 
-ONE_KIND_ONLY = "the devices are of several kinds, each with figures of its own"
+ONE_KIND_ONLY = "the devices are of several types, each with specifications of its own"
 
 
 def _wished(name: str) -> Any:
@@ -58,7 +58,7 @@ DEVICE_LIST = Parameter[str](
     metavar="LIST",
     codec=DEVICES,
     label="Devices",
-    help="Accelerators of the catalogue, of one kind such as H100-SXM:link=nvlink4 or of several such as "
+    help="Accelerators of the catalogue, of one type such as H100-SXM:link=nvlink4 or of several such as "
     "2xA100-80:link=nvlink3+4xT4:link=pcie3-x16; or, on the command line and in sweeps, relative to the file's times, "
     "such as 2xbig:memory=80GiB+4xsmall:speed=0.25,memory=16GiB,link=0.5.",
     get=lambda asked: asked.wish.devices,

@@ -67,20 +67,20 @@ FAMILY = Parameter[Family](
     scope=Scope.SEARCH,
     address="splits",
     flag="--family",
-    codec=one_of(Family),
-    label="Splits allowed",
+    codec=one_of(Family, {"pipeline": Family.CHAIN, "contiguous": Family.CONVEX, "non-contiguous": Family.FREE}),
+    label="Split type",
     noun="splits",
-    help="Split type. A chain is a pipeline of contiguous stages. Convex and free splits contain all chains and may be "
-    "better, but take an integer program. Latency chooses from all.",
+    help="Split type: pipeline (chain), contiguous (convex) or non-contiguous (free). Each "
+    "contains the one before; the last two may be better, but take an integer program. Latency chooses from all.",
     get=lambda asked: asked.family,
     put=lambda asked, value: replace(asked, family=value),
     usual=lambda _: Family.CHAIN,
     allowed=lambda _: tuple(Family),
     why_not=_only_pipelines,
     names={
-        Family.CHAIN: "Chain: stages in a row",
-        Family.CONVEX: "Convex: no path leaves and returns",
-        Family.FREE: "Free: any assignment",
+        Family.CHAIN: "Pipeline: contiguous, in order",
+        Family.CONVEX: "Contiguous: no path leaves and returns",
+        Family.FREE: "Non-contiguous: any assignment",
     },
 )
 SUBGRAPHS = Parameter[int](
@@ -108,8 +108,8 @@ COMMUNICATION = Parameter[Communication](
     codec=one_of(Communication),
     label="Transfers",
     noun="transfers",
-    help="Load of a device: compute + in + out; or the larger of compute and in + out, where transfers run beside the "
-    "compute; or compute + the larger of in and out, where links are full duplex.",
+    help="Load of a device: compute + receive + send; or the larger of compute and receive + send, where transfers "
+    "overlap with compute; or compute + the larger of receive and send, where interconnects are full duplex.",
     get=lambda asked: asked.deployment.communication,
     put=lambda asked, value: asked.on(communication=value),
     usual=lambda _: Communication.SUM,
@@ -119,8 +119,8 @@ COMMUNICATION = Parameter[Communication](
     ),
     names={
         Communication.SUM: "One after the other",
-        Communication.OVERLAPPED: "Beside the compute",
-        Communication.FULL_DUPLEX: "In and out at once",
+        Communication.OVERLAPPED: "Overlapped with compute",
+        Communication.FULL_DUPLEX: "Full duplex",
     },
 )
 
@@ -128,11 +128,11 @@ COMMUNICATION = Parameter[Communication](
 def _no_replicas(asked: Asked) -> str:
     """Say why stages are not replicated: what they share is one device, whose class or server nobody could tell."""
     if asked.objective is not Objective.THROUGHPUT or asked.family is not Family.CHAIN:
-        return "replicas need throughput and chain splits"
+        return "replicas need throughput and pipeline splits"
     if asked.memory_of is not MemoryOf.ONE:
         return "replicas are not solved for with memory in flight"
     if asked.deployment.classes or asked.deployment.accelerators_per_server is not None:
-        return "replicas need accelerators of one kind, without servers"
+        return "replicas need accelerators of one device type, without servers"
     return "" if asked.deployment.num_accelerators > 1 else "replicas need two accelerators or more"
 
 
@@ -159,8 +159,8 @@ MAX_REPLICAS = Parameter[int](
     codec=COUNT,
     label="Replicas of a stage, up to",
     noun="replicas",
-    help="Accelerators that a stage may run on. On r of them it takes turns at the samples: 1/r of its time each, and "
-    "in training the all-reduce of its gradients besides. It takes up r of the accelerators.",
+    help="Accelerators that a stage may run on. On r of them, replicas process micro-batches round-robin: 1/r of its "
+    "time each, and in training the all-reduce of its gradients besides. It takes up r of the accelerators.",
     get=lambda asked: _max_replicas(asked.deployment),
     put=lambda asked, value: _replicated(asked, value, _sync(asked.deployment)),
     usual=lambda _: 1,
@@ -198,7 +198,7 @@ def _why_not_in(asked: Asked, framework: Framework) -> str:
     """Say why no plan of a question is one that a framework can express; empty where some are."""
     form = FORMATS[framework]
     if form.is_pipeline and (asked.objective is Objective.LATENCY or asked.family is not Family.CHAIN):
-        return f"{form.title} runs pipelines; choose chain splits, for throughput."
+        return f"{form.title} runs pipelines; choose split type pipeline (chain), for throughput."
     if _max_replicas(asked.deployment) > 1:
         return f"{form.title} replicates no single stage of a pipeline; allow one replica."
     if asked.deployment.max_subgraphs > 1:

@@ -9,7 +9,7 @@ HEAD = """# Inputs
 
 Every input of a question: its option on the command line, its key in addresses and project files, and its field in a
 graph's file. This page is written from the table in `solvers/parameters` by
-`python -m solvers.parameters.reference > docs/inputs.md`.
+`python -m solvers.parameters.reference > docs/reference/inputs.md`.
 
 """
 

@@ -23,7 +23,7 @@ SCHEDULE_OF = {Objective.GPIPE: ScheduleKind.GPIPE, Objective.LATENCY: ScheduleK
 """The schedule to show first where an objective is that of one."""
 TRAINING_HELP = (
     "1F1B and GPipe update the weights once, after all micro-batches; PipeDream goes on without a pause and keeps old "
-    "weights. Interleaved 1F1B and ZB-V run several chunks of the pipeline on each device. ZB-H1 and ZB-V fill idle "
+    "weights. Interleaved 1F1B and ZB-V run several model chunks on each device. ZB-H1 and ZB-V fill idle "
     "time with weight gradients. Unpipelined is one micro-batch on one device at a time, for comparison."
 )
 INFERENCE_HELP = (
@@ -100,7 +100,7 @@ MICRO_BATCHES = Parameter[int](
 def _memory_counts_once(asked: Asked) -> str:
     """Say why memory in flight does not count, if that is known before all is asked."""
     if asked.objective is Objective.LATENCY or asked.family is not Family.CHAIN:
-        return "memory in flight is that of pipelines, in chain splits"
+        return "in-flight activation memory is defined for pipeline splits"
     if not asked.graph.is_training:
         return "memory in flight is that of training"
     return (why_static(asked.own_graph, TrainingMemory(InFlight.ONE_F_ONE_B, 1)) or "").rstrip(".")
@@ -155,9 +155,9 @@ STATE_FACTOR = Parameter[float | None](
     metavar="F",
     codec=optional(NUMBER),
     unit=Unit.TIMES,
-    label="Weights and optimiser state (× weights)",
+    label="Weights and optimizer state (× weights)",
     noun="state factor",
-    help="Weights, gradients and optimiser state as a multiple of the weights, such as 8 for Adam in mixed precision; "
+    help="Weights, gradients and optimizer state as a multiple of the weights, such as 8 for Adam in mixed precision; "
     "none takes them from the sizes of the nodes.",
     get=lambda asked: asked.state_factor,
     put=lambda asked, value: asked.with_memory(state_factor=value),
@@ -177,10 +177,10 @@ NUM_CHUNKS = Parameter[int](
     flag="--chunks",
     metavar="V",
     codec=COUNT,
-    label="Chunks per device",
-    noun="chunks per device",
-    help="Chunks of the pipeline on each device, for which the split is cut anew. More chunks fill and drain the "
-    "pipeline faster, and pay for more transfers.",
+    label="Model chunks per device",
+    noun="model chunks per device",
+    help="Model chunks (virtual stages) on each device, for which the split is cut again. More chunks "
+    "shorten the pipeline's warm-up and cool-down, and cost more transfers.",
     get=lambda asked: asked.chunks,
     put=lambda asked, value: replace(asked, chunks=value),
     usual=lambda _: CHUNKS,

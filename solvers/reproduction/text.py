@@ -143,7 +143,7 @@ def _ratios(rows: list[Row], questions: Sequence[Contender], paper: Mapping[str,
     table = text_table(("", *(question.label for question in questions)), lines)
     explanations = (
         ("(", "In brackets: operator graphs, which the paper's mean for this method is not over."),
-        ("!", "!: a plan that breaks a rule, see above."),
+        ("!", "!: a plan that violates a constraint, see above."),
     )
     cells = "".join(cell for line in lines for cell in line[1:])
     return "\n".join((table, *(text for mark, text in explanations if mark in cells)))

@@ -32,7 +32,7 @@ def assumptions_of(
     """Return the sentences that a picture of the schedule should show, the more telling ones first."""
     sentences = [OF_KIND[kind]] if kind in OF_KIND else []
     if looped is not None:
-        sentences.append(f"Every device runs {looped.chunks_per_device} chunks of the pipeline.")
+        sentences.append(f"Every device runs {looped.chunks_per_device} model chunks.")
     if kind in ZERO_BUBBLE_KINDS:
         sentences.append(
             f"Weight gradients take {percent(weight_gradient_share)} of each backward pass, which the graph does not "

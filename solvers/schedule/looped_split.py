@@ -80,7 +80,7 @@ def looped_split(
     graph, deployment = with_identical_accelerators(graph, deployment)
     if deployment.classes:
         raise ScheduleError(
-            f"Chunks are cut for identical accelerators, and here they are of several classes; choose "
+            f"Chunks are cut for identical accelerators, and here they are of several types; choose "
             f"{ScheduleKind.ONE_F_ONE_B}."
         )
     check_model(deployment, split, kind)

@@ -55,7 +55,7 @@ def pipeline_stages(
     device_of = device_numbers(graph, deployment, placed)
     if isinstance(split, LoopedSplit) is not (kind in LOOPED_KINDS):
         raise ScheduleError(
-            f"A {kind} schedule runs {'several chunks' if kind in LOOPED_KINDS else 'one stage'} per device; "
+            f"A {kind} schedule runs {'several model chunks' if kind in LOOPED_KINDS else 'one stage'} per device; "
             f"{'cut the split into chunks' if kind in LOOPED_KINDS else 'give the split before it was cut'} first."
         )
     if isinstance(split, LoopedSplit):

@@ -309,8 +309,8 @@ def class_named(deployment: Deployment, name: str) -> str:
     names = [device_class.name for device_class in deployment.classes]
     found = [own for own in names if own == name] or [own for own in names if own.lower() == name.lower()]
     if len(found) != 1:
-        has = f"its classes are {', '.join(names)}" if names else "all its accelerators are alike"
-        raise DeploymentError(f"No class of accelerators here is named {name}: {has}.")
+        has = f"its device types are {', '.join(names)}" if names else "all its accelerators are identical"
+        raise DeploymentError(f"No device type here is named {name}: {has}.")
     return found[0]
 
 

@@ -19,6 +19,7 @@ from solvers.sweep.spec import Index, SweepSpec
 MARK = "*"
 """Behind values that are not proven optimal."""
 MARK_NOTE = f"{MARK} not proven optimal: a better plan may exist"
+BEST_NOTE = "best price-performance"
 NO_PRICES = "No accelerator has a price here: each counts as 1."
 MOST_NAMED = 4
 """Points that a sentence names."""
@@ -231,7 +232,7 @@ def front_text(spec: SweepSpec, front: Sequence[FrontPoint], prices: Prices) -> 
             money(point.cost),
             _rate(point),
             number(point.per_cost),
-            "most for the money" if point is best else "",
+            BEST_NOTE if point is best else "",
         )
         for point in front
     ]

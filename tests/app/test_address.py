@@ -53,7 +53,7 @@ def test_values_are_where_they_belong() -> None:
     assert (number(app, "Accelerators").value, number(app, "Memory (GiB)").value) == (2, None)
     assert (number(app, "Link (GB/s)").value, number(app, "Limit (s)").value) == (3.5, 7)
     app = visited(**QUERIES[1])
-    assert (selected(app, "Splits allowed"), selected(app, "Solver")) == ("convex", "ip")
+    assert (selected(app, "Split type"), selected(app, "Solver")) == ("convex", "ip")
 
 
 def test_back_and_forward_take_the_inputs_along() -> None:

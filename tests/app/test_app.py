@@ -39,7 +39,7 @@ def test_devices_follow_the_inputs_and_each_graph_keeps_its_own() -> None:
 
 def test_convex_family_waits_for_the_button_and_beats_the_chain() -> None:
     app = opened("teaching_convex_beats_chain")
-    families = next(box for box in app.selectbox if box.label == "Splits allowed")
+    families = next(box for box in app.selectbox if box.label == "Split type")
     families.set_value("convex").run()
     assert metrics(app)["Time per sample"] == "5 ms"
     assert any("stale" in warning.value for warning in app.warning)
@@ -51,7 +51,7 @@ def test_convex_family_waits_for_the_button_and_beats_the_chain() -> None:
 def test_tied_embedding_gains_nearly_twofold_from_a_free_split() -> None:
     app = opened("teaching_tied_embedding")
     chain = float(metrics(app)["Time per sample"].split()[0])
-    next(box for box in app.selectbox if box.label == "Splits allowed").set_value("free").run()
+    next(box for box in app.selectbox if box.label == "Split type").set_value("free").run()
     solved(app.button(key="solve").click().run())
     assert chain / float(metrics(app)["Time per sample"].split()[0]) > 1.9
 
@@ -87,7 +87,7 @@ def test_edits_of_a_graph_outlast_a_look_at_another() -> None:
 
 def test_stale_plan_says_what_has_changed() -> None:
     app = opened("teaching_chain")
-    next(box for box in app.selectbox if box.label == "Splits allowed").set_value("free")
+    next(box for box in app.selectbox if box.label == "Split type").set_value("free")
     number(app, "Memory (GiB)").set_value(40.0).run()
     (warning,) = app.warning
     assert "what is proven of it are for earlier inputs" in warning.value
@@ -103,13 +103,13 @@ def test_a_schedule_that_overflows_memory_is_pointed_out() -> None:
 
 def test_a_solve_goes_on_from_the_plan_on_the_screen() -> None:
     app = opened("teaching_tied_embedding")
-    families = next(box for box in app.selectbox if box.label == "Splits allowed")
+    families = next(box for box in app.selectbox if box.label == "Split type")
     families.set_value("free").run()
     solved(app.button(key="solve").click().run())
     free = metrics(app)["Time per sample"]
-    solved(next(box for box in app.selectbox if box.label == "Splits allowed").set_value("chain").run())
+    solved(next(box for box in app.selectbox if box.label == "Split type").set_value("chain").run())
     assert metrics(app)["Time per sample"] == "24 ms"
-    solved(next(box for box in app.selectbox if box.label == "Splits allowed").set_value("free").run())
+    solved(next(box for box in app.selectbox if box.label == "Split type").set_value("free").run())
     solved(app.button(key="solve").click().run())
     assert metrics(app)["Time per sample"] == free
 
@@ -166,7 +166,7 @@ def test_planners_that_are_no_schedule_of_the_timeline_can_be_planned_for() -> N
     """PipeDream-2BW with a state factor, replicas with an all-reduce of their own, and a gap: as commands can."""
     app = opened("gpt2_xl_layer_training")
     next(box for box in app.selectbox if box.label.startswith("Memory counts")).set_value(MemoryOf.PIPEDREAM_2BW).run()
-    next(box for box in app.number_input if "optimiser state" in box.label).set_value(8.0).run()
+    next(box for box in app.number_input if "optimizer state" in box.label).set_value(8.0).run()
     next(box for box in app.number_input if box.label == "Gap (%)").set_value(5.0).run()
     solved(app)
     asked = app.session_state["subject_of_explore"].question

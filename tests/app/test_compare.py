@@ -160,7 +160,7 @@ def test_all_methods_give_what_the_library_gives() -> None:
     for _, found in table.value.iterrows():
         assert found["Value (ms)"] == pytest.approx(expected[found["Method"]].value_ms)
     rows = {row["Method"]: row for row in table_rows(run)}
-    assert "breaks a rule" in rows["single"]["Note"]
+    assert "violates a constraint" in rows["single"]["Note"]
     assert rows["pipedream"]["In the paper"] == "1.1 ×, up to 1.21 ×"
     assert rows["best free"]["Best is"] == pytest.approx(1.0)
     assert rows["best free"]["Proof"] == "optimal"

@@ -46,7 +46,7 @@ def asks_for(app: AppTest, accelerators: int) -> bool:
 
 def test_the_plan_shown_is_explained() -> None:
     text = html(opened("teaching_chain"))
-    assert "Accelerator 2 sets the pace with 8 ms per sample." in text
+    assert "Accelerator 2 is the bottleneck with 8 ms per sample." in text
     assert "Optimal: no chain split for these devices has a smaller time per sample." in text
 
 

@@ -32,8 +32,8 @@ def test_every_training_schedule_is_shown_and_only_looped_ones_cut_the_plan_anew
         schedule_box(app).set_value(kind).run()
         solved(app)
         assert not any("cannot be shown" in info.value for info in app.info), kind
-        assert ("cut anew" in captions(app)) is (kind in LOOPED_KINDS)
-        assert ("Chunks per device" in labels(app)) is (kind is ScheduleKind.INTERLEAVED)
+        assert ("cut again" in captions(app)) is (kind in LOOPED_KINDS)
+        assert ("Model chunks per device" in labels(app)) is (kind is ScheduleKind.INTERLEAVED)
         assert ("Weight gradients (% of backward)" in labels(app)) is kind.startswith("zb")
         assert metrics(app)["Time per sample"] == value
 
@@ -45,8 +45,8 @@ def test_micro_batches_that_make_no_groups_are_said_with_a_remedy() -> None:
     (info,) = [info.value for info in app.info if "cannot be shown" in info.value]
     assert "are no whole number of groups; choose" in info
     number(app, "Micro-batches").set_value(8).run()
-    number(app, "Chunks per device").set_value(3).run()
-    assert "3 chunks of the pipeline on each device" in captions(app)
+    number(app, "Model chunks per device").set_value(3).run()
+    assert "3 model chunks on each device" in captions(app)
 
 
 def test_latency_opens_with_a_single_stream() -> None:

@@ -12,7 +12,7 @@ INFEASIBLE = "No plan exists. The graph needs more memory."
 
 
 def seen(how: str = "DP · chain splits · 0.30 s", *alerts: str, html: str = "", value: str = "7.026 ms") -> Seen:
-    metrics = (("Time per sample", value, how), ("Proven lower bound", "7.026 ms", "optimal, proven"))
+    metrics = (("Time per sample", value, how), ("Proven lower bound", "7.026 ms", "optimal (proven)"))
     return Seen(metrics if value else (), alerts, (html,))
 
 
@@ -48,7 +48,7 @@ def test_what_the_page_says_to_programs_comes_first() -> None:
 def test_a_plan_in_progress_is_a_fault_only_when_it_is_shown_as_final() -> None:
     asked, known = Asked((("accelerators", "2"),)), Known("OPTIMAL", 7.02552, 7.02552)
     assert "7.02552 is right" in fault_of(asked, Answer("final", "7.536 ms", "5.673 ms", "within 25 %"), known)
-    assert fault_of(asked, Answer("final", "7.026 ms", "7.026 ms", "optimal, proven"), known) == ""
+    assert fault_of(asked, Answer("final", "7.026 ms", "7.026 ms", "optimal (proven)"), known) == ""
     assert fault_of(
         asked, Answer("final", "7.026 ms", "7.026 ms", "", exact_value_ms=7.0256, exact_bound_ms=7.0), known
     )

@@ -41,7 +41,7 @@ def test_opens_solved_and_follows_the_number_of_accelerators(app: str, chromium_
     page = chromium_page
     page.goto(app)
     wait_for_metric(page, "Time per sample", time_per_sample(4))
-    page.get_by_text("optimal, proven").wait_for()
+    page.get_by_text("optimal (proven)").wait_for()
     wait_for_picture(page, "p.nodes === 323 && p.bars > 0")
     before = picture(page, "p.digest")
     colours = [picture(page, f"p.boxColourOf({v})") for v in read_sample(SAMPLE)[0].topological_order[::40]]
@@ -61,7 +61,7 @@ def test_integer_program_runs_beside_the_page_and_can_be_cancelled(app: str, chr
     page.get_by_test_id("stMetric").first.wait_for(timeout=SOLVE_MS)
     if page.get_by_role("button", name="Cancel").count():  # its DP may still be running
         page.get_by_role("button", name="Cancel").wait_for(state="detached", timeout=SOLVE_MS)
-    choose(page, "Splits allowed", "Free")
+    choose(page, "Split type", "Non-contiguous")
     page.get_by_text("The plan below is stale").wait_for()
     page.locator(".st-key-solve").get_by_role("button").click()
     cancel = page.get_by_role("button", name="Cancel")
@@ -81,8 +81,8 @@ def test_leaving_the_page_ends_the_solve(app: Address, chromium: Any) -> None:
     context = chromium.new_context()
     page = context.new_page()
     page.goto(f"{app}/?sample=resnet50_operator_inference")
-    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
-    choose(page, "Splits allowed", "Free")
+    page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
+    choose(page, "Split type", "Non-contiguous")
     page.locator(".st-key-solve").get_by_role("button").click()
     page.get_by_text("Best plan so far").wait_for(timeout=SOLVE_MS)
     solvers = app.children
@@ -116,7 +116,7 @@ def test_garbage_is_refused_in_one_sentence_and_the_plan_stays(app: str, chromiu
 def test_infeasible_says_why_and_keeps_the_plan(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(f"{app}/?sample=llama3_8b_layer_inference")
-    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
     set_number(page, "CPUs", "0")
     graph, deployment = read_sample("llama3_8b_layer_inference")
     without_cpu = solve(graph, replace(deployment, num_cpus=0)).value_ms

@@ -45,7 +45,7 @@ def test_a_cluster_is_built_and_comes_back_with_its_address(address: Address, ch
     two = 23.13
     expect(page.get_by_test_id("stMetric").first).to_contain_text(f"{two} ms")
     body = page.get_by_test_id("stPopoverBody")
-    body.get_by_role("button", name="Add another kind").click()
+    body.get_by_role("button", name="Add a device type").click()
     count = body.get_by_label("Count").nth(1)
     expect(count).to_have_value("1")
     count.fill("4")

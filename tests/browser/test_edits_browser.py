@@ -100,7 +100,7 @@ def test_a_move_that_breaks_memory_names_device_and_shortfall_and_can_be_taken_b
     told_move = do(picture, f"move-{target}", f"26 nodes moved to Accelerator {target + 1}")
     assert "max-load" in told_move
     assert device_of(picture, 100) == target
-    page.locator(".hand-edit").filter(has_text="slower than the optimal chain").wait_for()
+    page.locator(".hand-edit").filter(has_text="slower than the optimal pipeline split").wait_for()
     # A second layer is too much.
     other = next(v for v in (130, 60, 200) if device_of(picture, v) not in (target,))
     select(page, picture, other, more=True)

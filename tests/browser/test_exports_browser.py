@@ -27,7 +27,7 @@ STEM = "GPT-2_XL_training_by_layers"
 def open_exports(page: Any, address: str) -> None:
     page.set_default_timeout(SOLVE_MS)
     page.goto(f"{address}/?sample={SAMPLE}")
-    page.get_by_text("optimal, proven").filter(visible=True).first.wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal (proven)").filter(visible=True).first.wait_for(timeout=SOLVE_MS)
     page.locator(".stApp[data-test-script-state=notRunning]").wait_for(timeout=SOLVE_MS)
     page.get_by_role("tab", name="Share and export").click()
 
@@ -53,7 +53,7 @@ def test_every_file_is_of_the_plan_on_the_page(app: str, chromium_page: Any) -> 
     assert name == f"{STEM}_graph_and_timeline.svg"
     words = " ".join(text.text or "" for text in ET.fromstring(content).iter("{http://www.w3.org/2000/svg}text"))  # noqa: S314
     assert f"Time per sample  {value}" in words
-    assert "optimal, proven" in words
+    assert "optimal (proven)" in words
 
     name, content = download(page, "Figure (PNG)")
     assert Image.open(io.BytesIO(content)).size[0] > 3000

@@ -55,7 +55,7 @@ def compare_two(page: Any, app: str) -> None:
 def test_what_would_help_is_what_a_solve_finds(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(f"{app}/?sample={SAMPLE}")
-    page.get_by_text("sets the pace with 8 ms per sample").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("is the bottleneck with 8 ms per sample").wait_for(timeout=SOLVE_MS)
     expect(page.get_by_role("table", name="What would help, by gain")).to_have_count(0)
     page.get_by_role("button", name="What would help?").click()
     row = page.get_by_role("row", name=re.compile("^One accelerator more"))

@@ -36,7 +36,7 @@ def test_a_large_upload_shows_its_progress_and_can_be_cancelled(app: Address, ch
     page = chromium_page
     page.set_default_timeout(SOLVE_MS)
     page.goto(app)
-    page.get_by_text("optimal, proven").wait_for()
+    page.get_by_text("optimal (proven)").wait_for()
     page.get_by_text("Upload", exact=True).click()
 
     upload(page, "large.json", text)

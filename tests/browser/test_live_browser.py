@@ -71,7 +71,7 @@ def test_the_best_plan_so_far_is_drawn_and_stays_when_cancelled(app: Address, ch
     assert metric(page, "Throughput").startswith("≥ ")
     assert standing(page) == "so-far"
     page.get_by_text("within").first.wait_for()  # a gap, no proof
-    expect(page.get_by_text("optimal, proven")).to_have_count(0)
+    expect(page.get_by_text("optimal (proven)")).to_have_count(0)
     expect(page.get_by_text("stale")).to_have_count(0)
     page.get_by_role("button", name="Fit").wait_for()
     page.mouse.move(800, 640)
@@ -173,17 +173,17 @@ def test_a_link_opened_elsewhere_gives_the_same_page(app: Address, chromium_page
     page = chromium_page
     page.set_default_timeout(SOLVE_MS)
     page.goto(f"{app}/?sample=unet_operator_training")
-    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
     set_number(page, "Accelerators", "2")
     page.wait_for_url(re.compile("accelerators=2"))
     choose(page, "Schedule", "GPipe")
     page.wait_for_url(re.compile("schedule=gpipe"))
-    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
     wait_for_picture(page, "p.bars > 0")
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     other = context.new_page()
     other.goto(page.url)
-    other.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    other.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
     wait_for_picture(other, "p.bars > 0")
     wait_for_metric(other, "Time per sample", metric(page, "Time per sample"))
     assert picture(other, "p.digest") == picture(page, "p.digest")
@@ -195,7 +195,7 @@ def test_back_and_forward(app: Address, chromium_page: Any) -> None:
     page = chromium_page
     page.set_default_timeout(SOLVE_MS)
     page.goto(app)
-    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
     first = metric(page, "Time per sample")
     set_number(page, "Accelerators", "6")
     page.wait_for_url(re.compile("accelerators=6"))
@@ -249,7 +249,7 @@ def test_a_project_file_brings_everything_back(app: Address, chromium_page: Any)
     # The strip may say it is proven while the number above still is that of the plan before.
     value = f"{solve(*read_sample('teaching_convex_beats_chain'), family=Family.FREE).value_ms:.4g} ms"
     wait_for_metric(page, "Time per sample", value)
-    page.get_by_text("optimal, proven").first.wait_for()
+    page.get_by_text("optimal (proven)").first.wait_for()
     page.get_by_role("tab", name="Share and export").click()
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Project file").click()
@@ -258,7 +258,7 @@ def test_a_project_file_brings_everything_back(app: Address, chromium_page: Any)
     del mine["graph"]["sample"]  # as if it were a graph of one's own
     for what, is_sample in ((content, True), (json.dumps(mine).encode(), False)):
         page.goto(app)
-        page.get_by_text("optimal, proven").first.wait_for()
+        page.get_by_text("optimal (proven)").first.wait_for()
         page.get_by_text("Upload", exact=True).click()
         upload(page, "project.json", what)
         wait_for_picture(page, "p.nodes === 4 && p.bars > 0")
@@ -267,7 +267,7 @@ def test_a_project_file_brings_everything_back(app: Address, chromium_page: Any)
         assert "splits=free" in page.url
         wait_for_metric(page, "Time per sample", value)
         page.get_by_text("(from a file)").first.wait_for()
-        page.get_by_text("optimal, proven").first.wait_for()  # total work proves it here, not the file
+        page.get_by_text("optimal (proven)").first.wait_for()  # total work proves it here, not the file
         expect(page.get_by_text("stale")).to_have_count(0)
 
 
@@ -275,12 +275,12 @@ def test_an_uploaded_graph_outlasts_a_reload_and_a_strange_id_is_told(app: Addre
     page = chromium_page
     page.set_default_timeout(SOLVE_MS)
     page.goto(app)
-    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
     page.get_by_text("Upload", exact=True).click()
     upload(page, "mine.json", json.dumps(tiny_graph("a")).encode())
     wait_for_picture(page, "p.nodes === 2")
     page.wait_for_url(re.compile("graph=.*keep="))
-    page.get_by_text("optimal, proven").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
     page.reload()
     wait_for_picture(page, "p.nodes === 2")
     page.get_by_text("mine.json").first.wait_for()

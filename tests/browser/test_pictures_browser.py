@@ -1,4 +1,4 @@
-"""The pictures of the README, taken from the real app; UPDATE_README_PICTURE=1 puts them into `docs`.
+"""The pictures of the docs, taken from the real app; UPDATE_PICTURES=1 puts them into `docs/pictures`.
 
 What each picture is to show is waited for, so a page that no longer gets there fails here.
 """
@@ -21,7 +21,7 @@ REST_MS = 1000
 
 def take(page: Any, name: str) -> None:
     page.wait_for_timeout(REST_MS)
-    folder = ROOT / ("docs" if os.environ.get("UPDATE_README_PICTURE") == "1" else "test-artifacts")
+    folder = ROOT / ("docs/pictures" if os.environ.get("UPDATE_PICTURES") == "1" else "test-artifacts")
     folder.mkdir(exist_ok=True)
     path: Path = folder / f"{name}.png"
     page.screenshot(path=path)
@@ -30,7 +30,7 @@ def take(page: Any, name: str) -> None:
 
 def open_sample(page: Any, app: str, query: str) -> Picture:
     page.goto(f"{app}/?{query}")
-    page.get_by_text("optimal, proven").first.wait_for(timeout=SOLVE_MS)
+    page.get_by_text("optimal (proven)").first.wait_for(timeout=SOLVE_MS)
     return Picture(page, None)
 
 

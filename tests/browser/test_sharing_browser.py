@@ -26,7 +26,7 @@ def opened(context: Any, address: str) -> Any:
 def with_upload(page: Any, app: str) -> None:
     page.set_default_timeout(SOLVE_MS)
     page.goto(app)
-    page.get_by_text("optimal, proven").wait_for()
+    page.get_by_text("optimal (proven)").wait_for()
     page.get_by_text("Upload", exact=True).click()
     upload(page, "mine.json", json.dumps(tiny_graph("a")).encode())
     wait_for_picture(page, "p.nodes === 2")

@@ -74,7 +74,7 @@ def test_progress_cancel_resume_and_a_click_that_lands_in_the_explorer(app: str,
     assert done >= 1
     page.get_by_role("button", name="Resume").click()
     page.get_by_text(re.compile("54 points in")).wait_for()
-    page.get_by_text(re.compile("all optimal, proven")).first.wait_for()  # a page that runs anew may still show the old
+    page.get_by_text("all optimal (proven)").first.wait_for()  # a page that runs again may still show the old
     page.get_by_role("button", name="Parquet").wait_for()
 
     # The cell of 4 accelerators and 16 GB/s: column 4 of 9, row 4 of 6 from below.
@@ -82,7 +82,7 @@ def test_progress_cancel_resume_and_a_click_that_lands_in_the_explorer(app: str,
     page.get_by_role("button", name="Keep for comparison").wait_for()
     expect(page.get_by_label("Accelerators", exact=True)).to_have_value("4")
     expect(page.get_by_label("Link (GB/s)", exact=True)).to_have_value("16")
-    page.get_by_text("optimal, proven").first.wait_for()
+    page.get_by_text("optimal (proven)").first.wait_for()
 
     page.go_back()
     page.get_by_text(re.compile("54 points in")).wait_for()
@@ -189,13 +189,13 @@ def test_a_deep_address_of_a_mixed_cluster_with_prices_opens_in_a_fresh_browser(
     # Explore, which this browser has not seen yet, has the graph and the devices of the address; the way back too.
     fresh.get_by_role("link", name="Explore").click()
     fresh.get_by_role("button", name="2 × A100-80 + 1 × T4").wait_for()
-    fresh.get_by_text("optimal, proven").first.wait_for()
+    fresh.get_by_text("optimal (proven)").first.wait_for()
     expect(fresh).to_have_url(re.compile("sample=gpt2_xl_layer_inference"))
     fresh.get_by_role("link", name="Sweep").click()
     fresh.get_by_text("6 points in").wait_for()
     expect(fresh.get_by_label("Number of T4", exact=True)).to_have_value("1,3")
 
     click_in_plot(fresh, 5 / 6, 1 / 4, re.compile(r"/\?.*devices=2xA100-80%3Alink%3Dnvlink3%2B3xT4.*"))
-    fresh.get_by_text("optimal, proven").first.wait_for()
+    fresh.get_by_text("optimal (proven)").first.wait_for()
     expect(fresh).to_have_url(re.compile("solver=dp.*limit=9"))
     fresh.context.close()

@@ -150,7 +150,7 @@ def zipped(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> 
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", compression) as file:
         for name, text in members.items():
-            file.writestr(name, text)
+            file.writestr(zipfile.ZipInfo(name), text, compression)  # of no time, so that it is the same at any
     return content.getvalue()
 
 

@@ -101,7 +101,7 @@ export class EdgePainter extends ZoomableGraph {
     return focus.edges === null || focus.edges[e] === 1;
   }
 
-  /** Costs on cut edges, the dearest first, where they cover neither a name nor another cost. */
+  /** Costs on cut edges, most expensive first, where they cover neither a name nor another cost. */
   drawCosts(ctx, scale, focus) {
     const { level, store } = this;
     const isAsked = focus.box >= 0 || focus.edge >= 0 || focus.kind === "tensor";

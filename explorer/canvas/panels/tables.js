@@ -231,7 +231,7 @@ const SHEETS = [
     },
   },
   {
-    name: "slots", title: "Slots", caption: "Slots of the timeline: who does what, when",
+    name: "slots", title: "Events", caption: "Timeline events: which device does what, when",
     numRows: (store) => store.links.numBars,
     empty: () => "No timeline is shown.",
     thing: (_, row) => ({ kind: "bar", bar: row }),

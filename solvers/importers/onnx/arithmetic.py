@@ -8,7 +8,7 @@ import math
 import string
 from collections.abc import Callable, Sequence
 
-from solvers.importers.onnx.contrib import Attributes, Shapes, fused_operands, integer
+from solvers.importers.onnx.contrib import Attributes, Shapes, fused_operands, integer, known, past_tokens
 from solvers.importers.onnx.tensors import Shape
 
 GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
@@ -44,9 +44,7 @@ def recomputed_flops_of(domain: str, op_type: str, flops: float) -> float:
 
 def _elements(shape: Shape | None, start: int = 0, stop: int | None = None) -> int:
     """Return the product of the sizes from one axis to another."""
-    if shape is None:
-        raise ValueError
-    return math.prod(shape[start:stop])
+    return math.prod(known(shape)[start:stop])
 
 
 def _matmul(first: int, second: int) -> Counter:
@@ -58,7 +56,7 @@ def _matmul(first: int, second: int) -> Counter:
 
 
 def _gemm(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> float:
-    rows, columns = inputs[0]  # type: ignore[misc]
+    rows, columns = known(inputs[0])
     return 2.0 * _elements(outputs[0]) * (rows if integer(attributes, "transA", 0) else columns)
 
 
@@ -83,10 +81,10 @@ def _n_bits(inputs: Shapes, _: Shapes, attributes: Attributes) -> float:
 
 def _recurrent(gates: int) -> Counter:
     def flops(inputs: Shapes, _: Shapes, attributes: Attributes) -> float:
-        x, hidden = inputs[0], integer(attributes, "hidden_size", 0)
+        x, hidden = known(inputs[0]), integer(attributes, "hidden_size", 0)
         directions = 2 if attributes.get("direction") == b"bidirectional" else 1
         rows = _elements(x, 0, 2)
-        return 2.0 * rows * directions * gates * hidden * (x[2] + hidden)  # type: ignore[index]
+        return 2.0 * rows * directions * gates * hidden * (x[2] + hidden)
 
     return flops
 
@@ -129,23 +127,22 @@ def _pairs(batch: int, queries: int, keys: int, width: int) -> float:
 
 def _attention(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> float:
     """Attention of the standard, opset 23: [batch, heads, tokens, width], or [batch, tokens, heads * width]."""
-    q, k, v = inputs[:3]
-    past = inputs[4] if len(inputs) > 4 and inputs[4] else (0, 0, 0, 0)
-    if len(q) == 4:  # type: ignore[arg-type]
-        batch, heads, queries, key_width = q  # type: ignore[misc]
-        keys, value_width = k[2], v[3]  # type: ignore[index]
+    q, k, v = map(known, inputs[:3])
+    if len(q) == 4:
+        batch, heads, queries, key_width = q
+        keys, value_width = k[2], v[3]
     else:
         heads, groups = integer(attributes, "q_num_heads", 1), integer(attributes, "kv_num_heads", 1)
-        batch, queries, width = q  # type: ignore[misc]
-        keys, key_width, value_width = k[1], width // heads, v[2] // groups  # type: ignore[index]
-    return _pairs(batch, queries, keys + past[2], heads * (key_width + value_width))
+        batch, queries, width = q
+        keys, key_width, value_width = k[1], width // heads, v[2] // groups
+    return _pairs(batch, queries, keys + past_tokens(inputs, 4, 2), heads * (key_width + value_width))
 
 
 def _packed_attention(past: int) -> Counter:
     def flops(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> float:
-        batch, queries, width = inputs[0]  # type: ignore[misc]
-        before = inputs[past][3] if len(inputs) > past and inputs[past] else 0  # type: ignore[index]
-        all_widths = inputs[1][1]  # type: ignore[index]
+        batch, queries, width = known(inputs[0])
+        before = past_tokens(inputs, past, 3)
+        all_widths = known(inputs[1])[1]
         sizes = attributes.get("qkv_hidden_sizes") or [all_widths // 3] * 3
         products = 2.0 * batch * queries * width * all_widths
         return products + _pairs(batch, queries, queries + before, sizes[0] + sizes[2])
@@ -154,28 +151,26 @@ def _packed_attention(past: int) -> Counter:
 
 
 def _multi_head(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> float:
-    query, out = inputs[0], outputs[0]
+    query, out = known(inputs[0]), known(outputs[0])
     key = inputs[1] if len(inputs) > 1 else None
-    past = inputs[6] if len(inputs) > 6 and inputs[6] else (0, 0, 0, 0)
-    batch, queries = query[:2]  # type: ignore[index]
-    if len(query) == 5 or key is None:  # type: ignore[arg-type]
-        keys, width = queries, out[-1]  # type: ignore[index]
+    batch, queries = query[:2]
+    if len(query) == 5 or key is None:
+        keys, width = queries, out[-1]
     else:
-        keys, width = key[2] if len(key) == 4 else key[1], query[-1]  # type: ignore[index]
-    return _pairs(batch, queries, keys + past[2], width + out[-1])  # type: ignore[index]
+        keys, width = key[2] if len(key) == 4 else key[1], query[-1]
+    return _pairs(batch, queries, keys + past_tokens(inputs, 6, 2), width + out[-1])
 
 
 def _grouped_query(inputs: Shapes, outputs: Shapes, _: Attributes) -> float:
-    batch, queries, width = outputs[0]  # type: ignore[misc]
-    past = inputs[3] if len(inputs) > 3 and inputs[3] else (0, 0, 0, 0)
-    return _pairs(batch, queries, queries + past[2], 2 * width)
+    batch, queries, width = known(outputs[0])
+    return _pairs(batch, queries, queries + past_tokens(inputs, 3, 2), 2 * width)
 
 
 def _linear_attention(inputs: Shapes, outputs: Shapes, attributes: Attributes) -> float:
     """Update a state of [key width, value width] per head by each token, and read it."""
     heads = integer(attributes, "q_num_heads", 1)
-    batch, tokens, width = inputs[0]  # type: ignore[misc]
-    return 4.0 * batch * tokens * width * (outputs[0][-1] // heads)  # type: ignore[index]
+    batch, tokens, width = known(inputs[0])
+    return 4.0 * batch * tokens * width * (known(outputs[0])[-1] // heads)
 
 
 COUNTERS: dict[str, Counter] = {

@@ -44,10 +44,17 @@ def _first(shapes: Shapes, _: Attributes) -> list[Shape | None]:
     return [shapes[0]]
 
 
-def _known(shape: Shape | None) -> Shape:
+def known(shape: Shape | None) -> Shape:
+    """Return a shape that a rule cannot do without; ValueError where it is not known."""
     if shape is None:
         raise ValueError
     return shape
+
+
+def past_tokens(shapes: Shapes, past: int, axis: int) -> int:
+    """Return the tokens in the cache that an operator of attention may have as one of its inputs."""
+    cache = shapes[past] if len(shapes) > past else None
+    return cache[axis] if cache else 0
 
 
 def _transposed(shape: Shape, attributes: Attributes, name: str) -> Shape:
@@ -58,9 +65,7 @@ def _transposed(shape: Shape, attributes: Attributes, name: str) -> Shape:
 
 def fused_operands(shapes: Shapes, attributes: Attributes) -> tuple[Shape, Shape]:
     """Return the operands of a FusedMatMul as a MatMul would have them."""
-    return tuple(  # type: ignore[return-value]
-        _transposed(_known(shape), attributes, name) for shape, name in zip(shapes[:2], "AB", strict=True)
-    )
+    return _transposed(known(shapes[0]), attributes, "A"), _transposed(known(shapes[1]), attributes, "B")
 
 
 def _product(a: Shape, b: Shape) -> Shape:
@@ -74,14 +79,14 @@ def _fused_matmul(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
 
 def _matmul(first: int, second: int) -> Rule:
     def rule(shapes: Shapes, _: Attributes) -> list[Shape | None]:
-        return [_product(_known(shapes[first]), _known(shapes[second]))]
+        return [_product(known(shapes[first]), known(shapes[second]))]
 
     return rule
 
 
 def _gemm(second: int) -> Rule:
     def rule(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
-        a, b = _known(shapes[0]), _known(shapes[second])
+        a, b = known(shapes[0]), known(shapes[second])
         rows = a[1] if integer(attributes, "transA", 0) else a[0]
         return [(rows, b[0] if integer(attributes, "transB", 0) else b[1])]
 
@@ -89,23 +94,23 @@ def _gemm(second: int) -> Rule:
 
 
 def _n_bits(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
-    return [(*_known(shapes[0])[:-1], integer(attributes, "N", 0))]
+    return [(*known(shapes[0])[:-1], integer(attributes, "N", 0))]
 
 
 def _broadcast(first: int, second: int) -> Rule:
     def rule(shapes: Shapes, _: Attributes) -> list[Shape | None]:
-        return [tuple(map(int, np.broadcast_shapes(_known(shapes[first]), _known(shapes[second]))))]
+        return [tuple(map(int, np.broadcast_shapes(known(shapes[first]), known(shapes[second]))))]
 
     return rule
 
 
 def _attention(past: int) -> Rule:
     def rule(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
-        batch, tokens, _ = _known(shapes[0])
+        batch, tokens, _ = known(shapes[0])
         widths = attributes.get("qkv_hidden_sizes")
-        hidden = widths[2] if widths else _known(shapes[1])[1] // 3
+        hidden = widths[2] if widths else known(shapes[1])[1] // 3
         heads = integer(attributes, "num_heads", 1)
-        before = shapes[past][3] if len(shapes) > past and shapes[past] else 0  # type: ignore[index]
+        before = past_tokens(shapes, past, 3)
         return [(batch, tokens, hidden), (2, batch, heads, tokens + before, hidden // heads)]
 
     return rule
@@ -113,11 +118,11 @@ def _attention(past: int) -> Rule:
 
 def _multi_head(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
     query, key, value = (shapes[i] if len(shapes) > i else None for i in range(3))
-    heads, packed = integer(attributes, "num_heads", 1), _known(query)
+    heads, packed = integer(attributes, "num_heads", 1), known(query)
     batch, tokens = packed[:2]
     if len(packed) == 5:
         return [(batch, tokens, packed[2] * packed[4])]
-    width = _known(value if value is not None else query)
+    width = known(value if value is not None else query)
     if value is not None and len(value) == 4:
         width = (batch, value[2], heads * value[3])
     past = shapes[6] if len(shapes) > 6 else None
@@ -130,7 +135,7 @@ def _multi_head(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
 
 
 def _grouped_query(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
-    batch, tokens, width = _known(shapes[0])
+    batch, tokens, width = known(shapes[0])
     heads, groups = integer(attributes, "num_heads", 1), integer(attributes, "kv_num_heads", 1)
     is_packed = shapes[1] is None
     head = width // (heads + 2 * groups) if is_packed else width // heads
@@ -140,18 +145,18 @@ def _grouped_query(shapes: Shapes, attributes: Attributes) -> list[Shape | None]
 
 
 def _skip_norm(shapes: Shapes, _: Attributes) -> list[Shape | None]:
-    x = _known(shapes[0])
+    x = known(shapes[0])
     return [x, (*x[:-1], 1), (*x[:-1], 1), x]
 
 
 def _embed_norm(shapes: Shapes, _: Attributes) -> list[Shape | None]:
-    batch, tokens = _known(shapes[0])
-    hidden = _known(shapes[2])[1]
+    batch, tokens = known(shapes[0])
+    hidden = known(shapes[2])[1]
     return [(batch, tokens, hidden), (batch,), (batch, tokens, hidden)]
 
 
 def _recurrent(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
-    steps, batch, _ = _known(shapes[0])
+    steps, batch, _ = known(shapes[0])
     hidden = integer(attributes, "hidden_size", 1)
     directions = 2 if attributes.get("direction") in (b"bidirectional", "bidirectional") else 1
     state = (directions, batch, hidden)
@@ -159,25 +164,25 @@ def _recurrent(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
 
 
 def _q_concat(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
-    parts = [list(_known(shape)) for shape in shapes[2::3]]
+    parts = [list(known(shape)) for shape in shapes[2::3]]
     axis = integer(attributes, "axis", 0)
     parts[0][axis] = sum(part[axis] for part in parts)
     return [tuple(parts[0])]
 
 
 def _q_global_pool(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
-    x = _known(shapes[0])
+    x = known(shapes[0])
     ones = (1,) * (len(x) - 2)
     return [(x[0], *ones, x[-1]) if integer(attributes, "channels_last", 0) else (*x[:2], *ones)]
 
 
 def _half(shapes: Shapes, _: Attributes) -> list[Shape | None]:
-    x = _known(shapes[0])
+    x = known(shapes[0])
     return [(*x[:-1], x[-1] // 2)]
 
 
 def _fused_conv(shapes: Shapes, attributes: Attributes) -> list[Shape | None]:
-    x, w = _known(shapes[0]), _known(shapes[1])
+    x, w = known(shapes[0]), known(shapes[1])
     rank = len(x) - 2
     strides, dilations = (attributes.get(name) or [1] * rank for name in ("strides", "dilations"))
     pads = attributes.get("pads") or [0] * (2 * rank)

@@ -25,7 +25,7 @@ from solvers.quantities import binary_size, count, listed
 ZIP_MAGIC = b"PK\x03\x04"
 """How an archive starts."""
 
-REMEDY = "save the model anew with torch.export.save"
+REMEDY = "save the model again with torch.export.save"
 
 _OLD_PROGRAM = re.compile(r"serialized_exported_program\.json")
 _PROGRAM = re.compile(r"(?:[^/]+/)?models/([^/]+)\.json")

@@ -94,7 +94,7 @@ def _members(graph: DnnGraph, ops: Sequence[Op], modules: Sequence[str]) -> dict
                 members.setdefault(label, []).append(i)
             return members
     raise SourceError(
-        "The graph's nodes are not those of this model: make it anew with `placement import MODEL.pt2`, or with "
+        "The graph's nodes are not those of this model: make it again with `placement import MODEL.pt2`, or with "
         "`graph_of` for the same arguments."
     )
 

@@ -55,7 +55,7 @@ def test_a_chain_that_becomes_free_is_told_with_the_way_its_data_goes() -> None:
     assessed = assess(graph, Deployment(2), split, asked=Family.CHAIN)
     assert assessed.family is Family.FREE
     assert assessed.is_valid
-    assert assessed.family_note.startswith("No longer a chain but a free split: ")
+    assert assessed.family_note.startswith("No longer a pipeline split but a non-contiguous split: ")
     assert "(Accelerator 1 → Accelerator 2 → Accelerator 1)." in assessed.family_note
     assert assess(graph, Deployment(2), split, asked=Family.FREE).family_note == ""
 
@@ -64,7 +64,7 @@ def test_a_chain_that_becomes_convex_is_told_so() -> None:
     split = Split((frozenset({1, 4}), frozenset({2, 3})))
     assessed = assess(convex_witness(), Deployment(2), split, asked=Family.CHAIN)
     assert assessed.family is Family.CONVEX
-    assert "a convex split: data flows both ways" in assessed.family_note
+    assert "a contiguous split: data flows both ways" in assessed.family_note
 
 
 def test_another_objective_has_its_own_value() -> None:
@@ -84,19 +84,28 @@ def result(status: SolveStatus, family: Family, value_ms: float, bound_ms: float
         (
             2.246,
             result(SolveStatus.OPTIMAL, Family.CHAIN, 2.0, 2.0),
-            "12.3 % slower than the optimal chain (2 ms, proven)",
+            "12.3 % slower than the optimal pipeline split (2 ms, proven)",
         ),
-        (2.0, result(SolveStatus.OPTIMAL, Family.CHAIN, 2.0, 2.0), "as fast as the optimal chain (2 ms, proven)"),
-        (1.5, result(SolveStatus.OPTIMAL, Family.CHAIN, 2.0, 2.0), "25 % faster than the optimal chain (2 ms, proven)"),
+        (
+            2.0,
+            result(SolveStatus.OPTIMAL, Family.CHAIN, 2.0, 2.0),
+            "as fast as the optimal pipeline split (2 ms, proven)",
+        ),
+        (
+            1.5,
+            result(SolveStatus.OPTIMAL, Family.CHAIN, 2.0, 2.0),
+            "25 % faster than the optimal pipeline split (2 ms, proven)",
+        ),
         (
             3.0,
             result(SolveStatus.FEASIBLE, Family.FREE, 2.0, 1.5),
-            "50 % slower than the best known free split (2 ms), at most 100 % slower than any free split",
+            "50 % slower than the best known non-contiguous split (2 ms), "
+            "at most 100 % slower than any non-contiguous split",
         ),
         (
             3.0,
             result(SolveStatus.FEASIBLE, Family.CONVEX, 2.0, None),
-            "50 % slower than the best known convex split (2 ms)",
+            "50 % slower than the best known contiguous split (2 ms)",
         ),
     ],
 )

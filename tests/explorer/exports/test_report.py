@@ -79,7 +79,7 @@ def test_holds_the_numbers_tables_and_files_of_the_plan() -> None:
     value = f"{subject.result.value_ms:.4g} ms"
     assert f"Time per sample {value}" in page.text
     assert f"Proven lower bound {value}" in page.text
-    assert "Gap 0 % optimal, proven" in page.text
+    assert "Gap 0 % optimal (proven)" in page.text
     assert "seen by the team" in page.text
     assert "on 21 November 2026" in page.text
     graph, deployment = parse_graph(page.scripts["graph-data"])

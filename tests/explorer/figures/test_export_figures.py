@@ -37,7 +37,7 @@ def test_says_what_is_shown_and_what_is_proven() -> None:
     value = f"{subject.result.value_ms:.4g} ms"
     assert subject.graph.name in words
     assert f"Time per sample  {value} Proven lower bound  {value}" in words
-    assert "0 % (optimal, proven)" in words
+    assert "0 % (optimal (proven))" in words
     assert "323 nodes" in words
     assert "4 accelerators and 1 CPU" in words
     assert subject.schedule is not None

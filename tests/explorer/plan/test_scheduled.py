@@ -40,7 +40,7 @@ def test_the_note_compares_the_cut_pipeline_with_the_plan() -> None:
     shown = schedule_of(graph, deployment, split, ScheduleKind.INTERLEAVED, 12, USUAL)
     planned, cut = (split_costs(graph, deployment, s).max_load_ms for s in (split, shown.split))
     assert (planned, cut) == (7.0, 8.0)
-    assert "Interleaved 1F1B runs 2 chunks of the pipeline on each device" in shown.note
+    assert "Interleaved 1F1B runs 2 model chunks on each device" in shown.note
     assert "8 ms per sample instead of 7 ms (+14.3 %)" in shown.note
 
 

@@ -93,7 +93,7 @@ def test_a_stale_plan_takes_no_claims_along() -> None:
     assert project.claims is None
     again, sentence = judged_plan(project, GRAPH, fewer)
     assert again is None  # three devices' stages do not fit on two
-    assert "breaks a rule" in sentence
+    assert "violates a constraint" in sentence
 
 
 def test_a_file_proves_nothing() -> None:

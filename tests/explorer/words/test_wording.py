@@ -61,5 +61,5 @@ def test_classes_of_accelerators_are_told_apart() -> None:
     one = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1)), 1))
     other = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1), DeviceClass("C", 1)), 1))
     faster = replace(QUESTION, deployment=Deployment.of_classes((DeviceClass("A", 1, 2.0), DeviceClass("B", 1)), 1))
-    assert differences((one, GRAPH), (other, GRAPH)) == ["device classes 1 × A, 1 × B → 1 × A, 1 × C"]
-    assert differences((one, GRAPH), (faster, GRAPH)) == ["device classes"]
+    assert differences((one, GRAPH), (other, GRAPH)) == ["device types 1 × A, 1 × B → 1 × A, 1 × C"]
+    assert differences((one, GRAPH), (faster, GRAPH)) == ["device types"]

@@ -138,7 +138,7 @@ def test_a_plan_that_breaks_a_rule_is_marked(monkeypatch: pytest.MonkeyPatch) ->
     assert outcomes["scotch"].status is None
     text = comparison_text(answers, best_value_ms(answers))
     lines = text.splitlines()
-    assert "breaks a rule" in next(line for line in lines if line.startswith("single [1]"))
+    assert "violates a constraint" in next(line for line in lines if line.startswith("single [1]"))
     assert any(line.startswith("[1] single: Accelerator 1 is short by") for line in lines)
     assert any(line.startswith("[2] scotch: Method scotch needs the program") for line in lines)
 

@@ -134,7 +134,7 @@ def test_the_slowest_device_and_its_dearest_tensor() -> None:
     assert [parts.device for parts in limit.bottlenecks] == [1]
     assert (limit.bottlenecks[0].compute_ms, limit.bottlenecks[0].receive_ms) == (3.0, 0.5)
     assert explanation.is_optimal
-    assert "Accelerator 2 sets the pace with 3.75 ms per sample." in text
+    assert "Accelerator 2 is the bottleneck with 3.75 ms per sample." in text
     assert "computes for 3 ms (80 %), receives for 0.5 ms (13.3 %) and sends for 0.25 ms (6.67 %)" in text
     assert "the output of node 1 from Accelerator 1 (0.5 ms)" in text
     assert "Of the difference of 1.75 ms, 1 ms (57.1 %) is uneven compute and 0.75 ms (42.9 %) transfers." in text
@@ -169,7 +169,7 @@ def test_the_smallest_transfer_is_that_over_the_fastest_link() -> None:
 def test_devices_that_are_equally_slow_are_all_named() -> None:
     explanation, text = explained(chain((1, 1), transfer_ms=0.5), Deployment(2))
     assert [parts.device for parts in explanation.limits[0].bottlenecks] == [0, 1]
-    assert "Accelerator 1 sets the pace with 1.5 ms per sample, and Accelerator 2 within 0.1 % of it" in text
+    assert "Accelerator 1 is the bottleneck with 1.5 ms per sample, and Accelerator 2 within 0.1 % of it" in text
     assert "Nobody: all devices are busy all the time." in text
 
 
@@ -205,9 +205,9 @@ def test_a_cpu_that_sets_the_pace_transfers_for_nothing() -> None:
     nodes = (Node(1, 1, 1, transfer_ms=0.25), Node(2, 1, 5, transfer_ms=0.25, runs_on_accelerator=False), Node(3, 1, 1))
     explanation, text = explained(DnnGraph(nodes, (Edge(1, 2), Edge(2, 3))), Deployment(1, 2), family=Family.FREE)
     assert explanation.devices[explanation.limits[0].bottlenecks[0].device].is_cpu
-    assert " sets the pace with 5 ms per sample." in text
+    assert " is the bottleneck with 5 ms per sample." in text
     assert "CPUs transfer for nothing." in text
-    assert "Nodes are whole: the largest, node 2, takes 5 ms, as long as the plan" in text
+    assert "Nodes cannot be divided: the largest, node 2, takes 5 ms, as long as the plan" in text
 
 
 def test_a_dear_node_is_the_reason() -> None:
@@ -270,8 +270,8 @@ def test_gpipe_names_the_slowest_of_each_pass() -> None:
     assert (
         "The time per micro-batch is 8 ms: the slowest forward pass and the slowest backward pass, 3 ms + 5 ms." in text
     )
-    assert "Accelerator 2 sets the pace of the forward pass with 3 ms" in text
-    assert "Accelerator 1 sets the pace of the backward pass with 5 ms" in text
+    assert "Accelerator 2 is the bottleneck of the forward pass with 3 ms" in text
+    assert "Accelerator 1 is the bottleneck of the backward pass with 5 ms" in text
 
 
 def test_latency_names_the_path_and_what_runs_beside_it() -> None:

@@ -888,7 +888,7 @@ def test_a_file_of_ones_own_devices(placement: Run, llama: Path, tmp_path: Path)
         (["--device", "T4", "--link", "nvlink3", "--bandwidth", "3"], "--link and --bandwidth both set"),
         (["--link", "nvlink3"], "--link says nothing without --device"),
         (["--host", "Xeon-6148", "--link", "nvlink3"], "--link says nothing without --device"),
-        (["--devices", "2xT4+"], '"" is no kind of devices'),
+        (["--devices", "2xT4+"], '"" is not a device type'),
         (["--devices", "2xT4", "--device", "T4"], "leave --device out"),
         (["--devices", "2xT4", "--accelerators", "3"], "leave --accelerators out"),
         (["--devices", "2xT4", "--memory", "3"], "leave --memory out"),

@@ -25,7 +25,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 def test_sentences(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *files]) == 0
     text = capsys.readouterr().out
-    assert "Accelerator 2 sets the pace with 3.5 ms per sample.\n" in text
+    assert "Accelerator 2 is the bottleneck with 3.5 ms per sample.\n" in text
     assert "No chain split takes less than 3 ms, so a better one can save at most 14.3 %.\n" in text
 
 
@@ -46,7 +46,7 @@ def test_too_few_devices_are_told_first(files: tuple[str, str], capsys: pytest.C
     assert main(["explain", *files, "--accelerators", "1"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("What this plan breaks\n  The split uses 2 accelerators; 1 are available.\n")
-    assert "perfect balance" not in text
+    assert "balanced" not in text
 
 
 def test_a_split_of_another_graph_is_bad_input(

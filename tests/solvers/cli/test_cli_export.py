@@ -78,7 +78,10 @@ def test_a_plan_solved_for_a_framework_can_be_exported_and_has_a_price(placement
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--expressible-in", "vllm", "--family", "free"), "vLLM runs pipelines; choose chain splits, for throughput."),
+        (
+            ("--expressible-in", "vllm", "--family", "free"),
+            "vLLM runs pipelines; choose split type pipeline (chain), for throughput.",
+        ),
         (("--expressible-in", "vllm", "--max-replicas", "2"), "vLLM replicates no single stage of a pipeline"),
         (("--expressible-in", "torchtitan"), "torchtitan trains models, and this is a graph of inference"),
         (("--expressible-in", "tpu"), '"tpu" is none of none, torch-pipelining'),
@@ -98,7 +101,7 @@ def test_the_page_on_exports_has_true_commands_and_output(
     monkeypatch.chdir(tmp_path)
     (config,) = (preset.config for preset in presets() if preset.name == "llama-3.1-8b")
     Path("config.json").write_text(json.dumps(dict(config)), encoding="utf-8")
-    page = (ROOT / "docs" / "exporting.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "export-a-plan.md").read_text(encoding="utf-8")
     first, second = re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
     price, options = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
     answers = [placement(*shlex.split(command)[1:]) for command in first.splitlines()]

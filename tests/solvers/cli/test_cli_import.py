@@ -90,12 +90,12 @@ def test_what_the_page_on_importing_shows_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "import-a-model.md").read_text(encoding="utf-8")
     commands, example = (re.findall(rf"```{what}\n(.*?)```", page, flags=re.DOTALL)[0] for what in ("sh", "python"))
     for command in commands.replace("path/to/config.json", str(config_file)).splitlines():
         answer = placement(*shlex.split(command)[1:])
         assert (answer.code, answer.err) == (0, ""), command
-    exec(compile(example, "docs/importing.md", "exec"), {})  # noqa: S102 -- our own text
+    exec(compile(example, "docs/how-to/import-a-model.md", "exec"), {})  # noqa: S102 -- our own text
     assert capsys.readouterr().out.startswith("8030261248\n")
     known = page.partition("## Configs")[2].partition("Any other")[0]
     assert set(MODEL_TYPES) <= set(re.findall(r"\w+", known))

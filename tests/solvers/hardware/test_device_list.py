@@ -117,17 +117,17 @@ def test_what_is_relative_is_said_with_its_limits() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", '"" is no kind of devices; write COUNTxNAME, such as 2xA100-80'),
-        ("100", '"100" is no kind'),
-        ("2xA100-80+", '"" is no kind'),
-        ("2x", '"2x" is no kind'),
-        ("2x<b>", "is no kind"),
+        ("", '"" is not a device type; write COUNTxNAME, such as 2xA100-80'),
+        ("100", '"100" is not a device type'),
+        ("2xA100-80+", '"" is not a device type'),
+        ("2x", '"2x" is not a device type'),
+        ("2x<b>", "is not a device type"),
         ("2000xT4", "2000 devices T4: give a number from 0 to 1024"),
         ("2xT4:", 'T4: "" is no setting; write key=value'),
         ("2xT4:ram=3", '"ram=3" is no setting'),
         ("2xT4:memory", '"memory" is no setting'),
         ("2xT4:memory=1GB,memory=2GB", "T4: memory is given twice"),
-        ("+".join(["1xT4"] * 17), "17 kinds of devices; give up to 16"),
+        ("+".join(["1xT4"] * 17), "17 device types; give up to 16"),
         ("1x" + "a" * 3000, "3002 characters"),
     ],
 )

@@ -1,4 +1,4 @@
-"""docs/hardware.md: plans of large networks on real devices are as it says, to the digit and to the reason."""
+"""Plans of large networks on real devices are as the docs say, to the digit and to the reason."""
 
 import re
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from solvers.samples import read_sample
 from solvers.solve import solve
 from tests.support.root import ROOT
 
-DOCS = (ROOT / "docs" / "hardware.md").read_text(encoding="utf-8")
+DOCS = (ROOT / "docs" / "explanation" / "plans-on-real-devices.md").read_text(encoding="utf-8")
 EIGHT = "8xA100-80:link=nvlink3"
 MIXED = "2xA100-80:link=nvlink3+4xT4:link=pcie3-x16"
 TWO = "2xA100-80:link=nvlink3"

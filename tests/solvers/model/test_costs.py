@@ -88,8 +88,9 @@ def test_cut_tensors_are_those_read_elsewhere(case: Case) -> None:
     expected = {}
     for edge in graph.edges:
         if device_of[edge.source] != device_of[edge.target]:
-            expected.setdefault(edge.source, set()).add(device_of[edge.target])
-    assert {t.source: set(t.to_devices) for t in tensors} == expected
+            expected.setdefault((edge.source, edge.tensor), set()).add(device_of[edge.target])
+    assert len(tensors) == len(expected)
+    assert {t.key: set(t.to_devices) for t in tensors} == expected
     assert [t.most_ms for t in tensors] == sorted((t.most_ms for t in tensors), reverse=True)
     for tensor in tensors:
         assert tensor.from_device == device_of[tensor.source]

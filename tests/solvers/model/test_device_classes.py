@@ -100,7 +100,7 @@ def test_a_class_that_makes_no_sense_is_refused(change: dict[str, object], messa
 
 def test_classes_that_do_not_fit_together_are_refused() -> None:
     one = DeviceClass("A", 2)
-    with pytest.raises(DeploymentError, match="Two device classes are named A"):
+    with pytest.raises(DeploymentError, match="Two device types are named A"):
         Deployment.of_classes((one, one))
     with pytest.raises(DeploymentError, match="count 2 accelerators and 3 are asked for"):
         Deployment(3, classes=(one,))

@@ -86,16 +86,16 @@ def test_faster_and_faster_links_come_down_to_free_transfers(seed: int, has_clas
 def test_the_explanation_says_what_is_left_when_transfers_and_memory_are_not() -> None:
     graph, deployment = chain((2, 2, 3, 2), transfer_ms=0), Deployment(2)
     text = told(graph, deployment, solve(graph, deployment))
-    assert (
-        "only that nodes are whole and that the stages of a chain follow its order keep the plan from an even" in text
-    )
+    assert "Only that nodes cannot be divided and that a pipeline's stages are in order keep the plan from the" in text
     free = solve(graph, deployment, family=Family.FREE)
-    assert "only that nodes are whole keeps the plan from an even share" in told(graph, deployment, free)
+    assert "Only that nodes cannot be divided keeps the plan from the ideal (balanced) load" in told(
+        graph, deployment, free
+    )
     even = chain((2, 2, 2, 2), transfer_ms=0)
     assert "It is reached: all work divided" in told(even, deployment, solve(even, deployment))
     tight = Deployment(2, 0, memory_bytes=3.0)
     assert "Transfers take no time in this graph." in (text := told(graph, tight, solve(graph, tight)))
-    assert "only that nodes are whole" not in text
+    assert "only that nodes cannot be divided" not in text
 
 
 # Links without speed: one device, or what memory forces.

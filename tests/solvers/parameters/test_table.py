@@ -7,14 +7,14 @@ import pytest
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.graph import DnnGraph
+from solvers.model.split import Family
 from solvers.parameters.asked import QUESTION, TABLE, asked, begin, demanded, options
 from solvers.parameters.hardware import PER_SERVER, SERVER_LINK_SPEED
 from solvers.parameters.parameter import Asked, MemoryOf, Parameter, Scope
-from solvers.parameters.reference import reference_text
+from solvers.parameters.question import FAMILY
 from solvers.samples import read_sample
 from solvers.sweep.axes import PARAMETERS, Quantity
 from tests.support.graphs import chain
-from tests.support.root import ROOT
 
 STARTS = {
     "alike": begin(chain((1.0, 2.0)), Deployment(4, 1)),
@@ -116,5 +116,11 @@ def test_every_axis_of_the_table_is_a_quantity_of_sweeps() -> None:
     assert {*PARAMETERS, Quantity.COUNT} == set(Quantity)
 
 
-def test_the_page_of_inputs_is_current() -> None:
-    assert (ROOT / "docs" / "inputs.md").read_text(encoding="utf-8") == reference_text()
+def test_split_types_are_read_by_the_papers_names_too() -> None:
+    read = FAMILY.codec.read
+    assert [read(name) for name in ("contiguous", "non-contiguous", "pipeline")] == [
+        Family.CONVEX,
+        Family.FREE,
+        Family.CHAIN,
+    ]
+    assert [FAMILY.codec.write(family) for family in Family] == ["chain", "convex", "free"]

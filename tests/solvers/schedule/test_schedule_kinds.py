@@ -305,7 +305,7 @@ def test_what_a_schedule_cannot_run_is_said_in_a_sentence() -> None:
     circle = Split((frozenset({1, 4, 5, 8}), frozenset({2, 3, 6, 7})))
     with pytest.raises(ScheduleError, match=r"zb-h1 schedule needs a pipeline .* choose 1f1b or gpipe"):
         simulate(graph, Deployment(2), circle, ScheduleKind.ZB_H1, 2)
-    with pytest.raises(ScheduleError, match="runs several chunks per device; cut the split into chunks first"):
+    with pytest.raises(ScheduleError, match="runs several model chunks per device; cut the split into chunks first"):
         simulate(graph, Deployment(2), circle, ScheduleKind.INTERLEAVED, 2)
     case = equal_pipeline(3, 2, 1, 1, ScheduleKind.INTERLEAVED)
     with pytest.raises(ScheduleError, match=r"groups of 3.* and 7 are no whole number of groups; choose 6 or 9"):

@@ -1,4 +1,4 @@
-"""docs/buying.md: its commands print what it shows, and what it says of them is so."""
+"""docs/how-to/choose-what-to-buy.md: its commands print what it shows, and what it says of them is so."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ import pytest
 from tests.support.command_line import Run
 from tests.support.root import ROOT
 
-DOCS = (ROOT / "docs" / "buying.md").read_text(encoding="utf-8")
+DOCS = (ROOT / "docs" / "how-to" / "choose-what-to-buy.md").read_text(encoding="utf-8")
 
 
 def commands(block: str) -> list[list[str]]:

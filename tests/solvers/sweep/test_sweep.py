@@ -128,7 +128,7 @@ def test_a_plan_of_a_neighbour_with_its_bound_needs_no_search() -> None:
     spec = SweepSpec(
         chain([1.0, 2.0, 3.0, 4.0, 5.0], 0.0), Deployment(3), (Axis(Quantity.BANDWIDTH_FACTOR, (1, 2, 3, 4, 5)),)
     )
-    assert [answers(spec)[(i,)].method for i in (1, 2, 3)] == ["known before"] * 3
+    assert [answers(spec)[(i,)].method for i in (1, 2, 3)] == ["warm start"] * 3
 
 
 @pytest.mark.parametrize("method", ["auto", "local_search"])

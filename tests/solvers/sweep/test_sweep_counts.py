@@ -27,7 +27,7 @@ def test_a_class_is_named_whatever_the_capitals_unless_they_tell_two_apart() -> 
     assert [one.count for one in with_class(deployment, "t4", count=3).classes] == [3, 1, 1]
     like_two = Deployment.of_classes([DeviceClass(name, 1) for name in ("Big", "bIG")])
     for name, among in (("t5", deployment), ("big", like_two)):
-        with pytest.raises(DeploymentError, match=f"named {name}: its classes are"):
+        with pytest.raises(DeploymentError, match=f"named {name}: its device types are"):
             class_named(among, name)
 
 
@@ -85,9 +85,9 @@ def test_plans_of_neighbours_are_carried_over_to_the_devices_of_a_point() -> Non
 
 def test_a_class_that_nobody_has_and_too_many_devices_are_refused_at_once() -> None:
     spec = mixed(0)
-    with pytest.raises(PlacementError, match="its classes are fast one, slow"):
+    with pytest.raises(PlacementError, match="its device types are fast one, slow"):
         replace(spec, axes=(Axis(Quantity.COUNT, (1, 2), "T4"),))
-    with pytest.raises(PlacementError, match="accelerators are alike"):
+    with pytest.raises(PlacementError, match="accelerators are identical"):
         SweepSpec(chain([1.0]), Deployment(2), (Axis(Quantity.COUNT, (1, 2), "T4"),))
     with pytest.raises(PlacementError, match="1200 accelerators"):
         replace(spec, axes=(Axis(Quantity.COUNT, (1, 600), "fast one"), Axis(Quantity.COUNT, (1, 600), "slow")))
