@@ -42,7 +42,9 @@ EXPLAINED = """
 """
 
 WRONG = """
-## What was wrong, and why
+## What was changed on the way
+
+Of these changes only that to generated code was measured by itself.
 
 - **Operators were measured by themselves**, over and over. One that is called again and again finds its inputs in
   the caches and the memory for its output at hand; in a model it meets what the others left. They are now measured

@@ -151,7 +151,7 @@ def _too_large(plan: Plan, alone: str) -> str:
     capacities = [one.memory_bytes for one in plan.deployment.classes if one.name == alone and one.count]
     capacity = capacities[0] if capacities else plan.deployment.memory_bytes
     total = sum(node.memory_bytes for node in plan.graph.nodes)
-    return ": too small for it" if capacity is not None and total > capacity else ""
+    return ", too small" if capacity is not None and total > capacity else ""
 
 
 def _one_accelerator(plan: Plan) -> tuple[float, str]:

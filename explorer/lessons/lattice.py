@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from explorer.lessons.graphs import graph_marks, set_text
 from explorer.lessons.scene import Mark, Scene
 from solvers.model.graph import DnnGraph
+from solvers.quantities import count as written
 from solvers.teaching.ideals import cover_pairs
 from solvers.teaching.small import Ideal, SmallProblem
 
@@ -68,11 +69,11 @@ def _folded(ideals: Sequence[Ideal], left: float, top: float) -> tuple[list[Mark
                 max(3.0, 300 * count / most),
                 22,
                 look="soft",
-                tip=f"{count:,} ideals of {size} nodes",
+                tip=f"{written(count)} ideals of {size} nodes",
             )
         )
         x = left + 84 + max(3.0, 300 * count / most)
-        marks.append(Mark(f"c{size}", "text", x, y, 60, 22, text=f"{count:,}", anchor="left"))
+        marks.append(Mark(f"c{size}", "text", x, y, 60, 22, text=written(count), anchor="left"))
     return marks, left + 450, top + len(sizes) * 30
 
 

@@ -26,7 +26,7 @@ import pulp
 
 from solvers.milp.highs import run_highs
 from solvers.quantities import number
-from solvers.teaching.small import SmallProblem
+from solvers.teaching.small import SmallProblem, TeachingError
 
 Choice = tuple[int, int]
 """A node and a device."""
@@ -87,10 +87,21 @@ class Relaxed:
 
 @dataclass(frozen=True)
 class IntegerProgram:
-    """The rows of a problem; `contiguous` asks for a pipeline in the order of the devices."""
+    """The rows of a problem; `contiguous` asks for a pipeline in the order of the devices.
+
+    TeachingError for a pipeline over accelerators and CPUs: only the order of identical devices is without loss.
+    """
 
     problem: SmallProblem
     contiguous: bool
+
+    def __post_init__(self) -> None:
+        deployment = self.problem.deployment
+        if self.contiguous and deployment.num_accelerators and deployment.num_cpus:
+            raise TeachingError(
+                "The rows of a pipeline fix the order of the devices, and a CPU may stand anywhere in it; leave "
+                "out the CPUs or the accelerators."
+            )
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:

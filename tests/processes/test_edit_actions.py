@@ -234,7 +234,7 @@ def test_an_answer_to_other_pins_is_not_taken_over() -> None:
     outcome = last_outcome()
     assert outcome is not None
     assert not outcome.applied
-    assert "has changed since" in outcome.message
+    assert "have changed since" in outcome.message
     assert shown().split.device_of()[2] == 0
     do("undo")
     take_answer(run, snapshot, choice())

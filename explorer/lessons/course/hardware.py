@@ -78,7 +78,7 @@ def roofline_scene() -> Scene:
     ]
     for power in range(int(LOWEST), int(HIGHEST) + 1):
         x, _ = _at(10.0**power, 10**SLOWEST)
-        text = f"{10.0**power:g}"
+        text = number(10.0**power)
         marks.append(Mark(f"x{power}", "text", x - 20, bottom + 6, 40, 14, text=text, look="quiet", size=11))
     for power, text in {8: "0.1 T", 9: "1 T", 10: "10 T", 11: "100 T"}.items():
         _, y = _at(1.0, 10.0**power)
@@ -262,10 +262,10 @@ LESSON = Lesson(
             "What to buy",
             f"Suppose an A100 costs {money(PRICES['A100-80'])} an hour and a T4 {money(PRICES['T4'])} (assumed; real "
             f"prices "
-            f"change), and at least {TARGET:g} micro-batches a second are wanted.",
+            f"change), and at least {number(TARGET)} micro-batches a second are wanted.",
             None,
             AskChoice(
-                f"Which is the cheapest offer with at least {TARGET:g} micro-batches a second?",
+                f"Which is the cheapest offer with at least {number(TARGET)} micro-batches a second?",
                 tuple(offer_name(offer) for offer in OFFERS),
                 _cheapest,
                 right="Solved for each offer: the best plan on it, and its price.",

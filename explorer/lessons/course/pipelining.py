@@ -8,7 +8,7 @@ from explorer.lessons.parts import show_graph, show_loads, show_timelines
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
 from solvers.model.deployment import Deployment
 from solvers.model.split import Split
-from solvers.quantities import percent
+from solvers.quantities import milliseconds, percent
 from solvers.schedule.records import ScheduleKind
 from solvers.schedule.simulate import Schedule, simulate
 
@@ -74,8 +74,8 @@ def _speed(desk: Desk) -> str | None:
     if slow is None or fast is None:
         return None
     return (
-        f"The same work on the same devices takes {slow.makespan_ms:g} ms one by one, and {fast.makespan_ms:g} ms as a "
-        "pipeline. The bracket marks the **period**: the time from one finished micro-batch to the next once the "
+        f"The same work on the same devices takes {milliseconds(slow.makespan_ms)} one by one, and "
+        f"{milliseconds(fast.makespan_ms)} as a pipeline. The bracket marks the **period**: the time from one finished micro-batch to the next once the "
         "pipeline is full. It is the load of the busiest device. The first micro-batch gains nothing: its **latency** "
         "is as long as before."
     )
@@ -92,10 +92,10 @@ def _explore(desk: Desk) -> None:
         m = int(st.slider("Micro-batches m", 1, 32, 4, key=f"{desk.key}_m"))
     deployment, schedule = even_pipeline(p, m)
     with st.container(horizontal=True):
-        st.metric("Makespan", f"{schedule.makespan_ms:g} ms", width="content")
-        st.metric("Work of each device", f"{m * STAGE_MS:g} ms", width="content")
+        st.metric("Makespan", milliseconds(schedule.makespan_ms), width="content")
+        st.metric("Work of each device", milliseconds(m * STAGE_MS), width="content")
         st.metric("Bubble", percent(bubble(schedule)), width="content")
-    show_timelines(desk, deployment, [(f"{p} equal stages of {STAGE_MS:g} ms, {m} micro-batches", schedule)])
+    show_timelines(desk, deployment, [(f"{p} equal stages of {milliseconds(STAGE_MS)}, {m} micro-batches", schedule)])
 
 
 LESSON = Lesson(

@@ -12,7 +12,7 @@ from explorer.picture.gantt_view import KIND_TITLES
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Split
-from solvers.quantities import binary_size, percent
+from solvers.quantities import binary_size, milliseconds, percent
 from solvers.schedule.looped_split import looped_split
 from solvers.schedule.records import LOOPED_KINDS, Schedule, ScheduleKind
 from solvers.schedule.simulate import simulate
@@ -99,7 +99,7 @@ def _compare(desk: Desk) -> None:
         again = st.toggle("Recompute activations", key=f"{desk.key}_again")
     one = schedule(kind, m, again)
     with st.container(horizontal=True):
-        st.metric("Makespan", f"{one.makespan_ms:g} ms", width="content")
+        st.metric("Makespan", milliseconds(one.makespan_ms), width="content")
         st.metric("Bubble", percent(bubble(one)), width="content")
         st.metric("In flight on device 1", one.peak_in_flight[0], width="content")
         st.metric("Peak memory of device 1", binary_size(one.peak_memory_bytes[0]), width="content")
@@ -115,8 +115,8 @@ def _recompute_text(_: Desk) -> str:
     plain, again = schedule(ScheduleKind.ONE_F_ONE_B, 8), schedule(ScheduleKind.ONE_F_ONE_B, 8, True)
     return (
         f"Under 1F1B with 8 micro-batches device 1 needs {binary_size(plain.peak_memory_bytes[0])} at its peak; with "
-        f"recomputation {binary_size(again.peak_memory_bytes[0])}. The run takes {again.makespan_ms:g} instead of "
-        f"{plain.makespan_ms:g} ms. Whether that is a good trade depends on whether the memory is needed."
+        f"recomputation {binary_size(again.peak_memory_bytes[0])}. The run takes "
+        f"{milliseconds(again.makespan_ms)} instead of {milliseconds(plain.makespan_ms)}. Whether that is a good trade depends on whether the memory is needed."
     )
 
 
@@ -185,7 +185,7 @@ LESSON = Lesson(
                 "earlier.",
             ),
             lambda _: (
-                f"Both take {schedule(ScheduleKind.GPIPE, 8).makespan_ms:g} ms, with a bubble of "
+                f"Both take {milliseconds(schedule(ScheduleKind.GPIPE, 8).makespan_ms)}, with a bubble of "
                 f"{percent(bubble(schedule(ScheduleKind.GPIPE, 8)))} = (p − 1) / (m + p − 1). In flight on device 1: "
                 f"{schedule(ScheduleKind.GPIPE, 8).peak_in_flight[0]} against "
                 f"{schedule(ScheduleKind.ONE_F_ONE_B, 8).peak_in_flight[0]}. Device i of p never keeps more than p − "

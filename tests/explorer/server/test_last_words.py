@@ -18,6 +18,7 @@ from streamlit.runtime.scriptrunner_utils.run_descriptor import RunDescriptor
 from streamlit.signal_util import Signal
 
 from explorer.server.messages import keep_last_words
+from tests.support.awaiting import awaited
 
 
 class Runner:
@@ -87,7 +88,7 @@ def session_does(act: Callable[[AppSession], None], tmp_path: Path) -> list[Forw
         session.shutdown()
         return found
 
-    return asyncio.run(do())
+    return awaited(do())
 
 
 def kinds(messages: list[ForwardMsg]) -> list[str | None]:

@@ -4,6 +4,7 @@ import json
 import math
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -423,7 +424,8 @@ def test_every_known_type_has_a_small_model_and_a_list_in_the_refusal() -> None:
 @pytest.mark.parametrize("training", [False, True])
 def test_every_preset_is_solved_by_layers_on_eight_devices(known: Preset, training: bool) -> None:
     asked = {"mode": Mode.TRAINING} if training else {}
-    found = import_fields(known.config, tied=Tied.COPY, **asked)
+    devices = replace(usual_devices(), num_accelerators=8)
+    found = import_config(known.config, Workload(tied=Tied.COPY, **asked), devices, "a test")
     result = solve(found.graph, found.deployment, method="dp", time_limit_s=60)
     fits = found.fewest_accelerators <= found.deployment.num_accelerators
     assert result.status is SolveStatus.OPTIMAL or (result.status is SolveStatus.INFEASIBLE and not fits)

@@ -24,6 +24,10 @@ def test_the_optimum_lies_between_bound_and_incumbent_at_every_step(
     contiguous: bool, place: tuple[DnnGraph, Deployment]
 ) -> None:
     graph, deployment = place
+    if contiguous and deployment.num_accelerators and deployment.num_cpus:
+        with pytest.raises(TeachingError, match="a CPU may stand anywhere"):
+            list(branch_steps(SmallProblem(graph, deployment), contiguous=True))
+        return
     family = Family.CHAIN if contiguous else Family.FREE
     optimum = best_value(graph, deployment, family, Objective.THROUGHPUT)
     steps = list(branch_steps(SmallProblem(graph, deployment), contiguous=contiguous))
