@@ -115,8 +115,9 @@ def _recompute_text(_: Desk) -> str:
     plain, again = schedule(ScheduleKind.ONE_F_ONE_B, 8), schedule(ScheduleKind.ONE_F_ONE_B, 8, True)
     return (
         f"Under 1F1B with 8 micro-batches device 1 needs {binary_size(plain.peak_memory_bytes[0])} at its peak; with "
-        f"recomputation {binary_size(again.peak_memory_bytes[0])}. The run takes "
-        f"{milliseconds(again.makespan_ms)} instead of {milliseconds(plain.makespan_ms)}. Whether that is a good trade depends on whether the memory is needed."
+        f"recomputation {binary_size(again.peak_memory_bytes[0])}. The run takes {milliseconds(again.makespan_ms)} "
+        f"instead of {milliseconds(plain.makespan_ms)}. Whether that is a good trade depends on whether the memory is "
+        "needed."
     )
 
 
