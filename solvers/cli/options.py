@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 from solvers.cli.hardware import add_hardware_options, with_hardware
 from solvers.cli.input import graph_at
-from solvers.cli.output import BAD_INPUT, VIOLATED, say, tell
+from solvers.cli.output import BAD_INPUT, VIOLATED, print_text, say, tell
 from solvers.model.errors import DeploymentError
 from solvers.parameters.asked import QUESTION, Values, begin, demanded, parameter_named
 from solvers.parameters.codecs import TextError
@@ -23,6 +23,13 @@ E = TypeVar("E", bound=StrEnum)
 
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one sentence."""
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; argparse would say nothing where what is longer than a buffer cannot be written."""
+        if file is None:
+            print_text(self.format_help())
+        else:
+            super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave with the code for bad input."""
