@@ -77,33 +77,34 @@ async def trial(one: Server, visitors: int, changes: int) -> None:
     print("| what | for each | server, ms | solvers, ms | runs | fragments | kB sent |")
     print("|---|---|---:|---:|---:|---:|---:|")
     for sample in SAMPLES:
-        pages = [StreamlitClient(Door(one.address)) for _ in range(visitors)]
+        await _trial_on(one, sample, [StreamlitClient(Door(one.address)) for _ in range(visitors)], changes)
 
-        async def measured(what: str, unit: str, count: float, do: Callable[[], Awaitable[None]]) -> None:
-            before = _cost(one, pages)  # noqa: B023 -- called in this round alone
-            await do()
-            print(_cost(one, pages).since(before).row(f"{sample}: {what}", unit, count), flush=True)  # noqa: B023
 
-        async def come() -> None:
-            for page in pages:  # noqa: B023
-                await page.open(query_string({"sample": sample}))  # noqa: B023
-                await settled(page, lambda _: True, PATIENCE_S, 0)
+async def _trial_on(one: Server, sample: str, pages: list[StreamlitClient], changes: int) -> None:
+    """Print the rows of one graph."""
 
-        async def change_anew() -> None:
-            for i in range(changes):
-                await _change(pages[0], VALUES[i % len(VALUES)] + 100 * (i // len(VALUES)))  # noqa: B023
+    async def measured(what: str, unit: str, count: float, do: Callable[[], Awaitable[None]]) -> None:
+        before = _cost(one, pages)
+        await do()
+        print(_cost(one, pages).since(before).row(f"{sample}: {what}", unit, count), flush=True)
 
-        async def change_after() -> None:
-            for page in pages[1:]:  # noqa: B023
-                for i in range(changes):
-                    await _change(page, VALUES[i % len(VALUES)] + 100 * (i // len(VALUES)))
-
-        await measured("come", "visitor", visitors, come)
-        await measured("change, solved", "change", changes, change_anew)
-        await measured("change, known", "change", changes * (visitors - 1), change_after)
-        await measured("nobody does anything", "second", IDLE_S, lambda: asyncio.sleep(IDLE_S))
+    async def come() -> None:
         for page in pages:
-            await page.close()
+            await page.open(query_string({"sample": sample}))
+            await settled(page, lambda _: True, PATIENCE_S, 0)
+
+    async def change(changing: list[StreamlitClient]) -> None:
+        for page in changing:
+            for i in range(changes):
+                await _change(page, VALUES[i % len(VALUES)] + 100 * (i // len(VALUES)))
+
+    first, others = pages[:1], pages[1:]
+    await measured("come", "visitor", len(pages), come)
+    await measured("change, solved", "change", changes, lambda: change(first))
+    await measured("change, known", "change", changes * len(others), lambda: change(others))
+    await measured("nobody does anything", "second", IDLE_S, lambda: asyncio.sleep(IDLE_S))
+    for page in pages:
+        await page.close()
 
 
 def main() -> None:

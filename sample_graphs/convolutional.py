@@ -154,23 +154,32 @@ def resnet50(micro_batch: int, *, training: bool) -> Network:
     He et al., "Deep residual learning for image recognition", CVPR 2016, table 1. A micro-batch of B images has
     stage outputs of shape (B, 256 · 2^(s-1), 56 / 2^(s-1), 56 / 2^(s-1)) for s = 1 .. 4.
     """
-    net = NetworkBuilder("ResNet-50", micro_batch, layer="stem")
+    return residual_network("ResNet-50", micro_batch, width=64, groups=1, training=training)
+
+
+def residual_network(name: str, micro_batch: int, *, width: int, groups: int, training: bool) -> Network:
+    """A network of 3, 4, 6 and 3 bottleneck blocks, on 3 x 224 x 224 images.
+
+    The 3 x 3 convolutions have `width` channels in the first stage, twice as many in each next one, and so many groups.
+    """
+    net = NetworkBuilder(name, micro_batch, layer="stem")
     cnn = ConvolutionalBuilder(net)
     x = cnn.conv_bn_relu("stem", Image(None, 3, 224), 64, kernel=7, stride=2, padding=3)
     x = cnn.max_pool("stem pool", x, kernel=3, stride=2, padding=1)
-    for stage, (num_blocks, width) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512)), start=1):
+    for stage, num_blocks in enumerate((3, 4, 6, 3), start=1):
+        inner, outer = width * 2 ** (stage - 1), 256 * 2 ** (stage - 1)
         for block in range(1, num_blocks + 1):
             net.layer = f"stage {stage} block {block}"
-            name = f"{stage}.{block}"
+            at = f"{stage}.{block}"
             stride = 2 if stage > 1 and block == 1 else 1
             shortcut = x
-            y = cnn.conv_bn_relu(f"{name} a", x, width, kernel=1)
-            y = cnn.conv_bn_relu(f"{name} b", y, width, kernel=3, stride=stride, padding=1)
-            y = cnn.batch_norm(f"{name} c bn", cnn.conv(f"{name} c conv", y, 4 * width, kernel=1))
+            y = cnn.conv_bn_relu(f"{at} a", x, inner, kernel=1)
+            y = cnn.conv_bn_relu(f"{at} b", y, inner, kernel=3, stride=stride, padding=1, groups=groups)
+            y = cnn.batch_norm(f"{at} c bn", cnn.conv(f"{at} c conv", y, outer, kernel=1))
             if block == 1:
-                shortcut = cnn.conv(f"{name} shortcut conv", x, 4 * width, kernel=1, stride=stride)
-                shortcut = cnn.batch_norm(f"{name} shortcut bn", shortcut)
-            x = cnn.relu(f"{name} relu", cnn.add(f"{name} add", y, shortcut))
+                shortcut = cnn.conv(f"{at} shortcut conv", x, outer, kernel=1, stride=stride)
+                shortcut = cnn.batch_norm(f"{at} shortcut bn", shortcut)
+            x = cnn.relu(f"{at} relu", cnn.add(f"{at} add", y, shortcut))
     net.layer = "head"
     logits = cnn.classify(x, 1000)
     if training:

@@ -1,6 +1,6 @@
 """Image classifiers that are not bundled as examples: VGG-16, DenseNet-121, ResNeXt-50. Benchmarks generate them."""
 
-from sample_graphs.convolutional import ConvolutionalBuilder, Image
+from sample_graphs.convolutional import ConvolutionalBuilder, Image, residual_network
 from solvers.importers.network import Network, NetworkBuilder
 
 NUM_CLASSES = 1000
@@ -65,28 +65,7 @@ def resnext50(micro_batch: int, *, training: bool) -> Network:
     Xie et al., "Aggregated residual transformations for deep neural networks", CVPR 2017, table 1: a ResNet-50 whose
     3 x 3 convolutions have 32 groups and twice the width.
     """
-    net = NetworkBuilder("ResNeXt-50", micro_batch, layer="stem")
-    cnn = ConvolutionalBuilder(net)
-    x = cnn.conv_bn_relu("stem", Image(None, 3, 224), 64, kernel=7, stride=2, padding=3)
-    x = cnn.max_pool("stem pool", x, kernel=3, stride=2, padding=1)
-    for stage, (num_blocks, width) in enumerate(((3, 128), (4, 256), (6, 512), (3, 1024)), start=1):
-        for block in range(1, num_blocks + 1):
-            net.layer = f"stage {stage} block {block}"
-            name = f"{stage}.{block}"
-            stride = 2 if stage > 1 and block == 1 else 1
-            shortcut = x
-            y = cnn.conv_bn_relu(f"{name} a", x, width, kernel=1)
-            y = cnn.conv_bn_relu(f"{name} b", y, width, kernel=3, stride=stride, padding=1, groups=32)
-            y = cnn.batch_norm(f"{name} c bn", cnn.conv(f"{name} c conv", y, 2 * width, kernel=1))
-            if block == 1:
-                shortcut = cnn.conv(f"{name} shortcut conv", x, 2 * width, kernel=1, stride=stride)
-                shortcut = cnn.batch_norm(f"{name} shortcut bn", shortcut)
-            x = cnn.relu(f"{name} relu", cnn.add(f"{name} add", y, shortcut))
-    net.layer = "head"
-    logits = cnn.classify(x, NUM_CLASSES)
-    if training:
-        net.loss(logits)
-    return net.network()
+    return residual_network("ResNeXt-50", micro_batch, width=128, groups=32, training=training)
 
 
 def _normalised(cnn: ConvolutionalBuilder, name: str, x: Image) -> Image:
