@@ -91,7 +91,10 @@ def test_ctrl_c_while_the_program_is_loaded_leaves_one_sentence(loaded: str) -> 
 @pytest.mark.parametrize(
     "arguments", [("solve", "GRAPH"), ("--help",), ("solve", "--help"), ("--version",), ("devices",)]
 )
-def test_a_full_device_is_said_in_one_sentence(graph_file: Path, arguments: tuple[str, ...]) -> None:
+def test_a_full_device_is_said_in_one_sentence(
+    graph_file: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")  # a help that is longer than the buffer of stdout
     command = [*COMMAND, *(str(graph_file) if word == "GRAPH" else word for word in arguments)]
     with open("/dev/full", "w", encoding="utf-8") as full:
         process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
