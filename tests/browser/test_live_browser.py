@@ -22,6 +22,7 @@ from tests.support.app_page import (
     upload,
     wait_for_metric,
     wait_for_picture,
+    wait_for_plan_so_far,
 )
 from tests.support.picture import choose
 from tests.support.serving import Address, free_port, served
@@ -37,7 +38,7 @@ def start_slow_solve(page: Any, app: str) -> None:
     page.goto(f"{app}/?{SLOW}")
     page.locator(".st-key-solve").get_by_role("button").click()
     page.get_by_role("button", name="Cancel").wait_for(timeout=SOLVE_MS)
-    page.get_by_text("Best plan so far").wait_for(timeout=SOLVE_MS)
+    wait_for_plan_so_far(page)
 
 
 def elapsed_s(page: Any) -> float:
