@@ -228,7 +228,7 @@ def test_back_and_forward(app: Address, chromium_page: Any) -> None:
     first = metric(page, "Time per micro-batch")
     set_number(page, "Accelerators", "6")
     page.wait_for_url(re.compile("accelerators=6"))
-    eventually(lambda: metric(page, "Time per micro-batch") != first)
+    eventually(lambda: metric(page, "Time per micro-batch") != first and standing(page) == "final")
     second = metric(page, "Time per micro-batch")
     page.go_back()
     eventually(lambda: metric(page, "Time per micro-batch") == first)
