@@ -333,8 +333,8 @@ def _image_encoder(reading: _Reading) -> Network:
 
 def _t5(reading: _Reading) -> Network:
     fields = reading.fields
-    heads = {"T5ForConditionalGeneration": "words", "T5WithLMHeadModel": "words", "T5EncoderModel": ""}
-    head = reading.head(heads, "T5ForConditionalGeneration")
+    known = {"T5ForConditionalGeneration": "words", "T5WithLMHeadModel": "words", "T5EncoderModel": ""}
+    head = reading.head(known, "T5ForConditionalGeneration")
     width, layers = fields.count("d_model", most=MAX_WIDTH), fields.count("num_layers", most=MAX_LAYERS)
     heads, wide = fields.count("num_heads", most=MAX_HEADS), fields.count("d_ff", most=MAX_WIDTH)
     shape = EncoderDecoder(
