@@ -398,7 +398,9 @@ def translate(program: Program, name: str, element_bytes: float, tied: Tied) -> 
             translator.bind(spec.name, Root.CONSTANT, spec.target, tensor)
     translator.run(program.graph)
     if not translator.ops:
-        raise SourceError(f"The archive has no operator that works on an input or a parameter; {REMEDY}.")
+        raise SourceError(
+            "The archive has no operator that works on an input or a parameter; export a model that computes something."
+        )
     tied_to = translator.tied_to()
     ops = tuple(replace(op, tied_to=tied_to.get(v)) for v, op in enumerate(translator.ops))
     unread = [spec for spec in parameters if (spec.target, tensors[spec.name]) not in translator.users]
