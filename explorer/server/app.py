@@ -18,6 +18,7 @@ from explorer.server.janitor import leave_out_what_is_loaded, start_janitor
 from explorer.server.media import leave_to_janitor
 from explorer.server.messages import close_messages, finish_callbacks, keep_answers, keep_last_words
 from explorer.server.password import Password, PasswordGate
+from explorer.server.scripts import scripts
 from explorer.server.uploads import UploadGuard, UploadPlaces, keep_in_memory
 from explorer.server.visitor import VisitorCookie
 
@@ -58,6 +59,7 @@ def make_app(door: Door) -> st.App:
     return st.App(
         APP,
         lifespan=open_door,
+        routes=[scripts().route()],
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(HostGuard, hosts=door.hosts),
