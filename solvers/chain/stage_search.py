@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -110,9 +111,7 @@ class VariantSearch:
         if self._max_rows < 1:
             self.lower_bound_ms = work_bound(contraction, deployment)
             return
-        self._ceiling = threshold_that_allows_all(
-            variant_problem(costs, contraction, deployment, contraction.edges, self._backwards)
-        )
+        self._ceiling = threshold_that_allows_all(costs)
         if pinned:
             for b, d in pinned.items():
                 for g, kind in enumerate(costs.kinds):
@@ -122,9 +121,11 @@ class VariantSearch:
                     costs.cpu_ms[b] = KIND_FACTOR * self._ceiling
             is_for_cpu = {b: deployment.is_cpu(d) for b, d in pinned.items()}
             contraction = with_kinds(contraction, is_for_cpu, KIND_FACTOR * self._ceiling)
-        self._problem = variant_problem(costs, contraction, deployment, contraction.edges, self._backwards, apart)
-        line = tuple((b, b + 1) for b in range(n - 1))
-        self._line_problem = variant_problem(costs, contraction, deployment, line, self._backwards, apart)
+        # Made when it is searched: for many blocks that takes a while, and `stop` must be able to come before.
+        self._problem_of = partial(
+            variant_problem, costs, contraction, deployment, backwards=self._backwards, pinned=apart
+        )
+        self._edges = contraction.edges
         self._pass_bounds = pass_bounds(contraction, deployment, costs) if objective is Objective.GPIPE else (0.0, 0.0)
         self.lower_bound_ms = max(work_bound(contraction, deployment), sum(self._pass_bounds))
 
@@ -162,16 +163,21 @@ class VariantSearch:
         if np.isinf(self.lower_bound_ms) or self._max_rows < 1:
             return
         ceiling = self._ceiling
+        n = self._contraction.num_blocks
+        problem = self._problem_of(edges=tuple((b, b + 1) for b in range(n - 1)))
         for threshold in (*(factor * self.lower_bound_ms for factor in LINE_THRESHOLDS), ceiling):
             if self.value_ms == np.inf and 0 < threshold <= ceiling:
-                self._sweep(self._line_problem, threshold, RUNS_ON_THE_LINE)
+                self._sweep(problem, threshold, RUNS_ON_THE_LINE)
+        if self._stopped.is_set():
+            return
+        problem = self._problem_of(edges=self._edges)
         step = FIRST_STEP
         threshold = max(self.lower_bound_ms, ceiling * 1e-6)
         while self.lower_bound_ms < self.value_ms * (1 - self._gap):
             threshold = min(threshold * (1 + step), self.value_ms, ceiling)
             self.phase = f"DP over ideals, value up to {milliseconds(threshold)}"
             began = time.monotonic()
-            proven = self._sweep(self._problem, threshold)
+            proven = self._sweep(problem, threshold)
             is_quick = time.monotonic() - began < QUICK_SECONDS
             if proven is None:
                 break
