@@ -8,6 +8,7 @@ from explorer.explore.explain import show_explanation
 from explorer.explore.schedules import show_schedules
 from explorer.explore.share import show_share
 from explorer.explore.what_helps import show_what_makes_possible
+from explorer.form.importing import GraphIsComing, show_coming
 from explorer.form.sidebar import sidebar
 from explorer.picture.component import placed_pipeline
 from explorer.picture.dag_view import remembered_dag_info
@@ -39,7 +40,11 @@ SCHEDULES_TAB = "Schedules"
 def show() -> None:
     """Draw the page."""
     begin_page()
-    choice = sidebar(feels_live)
+    try:
+        choice = sidebar(feels_live)
+    except GraphIsComing:
+        show_coming()
+        st.stop()  # so that inputs that are not drawn yet keep what they have
     take_edits(choice)
     take_plan(choice)
     follow(choice)

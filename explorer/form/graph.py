@@ -58,6 +58,8 @@ def pick_graph() -> LoadedGraph:
     if loaded is None:  # an upload was chosen before anything else was shown
         loaded = _sample(DEFAULT_SAMPLE)
         session.remember_graph(loaded)
+    for note in loaded.notes:
+        st.caption(plain(note))
     return loaded
 
 

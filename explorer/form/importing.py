@@ -39,6 +39,10 @@ MOST_NAME = 200
 PLACEHOLDERS = {"sequence": "usual", "context": "usual", "dim": "batch=8, *=64"}
 
 
+class GraphIsComing(Exception):  # noqa: N818 -- no error
+    """The address is about a graph that is still imported, so that there is nothing else to show."""
+
+
 def source_of_preset(preset: Preset) -> ModelSource:
     """Return a published config as a model to import."""
     content = json.dumps(dict(preset.config)).encode()
@@ -115,8 +119,8 @@ def _imported(source: ModelSource, values: tuple[tuple[str, str], ...]) -> Loade
         session.remember_reading(reading)
     if not reading.wait(PATIENCE_SECONDS):
         show_reading()
-        if wanted() is not None:  # what the address says besides is about the graph that is not there yet
-            st.stop()
+        if wanted() is not None:
+            raise GraphIsComing
         return None
     if not isinstance(reading.outcome, LoadedGraph):
         st.error(
@@ -172,6 +176,17 @@ def show_reading() -> None:
         reading.cancel()
         reading.wait(CANCEL_SECONDS)
         st.rerun()
+
+
+@st.fragment(run_every=POLL_SECONDS)
+def show_coming() -> None:
+    """Show in the middle of the page what is imported, where there is no graph yet."""
+    reading = session.reading()
+    if reading is None or reading.is_over:
+        st.rerun()
+    name = reading.request.title if reading.request is not None else reading.name
+    st.markdown(f"### {plain(name)}")
+    st.progress(reading.share, plain(f"Importing: {reading.state}"))
 
 
 def _show_facts(source: ModelSource, loaded: LoadedGraph, facts: ImportFacts) -> None:

@@ -7,8 +7,8 @@ imported with these values of `solvers.parameters.importing`.
 
 A message is its kind (one letter) and its content: "p" JSON [records made, nodes, edges]; "g" a part of the graph, see
 `explorer.server.packed_graph`; "d" JSON {"deployment", "project"}, the latter the parts of a project without its graph,
-null for a plain graph, and "totals" and "assumptions" of an import; or "e", a sentence that says why the file was not
-read.
+null for a plain graph, "notes" of one, and "totals" and "assumptions" of an import; or "e", a sentence that says why
+the file was not read.
 The process takes at most so much memory and processor time: whatever a file holds, the server goes on.
 """
 
@@ -62,14 +62,15 @@ def main(arguments: list[str]) -> None:
             _import(owner, text, json.loads(arguments[5]), report)
             return
         fields: dict[str, Any] | None = None
+        notes: list[str] = []
         if is_project(text):
             fields, file = project_fields(text)
             fields["graph"] = {**fields["graph"], "file": None}
             graph, deployment = graph_from_document(file, on_progress=report)
         else:
-            graph, deployment = parse_graph(text, arguments[4].removesuffix(".json"), report)
+            graph, deployment = parse_graph(text, arguments[4].removesuffix(".json"), report, notes.append)
         del text
-        _answer(owner, graph, deployment, {"project": fields})
+        _answer(owner, graph, deployment, {"project": fields, "notes": notes})
     except PlacementError as error:
         owner.send(b"e" + str(error).encode())
     except MemoryError:

@@ -187,7 +187,9 @@ def _read_here(text: bytes, name: str) -> Outcome:
 
     if is_project(text):
         return parse_project(text, check)
-    return LoadedGraph(*parse_graph(text, name.removesuffix(".json"), check), name)
+    notes: list[str] = []
+    graph, deployment = parse_graph(text, name.removesuffix(".json"), check, notes.append)
+    return LoadedGraph(graph, deployment, name, notes=tuple(notes))
 
 
 def _read_elsewhere(reading: Reading, text: bytes) -> Outcome:
@@ -272,7 +274,7 @@ def _outcome(reading: Reading, answer: _Answer) -> Outcome | None:
         totals, assumptions = Totals(**answer.last["totals"]), tuple(answer.last["assumptions"])
         facts = ImportFacts(reading.request.key, reading.request.values, totals, assumptions)
         return LoadedGraph(graph, deployment, graph.name, facts)
-    return LoadedGraph(graph, deployment, reading.name)
+    return LoadedGraph(graph, deployment, reading.name, notes=tuple(answer.last["notes"]))
 
 
 def _writable(name: str) -> str:

@@ -45,13 +45,15 @@ class ImportFacts:
 class LoadedGraph:
     """A graph with the devices its file names, as it was read; `origin` says from where, for the title.
 
-    `facts` are those of an import, None for a graph that was read as it is.
+    `facts` are those of an import, None for a graph that was read as it is; `notes` are sentences on what was read
+    otherwise than the file has it.
     """
 
     graph: DnnGraph
     deployment: Deployment
     origin: str
     facts: ImportFacts | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ class Op:
     internal_elements   elements of tensors a fused layer writes and reads again, kept for a backward pass
     weight_reads        weights read from memory: fewer than `parameters` for a lookup, more for a recurrence
     input_reads         elements read of its inputs
-    is_dense            a matrix product or convolution: its backward pass takes two such products, one per operand
+    is_dense            a matrix product or convolution of two operands that need gradients: its backward pass takes two
+                        such products, one per operand
     keeps_inputs        its backward pass reads its inputs
     keeps_output        its backward pass reads its output
     passes_gradient     its backward pass hands the incoming gradient on unchanged, as an addition does

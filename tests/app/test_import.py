@@ -3,6 +3,9 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explorer.form import importing
+from explorer.state.reading import Reading, Request
+from explorer.state.records import ModelSource
 from tests.support.opened_app import APP, address, metrics, number, solved
 from tests.support.waiting import PATIENCE_S
 
@@ -77,6 +80,25 @@ def test_what_cannot_be_imported_is_a_sentence_that_names_the_field_and_leaves_t
     settled(app)
     assert not app.error
     assert address(app)["accelerators"] == "2"
+
+
+def test_an_import_that_takes_long_is_shown_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unfinished(source: ModelSource, values: tuple[tuple[str, str], ...], *_: object) -> Reading:
+        return Reading(source.key, source.origin, Request(source.key, source.origin, source.title, values))
+
+    monkeypatch.setattr(importing, "PATIENCE_SECONDS", 0.0)
+    with monkeypatch.context() as before:
+        before.setattr(importing, "read_model", unfinished)
+        app = AppTest.from_file(APP, default_timeout=60)
+        app.query_params["sample"], app.query_params["accelerators"] = "gpt2", "3"
+        app.run()
+        assert not app.exception
+        assert [heading.value for heading in app.main.markdown] == ["### GPT\\-2"]
+        assert len(app.main.get("progress")) == 1
+    app.session_state["reading"]._finish(None, "It was not to be.")
+    app.run()
+    assert not app.main.get("progress")
+    assert any("It was not to be" in error.value for error in app.error)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,24 @@ def test_a_process_reads_what_the_server_would_read() -> None:
         assert found.share == 1.0
 
 
+def test_what_was_read_otherwise_than_written_is_told_however_the_file_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = graph_document(*parse_graph(TEXT, "mine"))
+    document["edges"].append(document["edges"][0])
+    text = json.dumps(document).encode()
+    told = []
+    for most in (-1, len(text)):
+        VIEWS.clear()
+        monkeypatch.setattr(reading, "LARGE_BYTES", most)
+        found = over(text).outcome
+        assert isinstance(found, LoadedGraph)
+        assert len(found.graph.edges) == len(document["edges"]) - 1
+        told.append(found.notes)
+    assert told[0] == told[1]
+    assert told[0][0].startswith("1 repeated edge with the same numbers counts once")
+
+
 def test_so_it_does_of_a_project() -> None:
     loaded = LoadedGraph(GRAPH, DEPLOYMENT, "mine")
     link = Link(graph=GRAPH.digest[:12], values={"accelerators": 3})

@@ -49,6 +49,11 @@ SMALL: dict[str, dict[str, Any]] = {
     "llama": _decoder("llama", "LlamaForCausalLM", head_dim=16, attention_bias=False, mlp_bias=False),
     "llama with biases": _decoder("llama", "LlamaForCausalLM", head_dim=24, attention_bias=True, mlp_bias=True),
     "llama without head": _decoder("llama", "LlamaModel", head_dim=16, attention_bias=False, mlp_bias=False),
+    "llama for sequences": _decoder(
+        "llama", "LlamaForSequenceClassification", head_dim=16, num_labels=5, pad_token_id=0
+    ),
+    "llama for tokens": _decoder("llama", "LlamaForTokenClassification", head_dim=16, num_labels=5),
+    "llama for answers": _decoder("llama", "LlamaForQuestionAnswering", head_dim=16),
     "mistral": _decoder("mistral", "MistralForCausalLM", head_dim=24, sliding_window=None),
     "qwen2": _decoder("qwen2", "Qwen2ForCausalLM", use_sliding_window=False),
     "qwen3": _decoder("qwen3", "Qwen3ForCausalLM", head_dim=24, attention_bias=False, use_sliding_window=False),
@@ -91,10 +96,29 @@ SMALL: dict[str, dict[str, Any]] = {
     "bert with pooler": {"model_type": "bert", "architectures": ["BertModel"], **WORDS},
     "bert for both tasks": {"model_type": "bert", "architectures": ["BertForPreTraining"], **WORDS},
     "roberta": {"model_type": "roberta", "architectures": ["RobertaForMaskedLM"], **WORDS, "type_vocab_size": 1},
+    "bert for sequences": {
+        "model_type": "bert", "architectures": ["BertForSequenceClassification"], **WORDS, "num_labels": 5,
+    },
+    "bert for tokens": {
+        "model_type": "bert", "architectures": ["BertForTokenClassification"], **WORDS, "num_labels": 5,
+    },
+    "bert for answers": {"model_type": "bert", "architectures": ["BertForQuestionAnswering"], **WORDS},
+    "roberta for sequences": {
+        "model_type": "roberta", "architectures": ["RobertaForSequenceClassification"], **WORDS, "num_labels": 5,
+    },
+    "roberta for tokens": {
+        "model_type": "roberta", "architectures": ["RobertaForTokenClassification"], **WORDS, "num_labels": 5,
+    },
+    "gpt2 for sequences": {
+        "model_type": "gpt2", "architectures": ["GPT2ForSequenceClassification"], "n_embd": 64, "n_layer": 3,
+        "n_head": 4, "n_positions": 256, "vocab_size": 300, "tie_word_embeddings": True, "num_labels": 5,
+        "pad_token_id": 0,
+    },
     "vit": {"architectures": ["ViTForImageClassification"], **IMAGES, "num_labels": 10},
     "vit with pooler": {"architectures": ["ViTModel"], **IMAGES},
     "t5": T5,
     "t5 with gates": {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    "t5 encoder": {**T5, "architectures": ["T5EncoderModel"]},
     "whisper": {
         "model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"], "d_model": 64,
         "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 2,

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 BATCH, TOKENS = 2, 48
 NO_CACHE = {"use_cache": False}
@@ -201,6 +201,24 @@ MODELS: dict[str, Any] = {
 }  # fmt: skip
 
 
+def convolution_backward_flops(
+    gradient: Any, x: Any, weight: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any, transposed: bool,
+    _output_padding: Any, groups: int, wanted: Any, out_shape: Any,
+) -> int:  # fmt: skip
+    """Return what torch counts, with the gradient of the weights of the pairs of channels that there are.
+
+    torch takes it for the convolution of all input channels with all output channels, `groups` times too many.
+    """
+    counted = 0
+    if wanted[0]:
+        counted += conv_flop_count(gradient, weight, out_shape[0], not transposed)
+    if wanted[1]:
+        one, other, made = (gradient, x, out_shape[1]) if transposed else (x, gradient, out_shape[1])
+        swapped = [[shape[1], shape[0], *shape[2:]] for shape in (one, other, made)]
+        counted += conv_flop_count(*swapped, transposed=False) // groups
+    return counted
+
+
 def figures(name: str, path: Path) -> dict[str, float]:
     """Write the archive of a model, and return its parameters and the flops that torch counts."""
     torch.manual_seed(0)
@@ -214,7 +232,8 @@ def figures(name: str, path: Path) -> dict[str, float]:
         output = model(*args, **kwargs)
     results = output.values() if isinstance(output, dict) else [output]
     total = sum(result.sum() for result in results if torch.is_tensor(result) and result.requires_grad)
-    with FlopCounterMode(display=False) as backward:
+    grouped = {torch.ops.aten.convolution_backward: convolution_backward_flops}
+    with FlopCounterMode(display=False, custom_mapping=grouped) as backward:
         total.backward()
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),

@@ -40,15 +40,16 @@ def answer(question: dict[str, Any]) -> dict[str, float]:
     elif kind == "whisper":
         spectrum = (batch, config.num_mel_bins, 2 * config.max_source_positions)
         inputs = {"input_features": torch.zeros(spectrum, device=device), "decoder_input_ids": tokens}
-    elif kind == "t5":
+    elif kind == "t5" and architecture != "T5EncoderModel":
         inputs = {"input_ids": tokens, "decoder_input_ids": tokens}
     else:
         inputs = {"input_ids": tokens}
         if experts:
             torch.manual_seed(0)
             inputs = {"input_ids": torch.randint(config.vocab_size, (batch, sequence))}
+    takes_cache = kind not in ("vit", "bert", "roberta") and architecture != "T5EncoderModel"
     with FlopCounterMode(display=False) as counter:
-        output = model(**inputs, use_cache=False) if kind not in ("vit", "bert", "roberta") else model(**inputs)
+        output = model(**inputs, use_cache=False) if takes_cache else model(**inputs)
     found["forward"] = counter.get_total_flops()
     if wanted.get("training"):
         results = [value for value in output.values() if torch.is_tensor(value) and value.requires_grad]

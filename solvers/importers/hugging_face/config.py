@@ -10,7 +10,7 @@ from typing import Any
 from solvers.importers.checked import short
 from solvers.importers.hugging_face import decoder_configs
 from solvers.importers.hugging_face.decoder import write_decoder
-from solvers.importers.hugging_face.encoder_decoders import EncoderDecoder, write_encoder_decoder
+from solvers.importers.hugging_face.encoder_decoders import EncoderDecoder, write_encoder_alone, write_encoder_decoder
 from solvers.importers.hugging_face.encoders import (
     Encoder,
     ImageEncoder,
@@ -111,7 +111,7 @@ class _Reading:
     def no_decode(self) -> None:
         if self.workload.mode is Mode.DECODE:
             raise SourceError(
-                f"A {self.kind} generates no tokens, so it has no --mode decode; give prefill or training."
+                f"This {self.kind} generates no tokens, so it has no --mode decode; give prefill or training."
             )
 
 
@@ -126,7 +126,7 @@ def import_config(
     kind = raw.get("model_type")
     if not isinstance(kind, str) or kind not in DEFAULTS:
         what = "is missing" if kind is None else f"is {short(kind)}, which is not known"
-        raise SourceError(f"config.json: 'model_type' {what}; this imports {', '.join(MODEL_TYPES)}.")
+        raise SourceError(f"config.json: 'model_type' {what}; {_instead(raw)}this imports {', '.join(MODEL_TYPES)}.")
     fields = Fields(raw, DEFAULTS[kind])
     text = raw.get("text_config")
     if kind == "gemma3" and text is not None:
@@ -148,6 +148,15 @@ def import_config(
     tokens = None if workload.mode is Mode.DECODE else reading.num_tokens
     network = replace(network, name=named, unit=_unit(kind, workload.mode), tokens_per_sample=tokens)
     return imported(network, workload, devices, source, (*reading.said, *said))
+
+
+def _instead(raw: Mapping[str, Any]) -> str:
+    """Return what to import of a model of several parts of which one is known."""
+    text = raw.get("text_config")
+    inner = text.get("model_type") if isinstance(text, Mapping) else None
+    if not isinstance(inner, str) or inner not in DEFAULTS:
+        return ""
+    return f"its 'text_config' is a {inner}, which a config.json of that object alone brings in; "
 
 
 def _unit(kind: str, mode: Mode) -> str:
@@ -178,14 +187,19 @@ def _decoder(reading: _Reading) -> Network:
             raise SourceError(
                 "config.json: 'add_cross_attention' is set; a gpt2 that reads an encoder is not imported."
             )
-        heads = {"GPT2LMHeadModel": "words", "GPT2Model": ""}
+        heads = {"GPT2LMHeadModel": "words", "GPT2Model": ""} | _classifiers("GPT2")
     elif kind == "gemma3":
         heads = {"Gemma3ForConditionalGeneration": "words", "Gemma3ForCausalLM": "words"}
     else:
-        heads = {f"{CAUSAL[kind]}ForCausalLM": "words", f"{CAUSAL[kind]}Model": "", f"{CAUSAL[kind]}TextModel": ""}
+        start = CAUSAL[kind]
+        heads = {f"{start}ForCausalLM": "words", f"{start}Model": "", f"{start}TextModel": ""} | _classifiers(start)
     head = reading.head(heads, next(iter(heads)))
     family = "gemma3_text" if kind == "gemma3" else kind
-    shape = decoder_configs.decoder_of(family, fields, kind, has_head=bool(head))
+    shape = decoder_configs.decoder_of(family, fields, kind, has_head=head == "words")
+    if head not in ("words", ""):
+        reading.no_decode()
+        # A classifier of whole sequences scores every token, without a bias, and takes the last one's scores.
+        shape = replace(shape, labels=_labels(reading, head), label_bias=head != "sequence", mtp=0)
     learned = bool(shape.positions)
     positions = shape.positions or fields.optional_count("max_position_embeddings", most=MAX_TOKENS)
     writer = reading.writer()
@@ -219,15 +233,26 @@ def _decoder(reading: _Reading) -> Network:
     return writer.network()
 
 
+def _classifiers(start: str) -> dict[str, str]:
+    """Return the classes of a `model_type` that label sequences, tokens, or where an answer starts and ends."""
+    return {
+        f"{start}ForSequenceClassification": "sequence",
+        f"{start}ForTokenClassification": "tokens",
+        f"{start}ForQuestionAnswering": "span",
+    }
+
+
 def _text_encoder(reading: _Reading) -> Network:
     kind, fields = reading.kind, reading.fields
     reading.no_decode()
     if fields.raw.get("add_cross_attention"):
         raise SourceError(f"config.json: 'add_cross_attention' is set; a {kind} that reads an encoder is not imported.")
     start = "Bert" if kind == "bert" else "Roberta"
-    heads = {f"{start}ForMaskedLM": "words", f"{start}Model": "pooler"}
+    heads = {f"{start}ForMaskedLM": "words", f"{start}ForCausalLM": "words", f"{start}Model": "pooler"}
+    heads |= {"BertLMHeadModel": "words"} if kind == "bert" else {}
+    heads |= _classifiers(start)
     if kind == "bert":
-        heads |= {"BertForPreTraining": "words pooler pair", "BertForSequenceClassification": "pooler labels"}
+        heads |= {"BertForPreTraining": "words pooler pair", "BertForSequenceClassification": "pooler sequence"}
     head = reading.head(heads, f"{start}ForMaskedLM").split()
     rows = fields.count("max_position_embeddings", most=MAX_TOKENS, least=3)
     shape = TextEncoder(
@@ -238,7 +263,8 @@ def _text_encoder(reading: _Reading) -> Network:
         types=fields.count("type_vocab_size", most=MAX_LABELS),
         has_pooler="pooler" in head,
         predicts_words="words" in head,
-        labels=_labels(reading) if "labels" in head else 2 * ("pair" in head),
+        labels=2 if "pair" in head else _labels(reading, head[-1]) if head[-1] in ("sequence", "tokens", "span") else 0,
+        labels_tokens=head[-1] in ("tokens", "span"),
         tied=fields.flag("tie_word_embeddings"),
     )
     # RoBERTa numbers positions from the padding token's number on, so that its first two rows are for padding.
@@ -269,8 +295,10 @@ def _divides(width: int, heads: int, field_name: str, heads_name: str) -> None:
         )
 
 
-def _labels(reading: _Reading) -> int:
-    """Return the number of labels of a classifier."""
+def _labels(reading: _Reading, head: str = "sequence") -> int:
+    """Return the number of labels of a classifier; an answer has a start and an end."""
+    if head == "span":
+        return 2
     names = reading.fields.raw.get("id2label")
     if isinstance(names, Mapping) and 0 < len(names) <= MAX_LABELS:
         return len(names)
@@ -305,7 +333,8 @@ def _image_encoder(reading: _Reading) -> Network:
 
 def _t5(reading: _Reading) -> Network:
     fields = reading.fields
-    reading.head({"T5ForConditionalGeneration": "words", "T5WithLMHeadModel": "words"}, "T5ForConditionalGeneration")
+    known = {"T5ForConditionalGeneration": "words", "T5WithLMHeadModel": "words", "T5EncoderModel": ""}
+    head = reading.head(known, "T5ForConditionalGeneration")
     width, layers = fields.count("d_model", most=MAX_WIDTH), fields.count("num_layers", most=MAX_LAYERS)
     heads, wide = fields.count("num_heads", most=MAX_HEADS), fields.count("d_ff", most=MAX_WIDTH)
     shape = EncoderDecoder(
@@ -324,6 +353,11 @@ def _t5(reading: _Reading) -> Network:
         buckets=fields.count("relative_attention_num_buckets", most=MAX_WIDTH),
     )
     usual = fields.optional_count("n_positions", most=MAX_TOKENS)
+    if not head:
+        reading.no_decode()
+        writer = reading.writer()
+        write_encoder_alone(writer, shape, reading.tokens(usual, learned=False))
+        return writer.network()
     return _encoder_decoder(reading, shape, reading.tokens(usual, learned=False), usual, learned=False)
 
 

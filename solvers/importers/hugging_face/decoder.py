@@ -45,6 +45,7 @@ class Decoder:
     query_norm     queries and keys are normed, head by head
     post_norms     attention and feed-forward parts are normed before they are added too
     parallel       both read the block's input, and both are added
+    labels         of a classifier of every token in place of the words, with `label_bias`; 0 without
     mtp            modules that predict further tokens in training (DeepSeek-V3)
     """
 
@@ -72,6 +73,8 @@ class Decoder:
     latent: Latent | None = None
     has_head: bool = True
     tied: bool = False
+    labels: int = 0
+    label_bias: bool = False
     mtp: int = 0
 
 
@@ -92,6 +95,8 @@ def write_decoder(writer: Writer, shape: Decoder, tokens: int, context: int) -> 
     head: Tensor | None = None
     if shape.has_head:
         x = head = writer.linear("output", x, shape.vocabulary, like=table if shape.tied else None)
+    elif shape.labels:
+        x = writer.linear("output labels", x, shape.labels, bias=shape.label_bias)
     if writer.mode is not Mode.TRAINING:
         return
     writer.loss(x)

@@ -74,6 +74,13 @@ def write_encoder_decoder(writer: Writer, shape: EncoderDecoder, encoded: int, t
         writer.loss(y)
 
 
+def write_encoder_alone(writer: Writer, shape: EncoderDecoder, encoded: int) -> None:
+    """Write the encoder on sequences of `encoded` tokens."""
+    x, _ = _encoder(writer, shape, encoded)
+    if writer.mode is Mode.TRAINING:
+        writer.loss(x)
+
+
 def _encoder(writer: Writer, shape: EncoderDecoder, encoded: int) -> tuple[Tensor, Tensor | None]:
     """Write the encoder; return its output, and T5's table of words, which the decoder uses too."""
     writer.begin("encoder embedding")

@@ -20,7 +20,7 @@ class Encoder:
 
 @dataclass(frozen=True, slots=True)
 class TextEncoder:
-    """BERT or RoBERTa; `labels` are those of a head for a whole sequence, 0 without."""
+    """BERT or RoBERTa; `labels` are those of a head for a whole sequence, or for every token, 0 without."""
 
     name: str
     encoder: Encoder
@@ -30,6 +30,7 @@ class TextEncoder:
     has_pooler: bool
     predicts_words: bool
     labels: int
+    labels_tokens: bool
     tied: bool
 
 
@@ -57,20 +58,31 @@ def write_text_encoder(writer: Writer, shape: TextEncoder, tokens: int) -> None:
     writer.begin("output")
     pooled: Tensor | None = None
     if shape.has_pooler:
-        pooled = writer.linear("pooler", writer.select("first token", x, writer.batch), width, bias=True)
-        pooled = writer.pointwise("pooler tanh", pooled, keeps_output=True)
+        pooled = _pooler(writer, "pooler", x, width)
     result = x if pooled is None else pooled
     if shape.predicts_words:
         y = writer.linear("output transform", x, width, bias=True)
         y = writer.pointwise("output gelu", y, keeps_inputs=True)
         y = writer.norm("output norm", y, bias=True)
         result = writer.linear("output words", y, shape.vocabulary, bias=True, like=table if shape.tied else None)
+    labels: Tensor | None = None
+    if shape.labels:
+        source = x if shape.labels_tokens else pooled
+        if source is None:
+            # RoBERTa's classifier has a pooler of its own, which is like BERT's.
+            source = _pooler(writer, "classifier", x, width)
+        labels = writer.linear("output labels", source, shape.labels, bias=True)
     if writer.mode is Mode.TRAINING:
-        writer.loss(result)
-    if shape.labels and pooled is not None:
-        labels = writer.linear("output labels", pooled, shape.labels, bias=True)
-        if writer.mode is Mode.TRAINING:
+        if shape.predicts_words or labels is None:
+            writer.loss(result)
+        if labels is not None:
             writer.loss(labels)
+
+
+def _pooler(writer: Writer, name: str, x: Tensor, width: int) -> Tensor:
+    """Write a layer over the first token of each sequence."""
+    pooled = writer.linear(name, writer.select("first token", x, writer.batch), width, bias=True)
+    return writer.pointwise(f"{name} tanh", pooled, keeps_output=True)
 
 
 def write_image_encoder(writer: Writer, shape: ImageEncoder) -> None:

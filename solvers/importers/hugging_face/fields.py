@@ -38,8 +38,10 @@ class Fields:
         return value
 
     def flag(self, name: str) -> bool:
-        """Return true or false."""
-        name, value = self._value((name,))
+        """Return true or false; null is the default, as where it is missing."""
+        value = self.raw.get(name)
+        if value is None:
+            _, value = self._default(name)
         if not isinstance(value, bool):
             raise SourceError(f"{self._where(name)} is {short(value)}; give true or false.")
         return value
@@ -84,10 +86,13 @@ class Fields:
         for name in names:
             if name in self.raw:
                 return name, self.raw[name]
-        default = self.defaults.get(names[0])
+        return self._default(names[0])
+
+    def _default(self, name: str) -> tuple[str, Any]:
+        default = self.defaults.get(name)
         if default is not None:
-            self.assumed[names[0]] = default
-        return names[0], default
+            self.assumed[name] = default
+        return name, default
 
     def _where(self, name: str) -> str:
         return f"config.json: '{self.place}{name}'"

@@ -119,8 +119,8 @@ def _assumed(interpreter: Interpreter, dimensions: Dimensions, network: Network)
     if interpreter.open_loops:
         options = ", ".join(f"--dim {shown(name)}=SIZE" for name in list(interpreter.open_loops)[:4])
         said.append(
-            f"{counted(sum(interpreter.open_loops.values()), 'loop')} with a number of trips that data decides are "
-            f"taken to run once; {options} give it."
+            f"Taken to run once: {counted(sum(interpreter.open_loops.values()), 'loop')} with a number of trips that "
+            f"data decides; set it with {options}."
         )
     if interpreter.num_graphs:
         said.append(
@@ -131,10 +131,12 @@ def _assumed(interpreter: Interpreter, dimensions: Dimensions, network: Network)
         said.append(
             f"Branches that cannot run with these sizes are left out, {count(interpreter.num_impossible)} in all."
         )
-    said.append(
-        f"Computed once and so at no cost are {counted(interpreter.num_folded, 'operator')} on constants and sizes; "
-        f"{counted(interpreter.num_views, 'operator')} that only rename or reshape a tensor are left out."
-    )
+    if interpreter.num_folded:
+        said.append(
+            f"Computed once and at no cost: {counted(interpreter.num_folded, 'operator')} on constants and sizes."
+        )
+    if interpreter.num_views:
+        said.append(f"Left out: {counted(interpreter.num_views, 'operator')} that only rename or reshape a tensor.")
     said.append(
         "Weights are the file's initialisers with more than one element, statistics of normalisations and tables that "
         "were stored among them; constants written into the graph count from 65 elements."

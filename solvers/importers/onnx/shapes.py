@@ -92,7 +92,7 @@ class ShapeReader:
             )
             if shape is None:
                 if why and all(value is None or value.elem_type != T.UNDEFINED for value in inputs):
-                    raise ShapeError(f"The operator {shown(node.name)} ({node.op_type}) cannot be: {why}.")
+                    raise ShapeError(f"The operator {shown(node.name or name)} ({node.op_type}) cannot be: {why}.")
                 shape = first.shape if first is not None else ()
                 self.assumed[node.op_type] = self.assumed.get(node.op_type, 0) + 1
             found.append((elem_type or usual_type, checked_shape(shape or (), name)))

@@ -223,8 +223,11 @@ class Translator:
             and operator not in known.WITHOUT_GRADIENT
             and (any(value.tensor.is_floating for value in trained) or any(self.ops[u].has_backward for u in sources))
         )
-        is_dense = flops > 0
-        keeps_inputs, keeps_output = self._kept(operator, is_priced=is_priced, is_dense=is_dense, sources=len(sources),
+        needing = sum(
+            value.root is Root.PARAMETER or (u is not None and self.ops[u].has_backward)
+            for value, u in zip(values, inputs, strict=True)
+        )
+        keeps_inputs, keeps_output = self._kept(operator, is_priced=is_priced, is_dense=flops > 0, sources=len(sources),
                                                 others=len(values) - len(sources))  # fmt: skip
         query_key = [self._shape(call, name) for name in ("query", "key")] if operator in known.FUSED_ATTENTION else []
         return self._append(
@@ -240,7 +243,7 @@ class Translator:
                 input_reads=sum(
                     n for n, value in zip(reads, values, strict=True) if value.root not in (Root.PARAMETER, Root.STATE)
                 ),
-                is_dense=is_dense,
+                is_dense=flops > 0 and needing > 1,
                 keeps_inputs=keeps_inputs and has_backward,
                 keeps_output=keeps_output and has_backward,
                 passes_gradient=operator in known.ADDS and has_backward,
@@ -395,7 +398,9 @@ def translate(program: Program, name: str, element_bytes: float, tied: Tied) -> 
             translator.bind(spec.name, Root.CONSTANT, spec.target, tensor)
     translator.run(program.graph)
     if not translator.ops:
-        raise SourceError(f"The archive has no operator that works on an input or a parameter; {REMEDY}.")
+        raise SourceError(
+            "The archive has no operator that works on an input or a parameter; export a model that computes something."
+        )
     tied_to = translator.tied_to()
     ops = tuple(replace(op, tied_to=tied_to.get(v)) for v, op in enumerate(translator.ops))
     unread = [spec for spec in parameters if (spec.target, tensors[spec.name]) not in translator.users]

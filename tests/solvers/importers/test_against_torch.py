@@ -25,10 +25,6 @@ NAMES = (
     "mixtral",
 )  # fmt: skip
 
-NOT_COUNTED_ALIKE = ("resnet", "mixture")
-"""Backwards: the counter gives grouped convolutions all pairs of channels; the mixture's first product has an operand
-without gradient, which the rule for training does not know."""
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -65,9 +61,8 @@ def test_parameters_and_flops_are_those_of_torch(folder: Path, name: str) -> Non
     assert not any("Not known" in sentence for sentence in found.assumptions)
     trained = imported(folder, name, Mode.TRAINING)
     assert trained.totals.forward_flops == figure["forward"]
-    if name not in NOT_COUNTED_ALIKE:
-        scores = sum(map(again, trained.graph.nodes))
-        assert trained.totals.backward_flops - scores == pytest.approx(figure["backward"], rel=0.01)
+    scores = sum(map(again, trained.graph.nodes))
+    assert trained.totals.backward_flops - scores == pytest.approx(figure["backward"], rel=0.01)
 
 
 def test_a_model_in_memory_needs_no_weights_and_stays_as_it_is() -> None:

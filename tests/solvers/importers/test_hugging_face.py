@@ -25,8 +25,22 @@ from tests.support.examples import examples
 from tests.support.importing import import_fields, usual_devices
 from tests.support.small_models import SMALL
 
-GENERATING = [name for name, config in SMALL.items() if config["model_type"] not in ("bert", "roberta", "vit")]
+SILENT = ("bert", "roberta", "vit")
+CLASSIFIERS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "EncoderModel")
+
+
+def _generates(config: Mapping[str, Any]) -> bool:
+    return config["model_type"] not in SILENT and not config["architectures"][0].endswith(CLASSIFIERS)
+
+
+GENERATING = [name for name, config in SMALL.items() if _generates(config)]
 DECODERS = [name for name in GENERATING if SMALL[name]["model_type"] not in ("t5", "whisper")]
+
+
+BERT_CASED = {
+    "model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "intermediate_size": 3072, "vocab_size": 28996, "max_position_embeddings": 512, "type_vocab_size": 2,
+}  # fmt: skip
 
 
 def by_name(known: Preset) -> str:
@@ -291,6 +305,24 @@ def test_the_text_part_of_gemma_3_is_imported_and_its_images_are_left_out() -> N
     assert any("has a part for images, which is left out" in sentence for sentence in found.assumptions)
 
 
+def test_null_is_the_default_of_a_flag() -> None:
+    nulls = {**SMALL["llama"], "tie_word_embeddings": None, "attention_bias": None, "mlp_bias": None}
+    found = import_fields(nulls)
+    assert found.totals == import_fields(SMALL["llama"]).totals
+    assert any("tie_word_embeddings false" in sentence for sentence in found.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        ({"architectures": ["BertForTokenClassification"], "num_labels": 9}, 107_726_601),
+        ({"architectures": ["BertForQuestionAnswering"]}, 107_721_218),
+    ],
+)
+def test_bert_with_another_head_has_the_parameters_of_transformers(config: dict[str, Any], parameters: int) -> None:
+    assert import_fields({**BERT_CASED, **config}).totals.parameters == parameters
+
+
 # What is refused.
 
 
@@ -298,6 +330,10 @@ def test_the_text_part_of_gemma_3_is_imported_and_its_images_are_left_out() -> N
     ("changes", "told"),
     [
         ({"model_type": "mamba"}, r"'model_type' is \"mamba\", which is not known; this imports llama, .*whisper\.$"),
+        (
+            {"model_type": "llava", "text_config": {"model_type": "llama"}},
+            "which is not known; its 'text_config' is a llama, which a config.json of that object alone brings in",
+        ),
         ({"model_type": None}, "'model_type' is missing"),
         ({"model_type": ["llama"]}, "'model_type' is a list"),
         ({"hidden_size": 10**9}, r"'hidden_size' is 1000000000; give a whole number from 1 to 1,048,576"),
@@ -321,6 +357,8 @@ def test_a_config_that_cannot_be_is_refused_in_a_sentence(changes: Mapping[str, 
     ("name", "asked", "told"),
     [
         ("bert", {"mode": Mode.DECODE}, "generates no tokens"),
+        ("llama for sequences", {"mode": Mode.DECODE}, "generates no tokens"),
+        ("t5 encoder", {"mode": Mode.DECODE}, "generates no tokens"),
         ("vit", {"sequence": 64}, "--sequence says nothing here"),
         ("gpt2", {"sequence": 257}, "positions for 256; give at most that"),
         ("gpt2", {"mode": Mode.DECODE, "context": 256}, "positions for 255; give at most that"),

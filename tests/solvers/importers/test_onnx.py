@@ -499,3 +499,8 @@ def test_any_damage_is_imported_or_refused_in_a_sentence(kind: str, seed: int, d
         assert sentence.isprintable()
     else:
         assert found.graph.nodes
+
+
+def test_nothing_is_said_of_what_a_file_does_not_have() -> None:
+    said = " ".join(imported(loop(5)).assumptions)
+    assert "no operators" not in said
