@@ -21,6 +21,8 @@ DP_GRAPH, LARGE_GRAPH = "10x4x40-0", "40x2x24-5"
 IP_QUERY = "sample=bert_base_operator_inference&splits=convex&solver=ip"
 """Programs large enough for every limit of memory."""
 SWEEP = f"{IP_QUERY}&over=accelerators&values=7:8&limit=40"
+CLUSTER_SWEEP = f"{IP_QUERY}&over=accelerators&values=3:8&limit=8"
+"""Six points, the first of which is soon there."""
 
 
 @dataclass(frozen=True, slots=True)

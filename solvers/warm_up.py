@@ -50,9 +50,16 @@ def compile_all(tell: Callable[[str], object] = lambda step: None) -> int:
 def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the names of steps and what compiles all that a step is about: small problems that use all of it."""
     overlapped = replace(DEPLOYMENT, communication=Communication.OVERLAPPED)
+
+    def pipelines_of_variants() -> None:
+        from solvers.chain.ideals import grown_table, new_table  # numba loads here
+
+        solve(GRAPH, overlapped, method="dp")
+        grown_table(new_table(num_blocks=3, num_states=2, capacity=1), capacity=2)  # as for many ideals
+
     yield "pipelines", lambda: solve(GRAPH, DEPLOYMENT, method="dp")
     yield "pipelines on several device types", lambda: solve(GRAPH, SEVERAL_TYPES, method="dp")
-    yield "pipelines with overlapped transfers", lambda: solve(GRAPH, overlapped, method="dp")
+    yield "pipelines with overlapped transfers", pipelines_of_variants
     yield "non-contiguous splits", lambda: solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
     yield "latency", _latency
     yield "bound of latency", lambda: latency_bound(GRAPH, DEPLOYMENT)

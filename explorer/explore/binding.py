@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from explorer.elements.html_table import paragraph_html
+from explorer.elements.polling import stop_polling
 from explorer.jobs.batch import Ask, Batch
 from explorer.jobs.server_pool import solver_pool
 from explorer.plan.solve_control import feels_live
@@ -67,7 +68,7 @@ def _poll() -> None:
     inquiry.batch.advance()
     _show(inquiry)
     if inquiry.batch.is_over:
-        st.rerun()
+        stop_polling()
 
 
 def _ask_and_remember(plan: Plan) -> None:

@@ -14,7 +14,7 @@ from explorer.form.schedule import edit_schedule
 from explorer.form.widget import widget
 from explorer.jobs.record import Question
 from explorer.server.limits import longest_limit_s
-from explorer.state import session
+from explorer.state import session, widgets
 from explorer.state.address import settle
 from explorer.state.choice import Choice
 from solvers.parameters.asked import Asking, begin
@@ -49,7 +49,13 @@ def sidebar(feels_live: Callable[[Question], bool]) -> Choice:
         show_next()
         choice = Choice(loaded, asking.asked)
         weight: Literal["primary", "secondary"] = "secondary" if feels_live(choice.question) else "primary"
-        asks_to_solve = button.button(
-            "Solve", type=weight, width="stretch", key=session.SOLVE_KEY, shortcut="Ctrl+Enter"
+        button.button(
+            "Solve",
+            type=weight,
+            width="stretch",
+            key=session.SOLVE_KEY,
+            on_click=widgets.press,
+            args=(session.SOLVE_KEY,),
+            shortcut="Ctrl+Enter",
         )
-    return Choice(loaded, asking.asked, asks_to_solve)
+    return Choice(loaded, asking.asked, widgets.is_pressed(session.SOLVE_KEY))

@@ -35,3 +35,7 @@ class Answers:
             if len(self._runs) <= self._most and self._clock() - used_s <= self._seconds:
                 return
             del self._runs[question]
+
+    def forget_all(self) -> None:
+        """Forget all of them."""
+        self._runs.clear()

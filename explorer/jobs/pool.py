@@ -306,6 +306,11 @@ class WorkerPool:
 
         threading.Thread(target=keep_reaping, name="job reaper", daemon=True).start()
 
+    def forget_answers(self) -> None:
+        """Forget all answers; jobs keep theirs."""
+        with self._lock:
+            self._answers.forget_all()
+
     def close(self) -> None:
         """End all jobs and processes; the jobs keep their best plans."""
         with self._lock:

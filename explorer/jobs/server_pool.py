@@ -5,6 +5,7 @@ from functools import cache
 from streamlit import runtime
 
 from explorer.jobs.pool import WorkerPool
+from explorer.server.janitor import FORGETTERS_WHEN_ALONE
 from explorer.server.limits import limits
 
 
@@ -16,6 +17,7 @@ def solver_pool() -> WorkerPool:
         max_asked=allowed.solvers, longest_s=allowed.longest_solve_s, memory_bytes=allowed.solver_memory_bytes
     )
     pool.start_reaper(is_open)
+    FORGETTERS_WHEN_ALONE.append(pool.forget_answers)
     return pool
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from explorer.jobs.record import CallRecord, RunRecord, Work
 from explorer.jobs.worker import deployment_document, packed, pins_document
+from explorer.server.byte_cache import remembered
 from solvers.formats.graph_json import graph_document, split_document
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
 from solvers.processes.outcome import settle
 
 
@@ -36,11 +39,21 @@ def request_of(work: Work) -> Callable[[], bytes]:
     return lambda: _message(
         settings
         | {
-            "graph": graph_document(graph, question.deployment),
+            "graph": graph_message(graph),
             "deployment": deployment_document(question.deployment),
             "start": start and split_document(start),
             "pins": pins_document(question.pins) if question.pins else None,
         }
+    )
+
+
+def graph_message(graph: DnnGraph) -> str:
+    """Return a graph as the text of a file; the deployment in it means nothing.
+
+    A page asks several questions about one graph for each change of an input, so its text is written once.
+    """
+    return remembered(
+        "graph for solvers", (graph.digest,), lambda: json.dumps(graph_document(graph, Deployment(1))), len
     )
 
 

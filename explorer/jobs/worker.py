@@ -2,7 +2,7 @@
 
     python -m explorer.jobs.worker MODULE:SOLVE [MODULE:WARM_UP ...]
 
-In:  {"run", "graph" (as in a file), "deployment", "objective", "method", "family", "time_limit_s", "gap", "start",
+In:  {"run", "graph" (text of a file), "deployment", "objective", "method", "family", "time_limit_s", "gap", "start",
       "lower_bound_ms", "pins"} for a question, {"run", "call" ("module:function"), "argument" (packed)} for a call
 Out: {"kind": "ready"} once warm, then per run any number of {"kind": "progress", "run", "progress"} and one of
      {"kind": "result", "run", "result"} and {"kind": "failure", "run", "error", "traceback", "reusable"}, or for a call
@@ -21,6 +21,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -29,6 +30,7 @@ from solvers.formats.result_json import result_document
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
 from solvers.model.errors import PlacementError
+from solvers.model.graph import DnnGraph
 from solvers.model.result import Progress, SolveResult
 from solvers.model.split import Family, Split
 from solvers.problem.pins import Pins
@@ -37,6 +39,9 @@ from solvers.processes.outcome import outcome_of
 
 SECONDS_BETWEEN_REPORTS = 0.1
 """Progress without a new plan is passed on at most this often; a new plan is passed on at once."""
+
+MAX_REMEMBERED = 1_000_000
+"""Characters of the text of a graph that a process remembers: about 4,000 nodes, which take it about 5 MB."""
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -188,13 +193,22 @@ def _reporter(run: int, send: Send) -> Reporter:
     return Reporter(lambda progress: send({"kind": "progress", "run": run, "progress": progress_document(progress)}))
 
 
+def _graph(text: str) -> DnnGraph:
+    """Return the graph of a text; the next questions are about the same one as a rule."""
+    return _small_graph(text) if len(text) <= MAX_REMEMBERED else parse_graph(text)[0]
+
+
+@lru_cache(maxsize=4)
+def _small_graph(text: str) -> DnnGraph:
+    return parse_graph(text)[0]
+
+
 def _answer(request: dict[str, Any], solve: Callable[..., Any], send: Send) -> None:
     run = request["run"]
     reporter = _reporter(run, send)
     try:
-        graph, _ = parse_graph(json.dumps(request["graph"]))
         result: SolveResult = solve(
-            graph,
+            _graph(request.pop("graph")),
             deployment_from_document(request["deployment"]),
             objective=Objective(request["objective"]),
             method=request["method"],

@@ -1,11 +1,11 @@
 """The linked picture in the page: sends what `dag_info` and `gantt_info` decided to the canvas component.
 
 The JavaScript and CSS in `explorer/canvas` are ES modules as they stand; they are joined here, in the order of their
-imports, into the one module a component may have, and given to Streamlit inline.
-Why inline: served files (`asset_dir`) need a manifest that Streamlit finds only through an import package named like
-the distribution, or through Streamlit's internals, and only in an installed copy. Inline works from a checkout, a
-wheel and AppTest alike, is never stale in a browser's cache, and costs about 90 kB per changed message, a fifth of
-the data of a graph of 2,000 nodes; unchanged messages are not sent again, and the browser compiles the code once.
+imports, into the one module a component may have, and given to Streamlit as text: the module itself, or, where our own
+server runs, a few lines that import it from there (`explorer.server.scripts`), for the text goes with every message.
+Why not `asset_dir`: served files need a manifest that Streamlit finds only through an import package named like the
+distribution, or through Streamlit's internals, and only in an installed copy. This works from a checkout, a wheel and
+AppTest alike, and is never stale in a browser's cache; the browser compiles the code once.
 """
 
 import hashlib
@@ -29,6 +29,7 @@ from explorer.picture.gantt_message import gantt_message
 from explorer.picture.gantt_view import GanttInfo
 from explorer.picture.palette import THEMES, DeviceColour, Fill, device_colours, sequential_ramp
 from explorer.picture.speaker_notes import SpeakerNote, speaker_notes
+from explorer.server.scripts import scripts
 from solvers.model.deployment import Deployment
 
 MODULES = (
@@ -219,7 +220,7 @@ def standalone_source() -> tuple[str, str]:
 
 def _component() -> Any:
     js, css = component_source()
-    return _register(js, css)
+    return _register(scripts().loaded_from_here(js), css)
 
 
 @cache

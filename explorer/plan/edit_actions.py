@@ -18,6 +18,7 @@ from explorer.plan.edited_plan import (
     edited_plan,
     history_of,
     proof_with_pins,
+    reference_plan,
     resolved_for,
     say,
     why_not,
@@ -41,7 +42,7 @@ PICTURE = "picture"
 REPAIR = "solvers.milp.repair:answer"
 """What a solver process is asked for."""
 REPAIR_SECONDS = 8.0
-REPAIR_WAIT_S = 6.0
+REPAIR_WAIT_S = 20.0
 """How long the page waits for it besides: for its turn, and for a process to be ready."""
 RESOLVE_WAIT_S = 1.0
 """How long the page waits for a solve of the rest before it shows it running: with the DP most are over by then."""
@@ -151,7 +152,9 @@ def _reset(choice: Choice, plan: Plan, history: History, nodes: list[int], devic
 def _repair(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
     resolved = resolved_for(choice, history)
     family = choice.question.family if choice.question.objective is not Objective.LATENCY else Family.FREE
-    question = RepairQuestion(plan.graph, plan.deployment, plan.split, family, resolved.pins, REPAIR_SECONDS)
+    solved = reference_plan(choice)
+    known = None if solved is None else solved.split.on(plan.deployment)
+    question = RepairQuestion(plan.graph, plan.deployment, plan.split, family, resolved.pins, known, REPAIR_SECONDS)
     pool = solver_pool()
     call = pool.call(session.session_id(), REPAIR, question, REPAIR_SECONDS)
     try:

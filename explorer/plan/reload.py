@@ -31,6 +31,15 @@ from explorer.state.query import Link
 from explorer.state.records import LoadedGraph, Notice, Run, Subject
 from explorer.state.shared import NOT_HERE, OVER, Shares
 
+NOT_KEPT = (
+    "What was solved at this address is not kept for this browser, or not any more. Solve again; a project file keeps "
+    "everything."
+)
+LOST = (
+    "The server was started again: plans that were solved here are lost, with the best plan and bound of a solve that "
+    "was running. Solve again; a project file keeps everything."
+)
+
 
 @cache
 def keeper() -> Keeper:
@@ -88,10 +97,7 @@ def begin_page() -> None:
         address.want(Link())
         session.address().notes.append(NOT_HERE)
     elif link.keep is not None and not found:
-        session.address().notes.append(
-            "What was solved at this address is not kept for this browser, or not any more. Solve again; a project "
-            "file keeps everything."
-        )
+        session.address().notes.append(LOST if session.address().is_back_again else NOT_KEPT)
 
 
 def take_edits(choice: Choice) -> None:

@@ -3,7 +3,7 @@
 from explorer.jobs.pool import JobState, Question
 from explorer.jobs.server_pool import solver_pool
 from explorer.plan.edit_actions import take_answer
-from explorer.state import session
+from explorer.state import session, widgets
 from explorer.state.choice import Choice
 from explorer.state.entries import by_entry
 from explorer.state.records import LoadedGraph, Notice, Plan, Run
@@ -44,6 +44,7 @@ def follow(choice: Choice) -> None:
     is_running = run is not None and run.job.snapshot().question == choice.question
     is_due = feels_live(choice.question) and not is_answered and (run is None or run.is_live)
     if is_running or not (choice.asks_to_solve or is_due):
+        widgets.release(session.SOLVE_KEY)
         return
     if run is not None:
         run.job.cancel()
@@ -58,6 +59,7 @@ def follow(choice: Choice) -> None:
         session.session_id(), choice.question, choice.graph, start, lower_bound_ms=bound_ms, is_live=is_live
     )
     session.remember_run(Run(job, choice.loaded, choice.graph, is_live=is_live))
+    widgets.release(session.SOLVE_KEY)
     job.wait(ASKED_WAIT_S if choice.asks_to_solve else LIVE_WAIT_S)
     _take_note(choice)
 

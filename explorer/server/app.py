@@ -16,8 +16,9 @@ from explorer.server.headers import SecurityHeaders
 from explorer.server.hosts import HostGuard, ServedHosts
 from explorer.server.janitor import leave_out_what_is_loaded, start_janitor
 from explorer.server.media import leave_to_janitor
-from explorer.server.messages import close_messages, keep_answers, keep_last_words
+from explorer.server.messages import close_messages, finish_callbacks, keep_answers, keep_last_words
 from explorer.server.password import Password, PasswordGate
+from explorer.server.scripts import scripts
 from explorer.server.uploads import UploadGuard, UploadPlaces, keep_in_memory
 from explorer.server.visitor import VisitorCookie
 
@@ -40,6 +41,7 @@ def make_app(door: Door) -> st.App:
     keep_in_memory()
     keep_answers()
     keep_last_words()
+    finish_callbacks()
     places = UploadPlaces()
     asks = [Middleware(PasswordGate, password=door.password)] if door.password is not None else []
 
@@ -57,6 +59,7 @@ def make_app(door: Door) -> st.App:
     return st.App(
         APP,
         lifespan=open_door,
+        routes=[scripts().route()],
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(HostGuard, hosts=door.hosts),

@@ -31,6 +31,8 @@ LARGE_BLOCK_BYTES = 64 * 2**10
 
 FORGETTERS: list[Callable[[], object]] = []
 """What else forgets what is over, each round: whoever keeps anything adds its function."""
+FORGETTERS_WHEN_ALONE: list[Callable[[], object]] = []
+"""What else forgets what may be made anew, in each round in which nobody has been there for a minute."""
 
 
 class Janitor:
@@ -39,29 +41,57 @@ class Janitor:
     def __init__(self) -> None:
         self._rounds_alone = 0
         self._after_collection = 0
+        self._sessions: frozenset[str] = frozenset()
+        self._is_due = False
         self._libc = _glibc()
 
     def tidy(self) -> None:
         """Forget what is over, and give back what it took."""
         if runtime.exists():
-            _end_sessions()
+            self._end_sessions()
             collect(runtime.get_instance().media_file_mgr)
         VIEWS.expire()
-        self._forget_if_alone()
+        is_over = self._forget_if_alone()
         for forget in tuple(FORGETTERS):
             forget()
-        # Sessions end at times that only Streamlit knows; what they held shows in the memory in use.
-        if abs(_resident_bytes() - self._after_collection) > LARGE_BYTES:
+        if is_over or self._is_due or abs(_resident_bytes() - self._after_collection) > LARGE_BYTES:
+            self._is_due = False
             gc.collect()
             if self._libc is not None:
                 self._libc.malloc_trim(0)
             self._after_collection = _resident_bytes()
 
-    def _forget_if_alone(self) -> None:
-        """Forget all views when nobody has been there for a minute: nobody waits for them, and all are made anew."""
+    def _forget_if_alone(self) -> bool:
+        """Forget what is remembered for all when nobody has been there for a minute; whether that was just now.
+
+        Nobody waits for it, and all is made anew.
+        """
         self._rounds_alone = self._rounds_alone + 1 if _num_sessions() == 0 else 0
-        if self._rounds_alone > SECONDS_ALONE / EVERY_SECONDS:
+        rounds = int(SECONDS_ALONE / EVERY_SECONDS) + 1
+        if self._rounds_alone >= rounds:
             VIEWS.clear()
+            for forget in tuple(FORGETTERS_WHEN_ALONE):
+                forget()
+        return self._rounds_alone == rounds
+
+    def note_sessions(self, sessions: frozenset[str]) -> None:
+        """Take in which sessions there are, with those that may yet come back.
+
+        What one that has gone held refers to itself in circles, and takes its memory until a full collection finds it.
+        """
+        self._is_due |= bool(self._sessions - sessions)
+        self._sessions = sessions
+
+    def _end_sessions(self) -> None:
+        """End the sessions that cannot come back any more, on the thread that Streamlit's sessions belong to."""
+        instance = cast("Any", runtime.get_instance())
+        manager = instance._session_mgr
+
+        def end() -> None:
+            reap(manager._session_storage)
+            self.note_sessions(frozenset(info.session.id for info in manager.list_sessions()))
+
+        instance._get_async_objs().eventloop.call_soon_threadsafe(end)
 
     def run(self) -> None:
         """Tidy up every `EVERY_SECONDS` seconds, for ever."""
@@ -105,13 +135,6 @@ def _num_sessions() -> int | None:
     if not runtime.exists():
         return None
     return int(cast("Any", runtime.get_instance())._session_mgr.num_active_sessions())
-
-
-def _end_sessions() -> None:
-    """End the sessions that cannot come back any more, on the thread that Streamlit's sessions belong to."""
-    instance = cast("Any", runtime.get_instance())
-    loop = instance._get_async_objs().eventloop
-    loop.call_soon_threadsafe(reap, instance._session_mgr._session_storage)
 
 
 def _glibc() -> ctypes.CDLL | None:

@@ -9,12 +9,15 @@ minutes. The others empty the caches of all sessions, and have the server watch 
 run before are of no use then, but an answer to what the browser has asked for went with them (Streamlit 1.67,
 `ForwardMsgQueue.clear`): four in a thousand uploads to a page that was drawing never began, and waited for ever.
 So did the end of a run when a fragment asked for its turn at that moment: to the browser the page went on running.
+And so did a click when another message followed it by a few milliseconds, such as that of what is looked at: the run
+that was asked for later stopped the one with the click before or while it was acted on.
 """
 
 from typing import Any
 
 from streamlit.runtime.app_session import AppSession, AppSessionState
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
+from streamlit.runtime.state import SafeSessionState
 
 CLOSED = ("load_git_info", "clear_cache", "set_run_on_save")
 
@@ -83,3 +86,26 @@ def keep_last_words() -> None:
 
     setattr(create_in_turn, "keeps_last_words", True)  # noqa: B010
     setattr(AppSession, "_create_scriptrunner", create_in_turn)  # noqa: B010 -- a method of another library
+
+
+def finish_callbacks() -> None:
+    """Have what a widget's callback does be done to its end, whatever else is asked for meanwhile.
+
+    Each look at the session's state is a place where Streamlit 1.67 ends a run for the next (`SafeSessionState`), in
+    callbacks too, and the next run does not know of the click any more. There is no option for it. A click that waits
+    for its run is kept by `runner.fastReruns` being off: requests are joined then, and none is dropped for a later one.
+    """
+    apply = SafeSessionState.on_script_will_rerun
+    if getattr(apply, "finishes_callbacks", False):
+        return
+
+    def apply_all(state: SafeSessionState, *args: Any, **kwargs: Any) -> None:
+        may_end = state._yield_callback
+        object.__setattr__(state, "_yield_callback", lambda: None)  # its own __setattr__ is that of the session's state
+        try:
+            apply(state, *args, **kwargs)
+        finally:
+            object.__setattr__(state, "_yield_callback", may_end)
+
+    setattr(apply_all, "finishes_callbacks", True)  # noqa: B010
+    setattr(SafeSessionState, "on_script_will_rerun", apply_all)  # noqa: B010 -- a method of another library

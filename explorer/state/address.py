@@ -160,8 +160,9 @@ def settle() -> None:
     before, address.settled = address.settled, dict(address.values)
     address.settled_link = address.wanted
     if address.wanted is None:
-        if before != address.values:  # the user went on
+        if before != address.values and not address.keeps_notes:  # the user went on
             address.problems, address.notes = [], []
+        address.keeps_notes = False
         return
     link = address.wanted
     for parameter in TABLE:
@@ -173,7 +174,7 @@ def settle() -> None:
         address.problems.append(f"sample {link.sample} (it has no meaning for these inputs)")
     address.wanted = None
     if address.is_back_again:  # only now are the values known to which the address is written
-        address.is_back_again = False
+        address.is_back_again, address.keeps_notes = False, True
         st.rerun()
 
 

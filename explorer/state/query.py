@@ -74,8 +74,8 @@ class Address:
     over, None when the address has not changed; `settled_link` is the same once they have, for what comes after them.
     `values` are the parameters' values that differ from their defaults, and the name of a sample that does; `settled`
     are those of the last full run, `asked` the names of the parts that had a widget in this run. `is_back_again` says
-    that the page was open before its server was started anew. `problems` are phrases on what the address asked and did
-    not get, `notes` sentences.
+    that the page was open before its server was started anew, `keeps_notes` that the run after that is no change of the
+    user's. `problems` are phrases on what the address asked and did not get, `notes` sentences.
     """
 
     query: dict[str, str] | None = None
@@ -85,6 +85,7 @@ class Address:
     settled: dict[str, Any] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     is_back_again: bool = False
+    keeps_notes: bool = False
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

@@ -24,3 +24,25 @@ def show_at_first(key: str, value: Any) -> None:
 def take(key: str) -> Any:
     """Return what was left for a widget that is about to be drawn, and forget it; None for nothing."""
     return st.session_state.pop(key, None)
+
+
+def press(key: str) -> None:
+    """Note that a button was pressed; the callback of one that is acted on late in a run of the page.
+
+    A run that ends early for the next takes what a button says with it; what is noted here stays until `release`.
+    """
+    st.session_state[_pressed(key)] = True
+
+
+def is_pressed(key: str) -> bool:
+    """Whether a button was pressed and nothing has been done for it yet."""
+    return _pressed(key) in st.session_state
+
+
+def release(key: str) -> None:
+    """Note that what a button asks for is done."""
+    st.session_state.pop(_pressed(key), None)
+
+
+def _pressed(key: str) -> str:
+    return f"{key} is pressed"

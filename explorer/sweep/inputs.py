@@ -40,6 +40,7 @@ DEVICES_HELP = "Accelerators of the catalogue, with ; between: names such as H10
 NOTHING = "nothing else"
 NAMES_OF_METHODS = METHOD.names
 THIS_MACHINE, DASK_CLUSTER = "This machine", "Dask cluster"
+START_KEY = "start_sweep"
 
 
 def sweep_sidebar() -> SweepChoice:
@@ -73,7 +74,16 @@ def sweep_sidebar() -> SweepChoice:
             help="Time limit of each point.",
         )
         on_cluster = _pick_cluster()
-        starts = st.button("Start the sweep", type="primary", width="stretch", key="start_sweep", disabled=axes is None)
+        st.button(
+            "Start the sweep",
+            type="primary",
+            width="stretch",
+            key=START_KEY,
+            on_click=widgets.press,
+            args=(START_KEY,),
+            disabled=axes is None,
+        )
+        starts = axes is not None and widgets.is_pressed(START_KEY)
     return SweepChoice(subject, axes, family, method, float(limit), on_cluster, starts)
 
 

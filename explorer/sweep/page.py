@@ -14,7 +14,7 @@ from explorer.state import session, widgets
 from explorer.state.records import Sweep
 from explorer.sweep.address import link_to_point
 from explorer.sweep.choice import SweepChoice
-from explorer.sweep.inputs import query_of_sweep, sweep_sidebar
+from explorer.sweep.inputs import START_KEY, query_of_sweep, sweep_sidebar
 from explorer.sweep.prices import lacking_text, pick_prices, prices_of
 from explorer.words.wording import device_counts, links_text, memory_text, plain
 from solvers.hardware.device_list import parse_devices
@@ -54,6 +54,7 @@ def show() -> None:
     choice = sweep_sidebar()
     if choice.asks_to_start:
         _start(choice)
+        widgets.release(START_KEY)
     sweep = session.sweep()
     if sweep is None:
         st.info("Choose what varies at the side, and start. Points are drawn as they are solved, coarse to fine.")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from solvers.latency.bound import latency_bound
+from solvers.latency.bound import latency_bounds
 from solvers.model.costs import Objective
 from solvers.model.result import SolveResult
 from solvers.model.split import Split
@@ -17,8 +17,9 @@ from solvers.problem.accelerator_kinds import accelerator_kinds, with_the_best_o
 from solvers.problem.contraction import Contraction
 from solvers.problem.solving import MethodError, Problem, Reporter
 
-BOUND_IDEALS = 2_000
-"""Baselines take the bound on latency that is found within a second."""
+BOUND_IDEALS, BOUND_SHARE = 2_000, 0.5
+"""Baselines take the bound on latency from parts of so many ideals, most often within a second, and for it this share
+of the time left at most."""
 
 MAX_LOAD = frozenset({Objective.THROUGHPUT})
 PIPELINED = frozenset({Objective.THROUGHPUT, Objective.GPIPE})
@@ -52,13 +53,20 @@ def solve_by_baseline(name: str, problem: Problem, reporter: Reporter) -> SolveR
     if problem.objective is Objective.LATENCY:
         # Below any plan: infinite, where there is none, would be no bound to compare with.
         easier_graph, easier_deployment = with_the_best_of_all_classes(problem.graph, problem.deployment)
-        bound_ms = latency_bound(easier_graph, easier_deployment, BOUND_IDEALS)
-        if bound_ms < math.inf:
-            reporter.proved(bound_ms)
+        left = reporter.seconds_left
+        until = math.inf if left is None else reporter.seconds + BOUND_SHARE * left
+        for bound_ms in latency_bounds(easier_graph, easier_deployment, BOUND_IDEALS):
+            if bound_ms < math.inf:
+                reporter.proved(bound_ms)
+            reporter.report("bound from ideals")
+            if reporter.seconds >= until:
+                break
     proposed = False
     for split in baseline.propose(problem, reporter):
         proposed = True
         reporter.report(name, reporter.judged(split.on(problem.deployment)))
+        if reporter.seconds_left == 0:
+            break
     result = reporter.result(name)
     if result.split is not None:
         return result

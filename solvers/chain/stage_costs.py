@@ -295,15 +295,16 @@ def _pass_of(tensor: PassTensor) -> int:
     return MIXED if tensor.backward_readers else FORWARD
 
 
-def threshold_that_allows_all(problem: StageProblem) -> float:
+def threshold_that_allows_all(costs: StageCosts) -> float:
     """Return a value in ms that no split needs to exceed."""
     on_one_accelerator = 0.0
-    for times, factor in zip(problem.accelerator_ms[:, :, -1], problem.link_factor, strict=True):
+    transfer_ms = sum(weight for _, weight in costs.tensors)
+    for times, kind in zip(costs.accelerator_ms[:, :, -1], costs.kinds, strict=True):
         finite = times[np.isfinite(times)]
-        on_one_accelerator = max(on_one_accelerator, float(finite.sum() + factor * problem.tensor_weight.sum()))
+        on_one_accelerator = max(on_one_accelerator, float(finite.sum() + transfer_ms / kind.link_speed))
     # For GPipe the maxima of the passes may be on two devices.
-    both = 1.0 if problem.cpu_ms.shape[1] == 1 else 2.0
-    return both * max(on_one_accelerator, float(problem.cpu_ms[:, -1].sum()), 1e-9)
+    both = 1.0 if costs.cpu_ms.shape[1] == 1 else 2.0
+    return both * max(on_one_accelerator, float(costs.cpu_ms[:, -1].sum()), 1e-9)
 
 
 def stage_loads(problem: StageProblem, stages: list[PlannedStage]) -> FloatArray:

@@ -22,10 +22,12 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from solvers.chain.device_states import num_states
+from solvers.chain.ending import Ending
 from solvers.chain.ideals import IdealTable, bytes_per_row, grown_table, new_table
 from solvers.chain.max_load import KIND_FACTOR, with_kinds
 from solvers.chain.stage_costs import (
@@ -101,6 +103,7 @@ class VariantSearch:
         apart: Mapping[int, int] = pinned or {}
         self._num_states = num_states(useful_counts(contraction, deployment, costs.kinds))
         self.phase = "lower bound"
+        self.ending = Ending.ANSWERED
         self.value_ms = np.inf
         self.stages: tuple[PlannedStage, ...] | None = None
         self._stopped = threading.Event()
@@ -110,9 +113,7 @@ class VariantSearch:
         if self._max_rows < 1:
             self.lower_bound_ms = work_bound(contraction, deployment)
             return
-        self._ceiling = threshold_that_allows_all(
-            variant_problem(costs, contraction, deployment, contraction.edges, self._backwards)
-        )
+        self._ceiling = threshold_that_allows_all(costs)
         if pinned:
             for b, d in pinned.items():
                 for g, kind in enumerate(costs.kinds):
@@ -122,9 +123,11 @@ class VariantSearch:
                     costs.cpu_ms[b] = KIND_FACTOR * self._ceiling
             is_for_cpu = {b: deployment.is_cpu(d) for b, d in pinned.items()}
             contraction = with_kinds(contraction, is_for_cpu, KIND_FACTOR * self._ceiling)
-        self._problem = variant_problem(costs, contraction, deployment, contraction.edges, self._backwards, apart)
-        line = tuple((b, b + 1) for b in range(n - 1))
-        self._line_problem = variant_problem(costs, contraction, deployment, line, self._backwards, apart)
+        # Made when it is searched: for many blocks that takes a while, and `stop` must be able to come before.
+        self._problem_of = partial(
+            variant_problem, costs, contraction, deployment, backwards=self._backwards, pinned=apart
+        )
+        self._edges = contraction.edges
         self._pass_bounds = pass_bounds(contraction, deployment, costs) if objective is Objective.GPIPE else (0.0, 0.0)
         self.lower_bound_ms = max(work_bound(contraction, deployment), sum(self._pass_bounds))
 
@@ -159,27 +162,39 @@ class VariantSearch:
     def run(self) -> None:
         """Search until the optimum is proven, the ideals are too many, or `stop` is called."""
         self.phase = "linearised DP"
-        if np.isinf(self.lower_bound_ms) or self._max_rows < 1:
+        if np.isinf(self.lower_bound_ms):
+            self.ending = Ending.NO_SPLIT
+            return
+        if self._max_rows < 1:
+            self.ending = Ending.MEMORY
             return
         ceiling = self._ceiling
+        n = self._contraction.num_blocks
+        problem = self._problem_of(edges=tuple((b, b + 1) for b in range(n - 1)))
         for threshold in (*(factor * self.lower_bound_ms for factor in LINE_THRESHOLDS), ceiling):
             if self.value_ms == np.inf and 0 < threshold <= ceiling:
-                self._sweep(self._line_problem, threshold, RUNS_ON_THE_LINE)
+                self._sweep(problem, threshold, RUNS_ON_THE_LINE)
+        if self._stopped.is_set():
+            self.ending = Ending.STOPPED
+            return
+        problem = self._problem_of(edges=self._edges)
         step = FIRST_STEP
         threshold = max(self.lower_bound_ms, ceiling * 1e-6)
         while self.lower_bound_ms < self.value_ms * (1 - self._gap):
             threshold = min(threshold * (1 + step), self.value_ms, ceiling)
             self.phase = f"DP over ideals, value up to {milliseconds(threshold)}"
             began = time.monotonic()
-            proven = self._sweep(self._problem, threshold)
+            proven = self._sweep(problem, threshold)
             is_quick = time.monotonic() - began < QUICK_SECONDS
             if proven is None:
+                self.ending = Ending.STOPPED if self._stopped.is_set() else Ending.MEMORY
                 break
             self.lower_bound_ms = max(self.lower_bound_ms, proven)
             if self.value_ms <= threshold * (1 + SAME_VALUE):
                 break
             if threshold == ceiling:
                 self.lower_bound_ms = np.inf
+                self.ending = Ending.NO_SPLIT
                 break
             step = min(1.5 * step, LARGEST_QUICK_STEP) if is_quick else 2 * step
 

@@ -18,7 +18,7 @@ and chain splits too, which are free splits.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -111,9 +111,9 @@ class FreeBounds:
         if watch() and self._deployment.num_accelerators:
             try:
                 contents = DeviceContents(self._contraction, self._deployment, _checking(watch))
+                self._raise_to(contents.provable_thresholds(self._work, self.lower_bound_ms, value_ms, watch))
             except _StoppedError:
                 return
-            self._raise(contents.provable_threshold(self._work, self.lower_bound_ms, value_ms, watch))
 
     def raise_by_prices(
         self, value_ms: Callable[[], float], gap: float, watch: Watch, seconds_left: Callable[[], float]
@@ -154,7 +154,8 @@ class FreeBounds:
             rounds += 1
             if rounds % ROUNDS_BETWEEN_BOUNDS == 0 and certificate.ratio > bounded_ratio:
                 bounded_ratio = certificate.ratio
-                self._raise(contents.provable_threshold(certificate.price, self.lower_bound_ms, threshold_ms, watch))
+                low_ms = self.lower_bound_ms
+                self._raise_to(contents.provable_thresholds(certificate.price, low_ms, threshold_ms, watch))
             return attempt()
 
         start: FloatArray = np.bincount(parts, self._price, contraction.num_blocks).astype(np.float64)
@@ -165,7 +166,8 @@ class FreeBounds:
         if outcome is True:
             self._raise(threshold_ms)
         elif watch():
-            self._raise(contents.provable_threshold(best.price, self.lower_bound_ms, threshold_ms, watch, EXACT))
+            low_ms = self.lower_bound_ms
+            self._raise_to(contents.provable_thresholds(best.price, low_ms, threshold_ms, watch, EXACT))
         sizes = np.bincount(parts)
         self._price = (best.price / sizes)[parts]
         self._columns = [(g, row[parts], load) for (g, _), (row, load) in contents.columns.items()]
@@ -185,6 +187,10 @@ class FreeBounds:
         if reduced is None or not self._deployment.classes:
             return reduced
         return merged(self._contraction, reduced[1], self._deployment.communication)
+
+    def _raise_to(self, thresholds_ms: Iterable[float]) -> None:
+        for threshold_ms in thresholds_ms:
+            self._raise(threshold_ms)
 
     def _raise(self, threshold_ms: float) -> None:
         self.lower_bound_ms = max(self.lower_bound_ms, threshold_ms)

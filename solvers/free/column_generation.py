@@ -20,11 +20,11 @@ the latest (smoothing: Wentges 1997), which keeps them from jumping. Before the 
 ascent (Polyak 1969) finds prices and columns to begin with. That is the better way where blocks are few; where they are
 many, prices keep jumping, and `solvers.free.price_search` finds them.
 
-Any prices prove something, if not at T then at a lower threshold: `provable_threshold` finds it.
+Any prices prove something, if not at T then at a lower threshold: `provable_thresholds` finds it.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,6 +76,7 @@ class DeviceContents:
 
     def __init__(self, contraction: Contraction, deployment: Deployment, check: Callable[[], object] = object) -> None:
         """Build the diagrams; there must be an accelerator. What `check`, called often, raises ends the work."""
+        self._check = check
         self._num_cpus = deployment.num_cpus
         self._cpu_ms = contraction.cpu_ms
         self._num_blocks = contraction.num_blocks
@@ -107,7 +108,7 @@ class DeviceContents:
 
     def dearest(self, price: FloatArray, threshold_ms: float, effort: int, gap: float = GAP) -> list[Dearest]:
         """Return the dearest contents of an accelerator of each kind."""
-        return [dearest_contents(arcs, price, threshold_ms, effort, gap) for arcs in self._arcs]
+        return [dearest_contents(arcs, price, threshold_ms, effort, gap, self._check) for arcs in self._arcs]
 
     def certify(
         self, price: FloatArray, threshold_ms: float, effort: int, gap: float = GAP
@@ -123,15 +124,15 @@ class DeviceContents:
         """Return the most that all accelerators pay, by the dearest contents of each kind."""
         return sum(count * kind.bound for count, kind in zip(self.counts, dearest, strict=True))
 
-    def provable_threshold(
+    def provable_thresholds(
         self,
         price: FloatArray,
         low_ms: float,
         high_ms: float,
         proceed: Callable[[], bool] = lambda: True,
         effort: int = QUICK_EFFORT,
-    ) -> float:
-        """Return a threshold from `low_ms` to `high_ms` that these prices prove out of reach, or `low_ms` itself.
+    ) -> Iterator[float]:
+        """Yield ever larger thresholds from `low_ms` to `high_ms` that these prices prove out of reach.
 
         `proceed` is asked before every trial whether there is time for it.
         """
@@ -141,12 +142,12 @@ class DeviceContents:
                 break
             if self.certify(price, threshold, effort)[0].ratio > 1:
                 low_ms = threshold
+                yield threshold
                 if threshold == high_ms:
                     break
             else:
                 high_ms = threshold
             threshold = 0.5 * (low_ms + high_ms)
-        return low_ms
 
     def prove(
         self, threshold_ms: float, start: FloatArray, proceed: Callable[[Certificate], bool]

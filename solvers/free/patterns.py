@@ -142,7 +142,7 @@ def contents_diagram(
         Arcs(
             order=order,
             first=np.array(first, np.int32),
-            target=np.vstack(targets).astype(np.int32),
+            target=np.vstack(targets).astype(np.int32, order="C"),
             length=np.ascontiguousarray(np.vstack(lengths)),
         ),
         dropped_ms=sum(weight[e] for e in dropped),

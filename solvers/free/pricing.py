@@ -15,6 +15,7 @@ over the paths of a diagram of all sets (`solvers.free.patterns`). Two passes:
 Upper bounds are raised by a slack for rounding, as is T, so that z is never underestimated.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,12 @@ GAP = 2e-4
 MAX_LABELS = 4_000_000
 """Labels of all layers together; beams are narrower where there are very many layers."""
 
+CANDIDATES_BETWEEN_CHECKS = 1_000_000
+"""Labels looked at between two looks at the time limit, about a fifth of a second."""
+
+NUM_FOUND = 16
+"""Sets that label setting returns at most."""
+
 LAGRANGIAN, EXACT = 0, len(BEAMS)
 
 
@@ -50,13 +57,19 @@ class Dearest(NamedTuple):
 
 
 def dearest_contents(
-    arcs: Arcs, price: FloatArray, threshold_ms: float, effort: int = EXACT, gap: float = GAP
+    arcs: Arcs,
+    price: FloatArray,
+    threshold_ms: float,
+    effort: int = EXACT,
+    gap: float = GAP,
+    check: Callable[[], object] = object,
 ) -> Dearest:
     """Return an upper bound on z(price, T) and sets that come near it, as rows of booleans over blocks.
 
     `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, as far as they are needed to bring
-    bound and best set within `gap` of each other.
+    bound and best set within `gap` of each other. `check` is called often; what it raises ends the work.
     """
+    check()
     limit = threshold_ms * (1 + SLACK)
     layer_price = np.ascontiguousarray(price[arcs.order])
     scale = float(np.abs(price).sum())
@@ -68,7 +81,7 @@ def dearest_contents(
         if bound <= best + gap * abs(best):
             break
         beam_bound, found, found_loads, found_values = _labels(
-            arcs, layer_price, limit, rates, after, best + 0.5 * gap * abs(best), SLACK * scale, min(beam, most)
+            arcs, layer_price, limit, rates, after, best + 0.5 * gap * abs(best), SLACK * scale, min(beam, most), check
         )
         bound = min(bound, beam_bound + SLACK * scale)
         sets, loads, values = (
@@ -201,23 +214,67 @@ def _merge_runs(
         head[least] += 1
 
 
-@njit(cache=True, nogil=True)
-def _labels(arcs, layer_price, limit, rates, after, cutoff, slack, beam):
+def _labels(
+    arcs: Arcs,
+    layer_price: FloatArray,
+    limit: float,
+    rates: FloatArray,
+    after: FloatArray,
+    cutoff: float,
+    slack: float,
+    beam: int,
+    check: Callable[[], object],
+) -> tuple[float, npt.NDArray[np.bool_], FloatArray, FloatArray]:
     """Return an upper bound on z, and the sets of the best complete labels above the cutoff."""
     num_layers = arcs.first.size - 2
     # Pages of these that no label reaches are never touched.
     capacity = beam * num_layers + 1
-    load = np.empty(capacity)
-    value = np.empty(capacity)
-    origin = np.empty(capacity, np.int32)
-    joined = np.empty(capacity, np.bool_)
-    node = np.empty(capacity, np.int32)
+    load, value = np.empty(capacity), np.empty(capacity)
+    origin, joined, node = np.empty(capacity, np.int32), np.empty(capacity, np.bool_), np.empty(capacity, np.int32)
     load[0] = value[0] = 0.0
     node[0] = 0
-    begin, end = 0, 1
-    best = cutoff
-    for i in range(num_layers):
+    layer, begin, end, best = 0, 0, 1, cutoff
+    while layer < num_layers:
+        layer, begin, end, best = _extend(
+            arcs, layer_price, limit, rates, after, cutoff, slack, beam, load, value, origin, joined, node,
+            layer, begin, end, best, CANDIDATES_BETWEEN_CHECKS,
+        )  # fmt: skip
+        check()
+    if end > begin:
+        best = max(best, float(value[begin:end].max()))
+    # Labels of the last node ascend in load and price.
+    found = np.arange(max(begin, end - NUM_FOUND), end)[::-1]
+    return best, _sets(found, num_layers, origin, joined), load[found], value[found]
+
+
+@njit(cache=True, nogil=True)
+def _sets(found, num_layers, origin, joined):
+    """Return the sets of these labels of the last node, a row of booleans over layers each."""
+    sets = np.zeros((found.size, num_layers), np.bool_)
+    for f in range(found.size):
+        j = found[f]
+        for i in range(num_layers - 1, -1, -1):
+            sets[f, i] = joined[j]
+            j = origin[j]
+    return sets
+
+
+@njit(cache=True, nogil=True)
+def _extend(
+    arcs, layer_price, limit, rates, after, cutoff, slack, beam, load, value, origin, joined, node,
+    first_layer, begin, end, best, work,
+):  # fmt: skip
+    """Extend the labels begin .. end - 1 of a layer to the layers after it, until so many candidates are looked at.
+
+    Return the layer that was reached, its labels, and the best that was promised to a label left out.
+    """
+    num_layers = arcs.first.size - 2
+    seen = 0
+    for i in range(first_layer, num_layers):
+        if seen >= work:
+            return i, begin, end, best
         most = 2 * (end - begin)
+        seen += most
         c_load = np.empty(most)
         c_value = np.empty(most)
         c_origin = np.empty(most, np.int32)
@@ -293,17 +350,4 @@ def _labels(arcs, layer_price, limit, rates, after, cutoff, slack, beam):
                 runs[per_node[w] : per_node[w + 1]], run_begin, c_load, c_value, c_origin, c_joined,
                 base + w, load, value, origin, joined, node, end,
             )  # fmt: skip
-    if end > begin:
-        best = max(best, value[begin:end].max())
-    num_found = min(end - begin, 16)
-    sets = np.zeros((num_found, num_layers), np.bool_)
-    loads = np.zeros(num_found)
-    values = np.zeros(num_found)
-    for f in range(num_found):
-        j = end - 1 - f  # labels of the last node ascend in load and price
-        loads[f] = load[j]
-        values[f] = value[j]
-        for i in range(num_layers - 1, -1, -1):
-            sets[f, i] = joined[j]
-            j = origin[j]
-    return best, sets, loads, values
+    return num_layers, begin, end, best

@@ -44,6 +44,7 @@ def answer(question: RepairQuestion, on_progress: Any = None) -> Repair:
         question.split,
         family=question.family,
         pins=question.pins,
+        known=question.known,
         time_limit_s=question.time_limit_s,
     )
 
@@ -55,12 +56,14 @@ def repair(
     *,
     family: Family = Family.FREE,
     pins: Pins = NO_PINS,
+    known: Split | None = None,
     time_limit_s: float = 5.0,
 ) -> Repair:
     """Return the valid split of a family that honours the pins and differs from a complete one in the fewest nodes.
 
-    Among such splits one with a small largest load is taken, as far as the time allows. Raises PinError for pins that
-    do not belong to the graph or its devices.
+    Among such splits one with a small largest load is taken, as far as the time allows. `known` is a split such as a
+    solver's plan: it is the answer where nothing better is found in time, if it is valid here and honours the pins.
+    Raises PinError for pins that do not belong to the graph or its devices.
 
     >>> from solvers.model.graph import Node
     >>> g = DnnGraph((Node(1, 1.0, 1.0, memory_bytes=2.0), Node(2, 1.0, 1.0, memory_bytes=2.0)), ())
@@ -84,7 +87,9 @@ def repair(
     task = RepairTask(graph, deployment, contraction, family, pins.blocks(contraction), split.device_of())
     if task.num_rows > MAX_ROWS:
         return _none("The graph is too large for a repair; re-solve the rest instead.")
-    return _solved(task, split, time_limit_s)
+    if known is not None and (check_split(graph, deployment, known, family) or pins.broken_by(graph, known)):
+        known = None
+    return _solved(task, known, time_limit_s)
 
 
 @dataclass
@@ -99,16 +104,19 @@ class _Found:
     is_impossible: bool = False
 
 
-def _solved(task: RepairTask, split: Split, time_limit_s: float) -> Repair:
+def _solved(task: RepairTask, known: Split | None, time_limit_s: float) -> Repair:
     ends_s = time.monotonic() + time_limit_s
     search_ends_s = time.monotonic() + FIRST_SHARE * time_limit_s
     try:
         found = _fewest_moves(task, search_ends_s)
         if found.is_impossible:
             return _none(_why_impossible(task), is_impossible=True)
-        if found.split is None:
+        if found.split is not None:
+            best = _with_less_load(task, found.split, found, ends_s)
+        elif known is not None:
+            best = known
+        else:
             return _none(f"No repair was found in {seconds(time_limit_s)}; re-solving the rest searches longer.")
-        best = _with_less_load(task, found.split, found, ends_s)
     except MilpRefusedError:
         return _none("The repair was not computed: the graph's numbers lie too far apart for HiGHS.")
     if check_split(task.graph, task.deployment, best, task.family):  # rounding; never seen

@@ -17,6 +17,7 @@ class RepairQuestion:
     split: Split
     family: Family
     pins: Pins
+    known: Split | None
     time_limit_s: float
 
 

@@ -360,7 +360,8 @@ SOLVER_MEMORY = Parameter[float | None](
     noun="memory of the solver",
     help="Memory in GiB (2^30 bytes) that the tables of dynamic programming may take, and half as much again while "
     "they grow; beyond it method auto goes on with others. The default is a fortieth of this machine's memory, at "
-    "least 0.39 GiB. On a server it is a quarter of what the operator lets one solver take.",
+    "least 0.39 GiB; more of it also allows more ideals, 5 million with the default. On a server it is a quarter of "
+    "what the operator lets one solver take.",
     get=lambda asked: asked.solver_memory,
     put=lambda asked, value: replace(asked, solver_memory=value),
     usual=lambda _: None,

@@ -20,6 +20,7 @@ from tests.support.app_page import (
     upload,
     wait_for_metric,
     wait_for_picture,
+    wait_for_plan_so_far,
 )
 from tests.support.picture import choose
 from tests.support.serving import Address
@@ -66,7 +67,7 @@ def test_integer_program_runs_beside_the_page_and_can_be_cancelled(app: str, chr
     page.locator(".st-key-solve").get_by_role("button").click()
     cancel = page.get_by_role("button", name="Cancel")
     cancel.wait_for(timeout=SOLVE_MS)
-    page.get_by_text("Best plan so far").wait_for(timeout=SOLVE_MS)
+    wait_for_plan_so_far(page)
     # The page stays usable: another tab of results opens while the solver works.
     page.get_by_role("tab", name="Cut tensors").click()
     page.get_by_role("tab", name="Cut tensors", selected=True).wait_for()
@@ -84,7 +85,7 @@ def test_leaving_the_page_ends_the_solve(app: Address, chromium: Any) -> None:
     page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
     choose(page, "Split type", "Non-contiguous")
     page.locator(".st-key-solve").get_by_role("button").click()
-    page.get_by_text("Best plan so far").wait_for(timeout=SOLVE_MS)
+    wait_for_plan_so_far(page)
     solvers = app.children
     assert solvers
     context.close()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.server.password import Password
-from tests.support.app_page import download, fill, tiny_graph, upload
+from tests.support.app_page import download, fill, tiny_graph, upload, wait_for_plan_so_far
 from tests.support.picture import Picture
 from tests.support.serving import Address, free_port, served
 
@@ -47,6 +47,8 @@ def test_every_page_works_under_the_content_security_policy(app: Address, chromi
     page.locator(".st-key-solve").get_by_role("button").click()
     page.locator(".solve-strip").wait_for()
     page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
+    # Without a plan there is nothing that Cancel keeps, and no strip to hide.
+    wait_for_plan_so_far(page)
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Hide", exact=True).wait_for()
     assert_none("a running solve")

@@ -22,6 +22,7 @@ from tests.support.app_page import (
     upload,
     wait_for_metric,
     wait_for_picture,
+    wait_for_plan_so_far,
 )
 from tests.support.picture import choose
 from tests.support.serving import Address, free_port, served
@@ -37,7 +38,7 @@ def start_slow_solve(page: Any, app: str) -> None:
     page.goto(f"{app}/?{SLOW}")
     page.locator(".st-key-solve").get_by_role("button").click()
     page.get_by_role("button", name="Cancel").wait_for(timeout=SOLVE_MS)
-    page.get_by_text("Best plan so far").wait_for(timeout=SOLVE_MS)
+    wait_for_plan_so_far(page)
 
 
 def elapsed_s(page: Any) -> float:
@@ -227,7 +228,7 @@ def test_back_and_forward(app: Address, chromium_page: Any) -> None:
     first = metric(page, "Time per micro-batch")
     set_number(page, "Accelerators", "6")
     page.wait_for_url(re.compile("accelerators=6"))
-    eventually(lambda: metric(page, "Time per micro-batch") != first)
+    eventually(lambda: metric(page, "Time per micro-batch") != first and standing(page) == "final")
     second = metric(page, "Time per micro-batch")
     page.go_back()
     eventually(lambda: metric(page, "Time per micro-batch") == first)

@@ -32,6 +32,7 @@ from solvers.warm_up import _kernels
 
 training, _ = read_sample("gpt2_xl_layer_training")
 graph, own = read_sample("bert_base_operator_inference")
+wide, _ = read_sample("inception_v3_operator_inference")
 four, types = Deployment(4, 1), Deployment.of_classes((DeviceClass("a", 2, 1.0), DeviceClass("b", 2, 0.5)), 1)
 memory = replace(four, training_memory=TrainingMemory(InFlight.ONE_F_ONE_B, 8))
 for asked, on, options in (
@@ -42,6 +43,9 @@ for asked, on, options in (
     (graph, four, {"family": Family.FREE, "pins": Pins(((graph.nodes[0].id, 1),))}),
     (graph, replace(four, communication=Communication.FULL_DUPLEX), {}),
     (graph, replace(types, communication=Communication.OVERLAPPED), {}),
+    (graph, replace(four, communication=Communication.OVERLAPPED), {"family": Family.FREE}),
+    (graph, replace(four, communication=Communication.FULL_DUPLEX), {"family": Family.CONVEX}),
+    (wide, replace(four, communication=Communication.OVERLAPPED), {"method": "dp"}),
     (graph, replace(four, replication=Replication(2, 1e6)), {}),
     (graph, four, {"pins": Pins(((graph.nodes[0].id, 1),))}),
     (graph, replace(four, accelerators_per_server=2, server_link_speed=4.0), {}),

@@ -1,5 +1,6 @@
 """What tests in the browser do on the pages of the app."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,8 @@ def fill(page: Any, label: str, text: str) -> None:
     box = page.get_by_label(label, exact=True)
     box.fill(text)
     box.press("Enter")
+
+
+def wait_for_plan_so_far(page: Any) -> None:
+    """Wait until the solve that runs has found a plan; cancelled before, it leaves nothing."""
+    page.locator(".solve-strip").filter(has_text=re.compile(r"Best plan so far \d")).wait_for(timeout=SOLVE_MS)

@@ -1,5 +1,6 @@
 """What nobody uses goes by itself, without anyone asking for it again."""
 
+import gc
 import weakref
 from types import SimpleNamespace
 from typing import Any, cast
@@ -88,14 +89,56 @@ def test_when_nobody_is_there_for_a_minute_all_views_go(monkeypatch: pytest.Monk
     assert len(views) == 0
 
 
+class Page:
+    """What a page's run leaves behind: objects that refer to each other."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_a_session_held_is_collected_when_it_has_gone_though_no_more_memory_is_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(janitor, "_resident_bytes", lambda: 0)
+    ours = Janitor()
+    gc.disable()
+    try:
+        known = weakref.ref(Page())
+        for sessions in ({"a"}, {"a", "b"}, {"a", "b"}):
+            ours.note_sessions(frozenset(sessions))
+            ours.tidy()
+            assert known() is not None, "nobody has left"
+        ours.note_sessions(frozenset({"b", "c"}))
+        ours.tidy()
+        assert known() is None
+    finally:
+        gc.enable()
+
+
+def test_what_was_remembered_for_all_is_collected_when_nobody_has_been_there_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(janitor, "_resident_bytes", lambda: 0)
+    monkeypatch.setattr(janitor, "_num_sessions", lambda: 0)
+    page = Page()
+    known = weakref.ref(page)
+    kept = [page]
+    monkeypatch.setattr(janitor, "FORGETTERS_WHEN_ALONE", [kept.clear])
+    del page
+    ours = Janitor()
+    gc.disable()
+    try:
+        for _ in range(int(janitor.SECONDS_ALONE / janitor.EVERY_SECONDS)):
+            ours.tidy()
+        assert kept
+        ours.tidy()
+        assert known() is None
+    finally:
+        gc.enable()
+
+
 @pytest.mark.slow
 def test_what_a_session_held_is_collected_whenever_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Page:
-        """What a page's run leaves behind: objects that refer to each other."""
-
-        def __init__(self) -> None:
-            self.itself = self
-
     sizes = iter(range(0, 10**12, 10**9))
     monkeypatch.setattr(janitor, "_resident_bytes", lambda: next(sizes))
     ours = Janitor()

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.milp.repair import repair
+from solvers.milp.repair_records import Repair
 from solvers.model.costs import split_costs
 from solvers.model.deployment import Deployment, InFlight, Replication, TrainingMemory
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Family, Split, check_split
-from solvers.problem.pins import Pins
+from solvers.problem.pins import NO_PINS, Pins
 from tests.support.examples import examples
 from tests.support.graphs import chain, dag, random_split, training_chain
 from tests.support.pinned_plans import honours, pinned
@@ -132,3 +133,26 @@ def test_a_pinned_node_that_nothing_depends_on_stays_where_it_is() -> None:
     assert answer.split is not None
     assert answer.moved in ((2,), (3,))
     assert answer.is_least
+
+
+def test_without_time_the_known_plan_is_the_answer_if_it_is_valid() -> None:
+    graph = dag((1.0,) * 200, [(v, v + 1) for v in range(1, 200)], memory_bytes=1.0)
+    ids = sorted(graph.node_by_id)
+    deployment = Deployment(4, 0, 60.0)
+    order = graph.topological_order
+    known = Split(tuple(frozenset(order[i : i + 50]) for i in range(0, 200, 50)))
+    broken = Split((frozenset(ids[::2]), frozenset(ids[1::2]), frozenset(), frozenset()))
+    assert check_split(graph, deployment, broken, Family.CHAIN)
+
+    def repaired(known: Split | None, pins: Pins = NO_PINS) -> Repair:
+        return repair(graph, deployment, broken, family=Family.CHAIN, pins=pins, known=known, time_limit_s=0.0)
+
+    assert repaired(None).split is None
+    answer = repaired(known)
+    assert answer.split == known
+    assert len(answer.moved) == moved_between(broken, known)
+    assert not answer.is_least
+    assert answer.message.endswith("; fewer might do: there was no time to prove it.")
+    # What breaks a rule or a pin is no answer.
+    assert repaired(broken).split is None
+    assert repaired(known, Pins(((order[0], 3),))).split is None
