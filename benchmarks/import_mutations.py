@@ -1,10 +1,10 @@
 """Damaged files of every format that is imported: each is imported, or refused in one sentence.
 
 `python -m benchmarks.import_mutations [--files 5000] [--first 0] [ONNX FILE ...]` makes as many files of each format by
-a seeded generator, the same ones every time, and imports them one after the other. It prints how many were imported and
-refused, the slowest, the peaks of memory while files were made and while they were imported, and every fault: an
-exception that is no refusal, a refusal that is not one sentence, or an import of more than 10 s. A file given is damaged
-in place of the small models.
+a seeded generator, the same ones every time, and imports them one after the other. It prints how many were imported
+and refused, the slowest, the peaks of memory while files were made and while they were imported, and every fault: an
+exception that is no refusal, a refusal that is not one sentence, or an import of more than 10 s. A file given is
+damaged in place of the small models.
 """
 
 import argparse
