@@ -1,4 +1,4 @@
-"""The graph: a sample, a published model, or a file of the user's, which may be a model or a project."""
+"""The graph: an example, a published model, or a file of the user's, which may be a model or a project."""
 
 from dataclasses import replace
 
@@ -22,16 +22,17 @@ from solvers.quantities import number
 from solvers.samples import read_sample, sample_info, sample_names, samples
 
 DEFAULT_SAMPLE = "bert_base_operator_inference"
+EXAMPLE = "Example"
 
 
 def pick_graph() -> LoadedGraph:
     """Draw the choice of a graph; one that cannot be read leaves the last one in place."""
     if not is_set_by_browser("source"):
         if (link := wanted()) is not None:
-            widgets.show("source", "Upload" if link.graph is not None else "Sample")
-        widgets.show_at_first("source", "Sample")  # a default besides a value set here is warned of
+            widgets.show("source", "Upload" if link.graph is not None else EXAMPLE)
+        widgets.show_at_first("source", EXAMPLE)  # a default besides a value set here is warned of
     source = st.segmented_control(
-        "Where from", ["Sample", "Upload"], required=True, key="source", label_visibility="collapsed"
+        "Where from", [EXAMPLE, "Upload"], required=True, key="source", label_visibility="collapsed"
     )
     if source == "Upload":
         _read_upload()
@@ -40,7 +41,7 @@ def pick_graph() -> LoadedGraph:
         names = list(titles)
         bound("sample", "sample", DEFAULT_SAMPLE, names)
         name = st.selectbox(
-            "Sample graph",
+            "Example graph",
             names,
             index=names.index(DEFAULT_SAMPLE),
             format_func=titles.__getitem__,

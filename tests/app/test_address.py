@@ -218,3 +218,11 @@ def test_edits_of_another_graph_are_refused_in_words() -> None:
     packed = pack_edits({"version": 1, "graph": "another", "base": {}, "steps": [], "at": 0})
     app = visited(sample="teaching_chain", edits=packed)
     assert ["belong to another graph" in warning.value for warning in app.warning] == [True]
+
+
+def test_bundled_graphs_are_examples_for_people_and_samples_in_addresses() -> None:
+    app = visited(sample="teaching_chain")
+    assert app.segmented_control(key="source").options == ["Example", "Upload"]
+    box = app.selectbox(key="sample")
+    assert (box.label, box.value) == ("Example graph", "teaching_chain")
+    assert address(app)["sample"] == "teaching_chain"
