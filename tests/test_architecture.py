@@ -111,8 +111,8 @@ IMPORTS = {
     ),
     "explorer.compare": (
         "solvers.quantities solvers.model solvers.problem solvers.schedule solvers.exporters solvers.baselines "
-        "solvers.analysis solvers.reproduction explorer.server explorer.jobs explorer.words explorer.picture "
-        "explorer.state explorer.elements explorer.plan"
+        "solvers.samples solvers.analysis solvers.reproduction explorer.server explorer.jobs explorer.words "
+        "explorer.picture explorer.state explorer.elements explorer.plan"
     ),
     "explorer.lessons": (
         "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.schedule solvers.samples "

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explorer.compare.diff_view import show_difference
+from explorer.compare.example import example_plans
 from explorer.compare.method_table import show_methods
 from explorer.elements.headline import theme
 from explorer.elements.headline_table import headline_html
@@ -49,6 +50,25 @@ def show() -> None:
         st.markdown("##### All methods on this graph")
         st.caption(f"{plain(plan.loaded.origin)}, on the devices of the {'reference' if kept else 'plan on Explore'}.")
         show_methods(plan)
+    if not kept:
+        _show_example()
+
+
+def _show_example() -> None:
+    """Show what two plans look like here, so that the page is not empty before some are kept."""
+    plans = example_plans()
+    if not plans:
+        return
+    first, second = plans
+    st.markdown("##### An example")
+    st.caption(
+        f"{plain(first.plan.loaded.origin)}: its best pipeline beside its best non-contiguous split, both solved by "
+        "this app. Plans that you keep take its place."
+    )
+    st.html(headline_html(plans, first))
+    _pictures(plans)
+    _loads(plans)
+    show_difference(first, second, letter(plans, first), letter(plans, second))
 
 
 def _say_how(kept: tuple[KeptPlan, ...]) -> None:

@@ -20,6 +20,7 @@ from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family, Split
+from solvers.quantities import milliseconds
 from solvers.samples import read_sample
 from solvers.solve import solve
 from tests.support.graphs import chain, training_chain
@@ -73,6 +74,22 @@ def row(table: str, heading: str) -> list[str]:
 def test_without_plans_it_says_how_to_keep_some() -> None:
     app = AppTest.from_function(page, default_timeout=60).run()
     assert "Keep for comparison" in app.info[0].value
+
+
+def test_without_plans_it_shows_an_example_that_the_solvers_answer_now() -> None:
+    app = AppTest.from_function(page, default_timeout=60).run()
+    for job in app.session_state["batch compare example"].values():
+        job.wait(60)
+    app.run()
+    assert not app.exception
+    assert "##### An example" in [element.value for element in app.markdown]
+    graph, deployment = read_sample("teaching_tied_embedding")
+    cells = row(html(app), "Time per micro-batch")
+    best = [solve(graph, deployment, family=family).value_ms for family in (Family.CHAIN, Family.FREE)]
+    assert cells == [milliseconds(value_ms) for value_ms in best]
+    assert "kept" not in app.session_state or not app.session_state["kept"]
+    kept = opened(plan_of(chain((1, 2)), Deployment(2)))
+    assert "##### An example" not in [element.value for element in kept.markdown]
 
 
 def test_two_plans_their_numbers_and_the_node_that_moved() -> None:
