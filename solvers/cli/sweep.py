@@ -340,6 +340,7 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
         asked.time_limit_s,
         asked.gap,
         source,
+        asked.expressible_in,
     )
     if len(lists) > 1:
         on = [on_devices(asked.graph, asked.deployment, text, source) for text in lists]
