@@ -11,8 +11,9 @@ from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
-from solvers.parameters.asked import wish_of
+from solvers.parameters.asked import begin, wish_of
 from solvers.parameters.hardware import BANDWIDTH_FACTOR, BYTES_PER_MS, USUAL_SERVER_LINK_SPEED
+from solvers.parameters.question import EXPRESSIBLE_IN, why_no_cpus_in
 from solvers.sweep.axes import OF_A_CLASS, OUR_DEVICES, Axis, DeviceSource, Quantity, Value, Varied, devices_named
 from solvers.sweep.ranges import RangeError, read_ranges
 from solvers.sweep.spec import SweepSpec
@@ -44,10 +45,13 @@ class SweepChoice:
         graph, deployment, source = subject.graph, question.deployment, OUR_DEVICES
         quantities = {axis.quantity for axis in self.axes}
         asked = subject.link.values.get(BANDWIDTH_FACTOR.name)
+        framework = subject.link.values.get(EXPRESSIBLE_IN.name)
         if Quantity.DEVICES in quantities:
             # Times go from those of the file to each device, by one step as on Explore, whatever is picked there now.
             graph, deployment = subject.loaded.graph, replace(deployment, classes=(), memory_bytes=None)
             source = _source(subject)
+            if framework is not None:
+                graph = EXPRESSIBLE_IN.put(begin(graph, deployment), framework).graph
         elif asked is not None and Quantity.BANDWIDTH_FACTOR in quantities:
             graph = graph.with_bandwidth_factor(1 / asked)  # factors are on the file's own speed
         return SweepSpec(
@@ -59,6 +63,7 @@ class SweepChoice:
             self.method,
             self.time_limit_s,
             source=source,
+            expressible_in=framework,
         )
 
     def asks_what(self, sweep: Sweep) -> bool:
@@ -131,6 +136,9 @@ def quantities(subject: Subject) -> list[Varied]:
         own = [quantity for quantity in OF_A_CLASS if quantity is not Quantity.BANDWIDTH or links is quantity]
         counts = [Varied(quantity, one.name) for quantity in own for one in classes]
         found = [Quantity.DEVICES, Quantity.CPUS, Quantity.OBJECTIVE]
+    framework = subject.link.values.get(EXPRESSIBLE_IN.name)
+    if framework is not None and why_no_cpus_in(framework):
+        found.remove(Quantity.CPUS)
     if len(objectives(subject)) == 1:
         found.remove(Quantity.OBJECTIVE)
     deployment = subject.question.deployment

@@ -148,6 +148,7 @@ def ask(
     *,
     objective: Objective = Objective.THROUGHPUT,
     time_limit_s: float | None = None,
+    table_bytes: int | None = None,
     start: Split | None = None,
     on_progress: OnProgress | None = None,
 ) -> tuple[Outcome, Split | None]:
@@ -162,6 +163,7 @@ def ask(
         method=question.method,
         family=question.family,
         time_limit_s=time_limit_s,
+        table_bytes=table_bytes,
         start=start,
         on_progress=on_progress,
     )
@@ -205,6 +207,7 @@ def compare(
     families: Sequence[Family] = tuple(Family),
     expert: Split | None = None,
     time_limit_s: float | None = None,
+    table_bytes: int | None = None,
     on_progress: Callable[[Contender], OnProgress] | None = None,
     is_interrupted: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Contender, Outcome]]:
@@ -212,10 +215,10 @@ def compare(
 
     The bound that was proven for free splits, or for latency, is one for the plans of baselines too.
 
-    `time_limit_s` is for each method. `on_progress` is called with each question as it begins and returns what watches
-    it. Ends early once `is_interrupted()`; the method that was running then answers with its best so far. Raises
-    SplitError for an expert split of another graph, and MethodError if already the first method cannot run: then the
-    objective does not fit.
+    `time_limit_s` and `table_bytes`, what the tables of the DP may take, are for each method. `on_progress` is called
+    with each question as it begins and returns what watches it. Ends early once `is_interrupted()`; the method that was
+    running then answers with its best so far. Raises SplitError for an expert split of another graph, and MethodError
+    if already the first method cannot run: then the objective does not fit.
     """
     if expert is not None:
         expert = complete_split(graph, expert)  # tells at once what cannot be judged later
@@ -234,6 +237,7 @@ def compare(
                 question,
                 objective=objective,
                 time_limit_s=time_limit_s,
+                table_bytes=table_bytes,
                 start=expert if question.method == "expert" else start if question.is_exact else None,
                 on_progress=watch,
             )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.chain.device_states import device_states
+from solvers.chain.ending import Ending
 from solvers.chain.ideals import words_for
 from solvers.chain.label_kernel import (
     COMPLETE,
@@ -30,12 +31,14 @@ from solvers.chain.label_kernel import (
 from solvers.chain.label_records import Borders, Chains, DeviceMixes, Found, LabelProblem, Labels, Limits
 from solvers.problem.bounds import block_work
 from solvers.problem.contraction import Contraction, FloatArray, IntArray, compressed_rows
+from solvers.problem.table_memory import usual_table_bytes
 
 FIRST_ROWS = 256
 """Entries a new table has room for; it doubles when it is full."""
 
 MAX_IDEALS = 5_000_000
-"""A search that comes to more would take minutes; other methods get further by then."""
+"""A search that comes to more would take minutes; other methods get further by then. Whoever allows tables of more than
+the usual size wants to wait: they may have more ideals in proportion."""
 
 MAX_STATES = 100_000
 """Mixes of devices of several kinds of which there are more leave no room for ideals."""
@@ -46,6 +49,11 @@ NO_LIMIT = 2**62
 def is_loaded() -> bool:
     """Whether the kernel is compiled in this process, so that a search begins at once."""
     return bool(getattr(grow, "signatures", True))  # without compilation it is a plain function
+
+
+def most_ideals(max_bytes: int) -> int:
+    """Return how many ideals a search may come to whose tables may take so many bytes."""
+    return int(MAX_IDEALS * max(1.0, max_bytes / usual_table_bytes()))
 
 
 class FlatContraction(NamedTuple):
@@ -198,6 +206,7 @@ class ThresholdSearch:
         states, kinds = mixes.used.shape
         self._problem, self._mixes, self._stop = problem, mixes, stop
         self.threshold, self.floor = threshold, floor
+        self.ending: Ending | None = None
         self._limits = _limits(problem, mixes, net_weight, threshold, floor)
         self._borders = Borders(
             blocks=np.zeros((2, FIRST_ROWS, words), np.uint64),
@@ -249,9 +258,11 @@ class ThresholdSearch:
     def run(self, max_bytes: int, max_steps: int | None = None) -> int:
         """Search; return FINISHED, STOPPED, PAUSED after `max_steps` in all, or FULL.
 
-        The last when more than `max_bytes` or MAX_IDEALS would be needed. After PAUSED it may be run again and goes on.
+        The last when more than `max_bytes` or `most_ideals` would be needed, and `ending` says which. After PAUSED it
+        may be run again and goes on.
         """
         if not self._best.size:
+            self.ending = Ending.MIXES
             return FULL
         self._counters[MOST_STEPS] = NO_LIMIT if max_steps is None else max_steps
         while True:
@@ -298,7 +309,7 @@ class ThresholdSearch:
         return blocks
 
     def _make_room(self, max_bytes: int) -> bool:
-        """Enlarge the tables that are too small; say whether that is within `max_bytes` and MAX_IDEALS."""
+        """Enlarge the tables that are too small; say whether that is within `max_bytes` and `most_ideals`."""
         need = self._counters
         sizes = []
         for tables, axis, needed in (
@@ -316,7 +327,8 @@ class ThresholdSearch:
             )
             for array in tables
         )
-        if total > max_bytes or need[NEED_IDEALS] > MAX_IDEALS:
+        if total > max_bytes or need[NEED_IDEALS] > most_ideals(max_bytes):
+            self.ending = Ending.MEMORY if total > max_bytes else Ending.IDEALS
             return False
         rows = self._borders.number.shape[1]
         self._borders = Borders(*(_resized(array, 1, sizes[0]) for array in self._borders))

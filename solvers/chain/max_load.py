@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from solvers.chain.ending import Ending
 from solvers.chain.improvement import ChainImprovement, chain_by_block
 from solvers.chain.label_kernel import FINISHED, FULL, PAUSED, STOPPED
 from solvers.chain.label_records import LabelProblem
@@ -152,6 +153,7 @@ class ChainSearch:
         self._gap = SAME_VALUE
         self._improved_ms = np.inf
         self.phase = LOADING
+        self.ending = Ending.ANSWERED
         self.lower_bound_ms = work_bound(contraction, useful)
         self.value_ms = np.inf
         self.device_of_block: dict[int, int] | None = None
@@ -179,9 +181,12 @@ class ChainSearch:
             if not np.array_equal(line, edges) and self.lower_bound_ms < self.value_ms * (1 - LINE_IS_CLOSE):
                 for _ in self._searches(self.flattened(line), "linearised DP", LINE_GAP, LINE_GAP, from_above=False):
                     pass  # a bound on the chains along one line says nothing of the others
+                self.ending = Ending.ANSWERED
             problem = self.flattened(edges)
             for lower_bound_ms in self._searches(problem, "DP over ideals", SAME_VALUE, self._gap, from_above=True):
                 self.lower_bound_ms = lower_bound_ms
+        if self.lower_bound_ms == math.inf:
+            self.ending = Ending.NO_SPLIT
         return ChainAnswer(self.device_of_block, self.value_ms, self.lower_bound_ms, self._num_ideals)
 
     def _searches(
@@ -227,6 +232,7 @@ class ChainSearch:
                 continue
             self._num_ideals = search.num_ideals
             if outcome != FINISHED:
+                self.ending = search.ending or Ending.STOPPED
                 return
             stages = search.stages()
             if stages is None:

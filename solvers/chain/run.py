@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from solvers.chain.ending import Ending
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication
 from solvers.model.result import LOADING
@@ -32,10 +33,10 @@ START_SHARE = 0.2
 
 def run_dp(
     contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None, *, proves: bool
-) -> bool:
+) -> Ending:
     """Run the DP for at most `seconds`; its plans go to the reporter, and its bounds if it `proves` the problem.
 
-    Returns whether it proved that there is no chain split.
+    Returns what ended it: NO_SPLIT where it proved that there is no chain split.
     """
     reporter.report(LOADING)
     search, plan_of, split_of = chain_search(contraction, problem)
@@ -43,7 +44,8 @@ def run_dp(
     if is_plain(problem) and reporter.split is not None:
         search.improve_on(reporter.split)
     run_watched(search, plan_of, split_of, problem, reporter, seconds, proves=proves)
-    return bool(search.lower_bound_ms == math.inf)
+    ending: Ending = search.ending
+    return ending
 
 
 def run_watched(

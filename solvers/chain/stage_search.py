@@ -27,6 +27,7 @@ from functools import partial
 import numpy as np
 
 from solvers.chain.device_states import num_states
+from solvers.chain.ending import Ending
 from solvers.chain.ideals import IdealTable, bytes_per_row, grown_table, new_table
 from solvers.chain.max_load import KIND_FACTOR, with_kinds
 from solvers.chain.stage_costs import (
@@ -102,6 +103,7 @@ class VariantSearch:
         apart: Mapping[int, int] = pinned or {}
         self._num_states = num_states(useful_counts(contraction, deployment, costs.kinds))
         self.phase = "lower bound"
+        self.ending = Ending.ANSWERED
         self.value_ms = np.inf
         self.stages: tuple[PlannedStage, ...] | None = None
         self._stopped = threading.Event()
@@ -160,7 +162,11 @@ class VariantSearch:
     def run(self) -> None:
         """Search until the optimum is proven, the ideals are too many, or `stop` is called."""
         self.phase = "linearised DP"
-        if np.isinf(self.lower_bound_ms) or self._max_rows < 1:
+        if np.isinf(self.lower_bound_ms):
+            self.ending = Ending.NO_SPLIT
+            return
+        if self._max_rows < 1:
+            self.ending = Ending.MEMORY
             return
         ceiling = self._ceiling
         n = self._contraction.num_blocks
@@ -169,6 +175,7 @@ class VariantSearch:
             if self.value_ms == np.inf and 0 < threshold <= ceiling:
                 self._sweep(problem, threshold, RUNS_ON_THE_LINE)
         if self._stopped.is_set():
+            self.ending = Ending.STOPPED
             return
         problem = self._problem_of(edges=self._edges)
         step = FIRST_STEP
@@ -180,12 +187,14 @@ class VariantSearch:
             proven = self._sweep(problem, threshold)
             is_quick = time.monotonic() - began < QUICK_SECONDS
             if proven is None:
+                self.ending = Ending.STOPPED if self._stopped.is_set() else Ending.MEMORY
                 break
             self.lower_bound_ms = max(self.lower_bound_ms, proven)
             if self.value_ms <= threshold * (1 + SAME_VALUE):
                 break
             if threshold == ceiling:
                 self.lower_bound_ms = np.inf
+                self.ending = Ending.NO_SPLIT
                 break
             step = min(1.5 * step, LARGEST_QUICK_STEP) if is_quick else 2 * step
 

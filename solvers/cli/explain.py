@@ -8,12 +8,12 @@ from solvers.analysis.binding import Price, binding_text, price, price_document,
 from solvers.analysis.explanation import explain, explanation_document
 from solvers.analysis.explanation_text import Paragraph, explanation_text, plain_text
 from solvers.cli.input import split_at
-from solvers.cli.options import add_device_options, add_model_options, add_parameter, read_question
+from solvers.cli.options import add_device_options, add_model_options, add_parameter, read_question, table_bytes_of
 from solvers.cli.output import print_json, print_text
 from solvers.model.costs import Objective
 from solvers.model.split import Family, Split, complete_split, family_of
 from solvers.parameters.parameter import Asked
-from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, TIME_LIMIT
+from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, SOLVER_MEMORY, TIME_LIMIT
 from solvers.solve import solve
 
 
@@ -34,6 +34,7 @@ def add_explain(commands: Any) -> None:
         "say what each costs",
     )
     add_parameter(parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each solve of --constraints")
+    add_parameter(parser, SOLVER_MEMORY)
     parser.set_defaults(run=_explain)
 
 
@@ -43,7 +44,7 @@ def _explain(options: argparse.Namespace) -> int:
     split = complete_split(graph, split_at(options.split))
     family = family_of(graph, split) if options.family is None else options.family
     explanation = explain(graph, deployment, split, objective=asked.objective, family=family)
-    prices = _prices(asked, split, family) if options.constraints else ()
+    prices = _prices(asked, split, family, table_bytes_of(options)) if options.constraints else ()
     if options.json:
         constraints = {"constraints": list(map(price_document, prices))} if options.constraints else {}
         print_json({**explanation_document(explanation), **constraints})
@@ -54,10 +55,18 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
-def _prices(asked: Asked, split: Split, family: Family) -> tuple[Price, ...]:
+def _prices(asked: Asked, split: Split, family: Family, table_bytes: int | None) -> tuple[Price, ...]:
     """Solve the problem as it is, and without each constraint that it has; a plan that is known starts each."""
     objective, limit_s = asked.objective, asked.time_limit_s
-    base = solve(asked.graph, asked.deployment, objective=objective, family=family, time_limit_s=limit_s, start=split)
+    base = solve(
+        asked.graph,
+        asked.deployment,
+        objective=objective,
+        family=family,
+        time_limit_s=limit_s,
+        start=split,
+        table_bytes=table_bytes,
+    )
     found = []
     for change in relaxations(asked.graph, asked.deployment, objective, family):
         answer = solve(
@@ -67,6 +76,7 @@ def _prices(asked: Asked, split: Split, family: Family) -> tuple[Price, ...]:
             family=change.family,
             time_limit_s=limit_s,
             start=base.split or split,
+            table_bytes=table_bytes,
         )
         found.append(price(change, base, answer))
     return tuple(found)

@@ -20,7 +20,15 @@ from solvers.cli.export import add_export
 from solvers.cli.hardware import add_devices
 from solvers.cli.importing import add_import
 from solvers.cli.input import require_one_stream, split_at
-from solvers.cli.options import Parser, add_device_options, add_model_options, add_parameter, add_strict, read_question
+from solvers.cli.options import (
+    Parser,
+    add_device_options,
+    add_model_options,
+    add_parameter,
+    add_strict,
+    read_question,
+    table_bytes_of,
+)
 from solvers.cli.output import (
     BAD_INPUT,
     EXIT_CODES,
@@ -47,7 +55,6 @@ from solvers.model.errors import GraphError, PlacementError
 from solvers.model.graph import DnnGraph
 from solvers.model.result import Progress, SolveCancelled, SolveResult, SolveStatus, passes_per_second
 from solvers.model.split import Family, Split, Violation, check_split, complete_split
-from solvers.parameters.hardware import GIB
 from solvers.parameters.parameter import Asked
 from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, SOLVER_MEMORY, TIME_LIMIT
 from solvers.problem.solving import MethodError
@@ -157,7 +164,7 @@ def _solve(options: argparse.Namespace) -> int:
                 time_limit_s=question.time_limit_s,
                 gap=question.gap,
                 start=start,
-                table_bytes=None if options.solver_memory is None else int(options.solver_memory * GIB),
+                table_bytes=table_bytes_of(options),
                 on_progress=watch,
             )
 

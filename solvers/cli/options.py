@@ -13,9 +13,9 @@ from solvers.cli.output import BAD_INPUT, VIOLATED, print_text, say, tell
 from solvers.model.errors import DeploymentError
 from solvers.parameters.asked import QUESTION, Values, begin, demanded, parameter_named
 from solvers.parameters.codecs import TextError
-from solvers.parameters.hardware import BANDWIDTH, BANDWIDTH_FACTOR
+from solvers.parameters.hardware import BANDWIDTH, BANDWIDTH_FACTOR, GIB
 from solvers.parameters.parameter import Asked, MemoryOf, Parameter, Scope
-from solvers.parameters.question import EXPRESSIBLE_IN
+from solvers.parameters.question import EXPRESSIBLE_IN, SOLVER_MEMORY
 from solvers.parameters.schedule import MEMORY_SCHEDULE
 
 E = TypeVar("E", bound=StrEnum)
@@ -121,6 +121,12 @@ def add_model_options(parser: argparse.ArgumentParser, read: Reader = reader) ->
     group = parser.add_argument_group("model", "how devices communicate, share a stage, and what training keeps")
     for parameter in options_of(Scope.MODEL):
         add_parameter(group, parameter, read=read(parameter))
+
+
+def table_bytes_of(options: argparse.Namespace) -> int | None:
+    """Return what tables may take as the options say it, in bytes; None for the usual share."""
+    gib = getattr(options, SOLVER_MEMORY.name)
+    return None if gib is None else int(gib * GIB)
 
 
 def add_strict(parser: argparse.ArgumentParser) -> None:

@@ -9,12 +9,22 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from solvers.cli.hardware import add_hardware_options, equipment_of, sentences_of, with_hardware
 from solvers.cli.input import graph_at
-from solvers.cli.options import add_model_options, add_parameter, bandwidth, positive, reader, values_of, zero_or_more
+from solvers.cli.options import (
+    add_model_options,
+    add_parameter,
+    bandwidth,
+    positive,
+    reader,
+    table_bytes_of,
+    values_of,
+    zero_or_more,
+)
 from solvers.cli.output import (
     STREAM,
     first_interrupt,
@@ -35,7 +45,7 @@ from solvers.model.split import Family
 from solvers.parameters.asked import as_asked, begin, demanded, parameter_named
 from solvers.parameters.hardware import ACCELERATORS, BANDWIDTH, CPUS, MEMORY
 from solvers.parameters.parameter import AxisTraits, Parameter
-from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, TIME_LIMIT
+from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, GAP, METHOD, OBJECTIVE, SOLVER_MEMORY, TIME_LIMIT
 from solvers.processes.dask_cluster import dask_executor
 from solvers.processes.worker_processes import WorkerProcesses
 from solvers.quantities import count, seconds
@@ -54,7 +64,7 @@ from solvers.sweep.front import NO_PRICES, cost_of_all, front_of, front_text, sa
 from solvers.sweep.journal import SweepFile
 from solvers.sweep.measures import Measure
 from solvers.sweep.ranges import RangeError, read_ranges
-from solvers.sweep.run import PointResult, run_sweep
+from solvers.sweep.run import PointResult, run_sweep, solve_point
 from solvers.sweep.spec import Index, SweepSpec
 from solvers.sweep.table import csv_of, parquet_of, sweep_rows, sweep_text
 
@@ -117,6 +127,7 @@ def add_sweep(commands: Any) -> None:
     group = parser.add_argument_group("run")
     add_parameter(group, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each point")
     add_parameter(group, GAP, default=0.0, help_text="Share of its optimum at which a point may end")
+    add_parameter(group, SOLVER_MEMORY)
     group.add_argument(
         "--workers", type=workers, metavar="N", help="local processes (default: one per core of this machine)"
     )
@@ -189,7 +200,14 @@ def _sweep(options: argparse.Namespace) -> int:
         is_interrupted = stack.enter_context(first_interrupt())
         answers, num_failed = dict(known), 0
         progress = _Progress(spec, len(known))
-        for answer in run_sweep(spec, make_executor, known=known, at_once=2 * num_workers, is_cancelled=is_interrupted):
+        for answer in run_sweep(
+            spec,
+            make_executor,
+            known=known,
+            at_once=2 * num_workers,
+            is_cancelled=is_interrupted,
+            solve_one=partial(solve_point, table_bytes=table_bytes_of(options)),
+        ):
             answers[answer.index] = answer.result
             num_failed += answer.is_failed
             if file is not None:
@@ -322,6 +340,7 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
         asked.time_limit_s,
         asked.gap,
         source,
+        asked.expressible_in,
     )
     if len(lists) > 1:
         on = [on_devices(asked.graph, asked.deployment, text, source) for text in lists]

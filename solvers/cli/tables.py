@@ -11,6 +11,7 @@ from solvers.cli.options import (
     add_model_options,
     add_parameter,
     read_question,
+    table_bytes_of,
 )
 from solvers.cli.output import EXIT_CODES, first_interrupt, output_file, print_json, print_text, say, tell
 from solvers.cli.watching import watcher
@@ -18,7 +19,7 @@ from solvers.formats.text_table import text_table
 from solvers.model.costs import Objective
 from solvers.model.result import OnProgress, SolveStatus
 from solvers.model.split import Family
-from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, TIME_LIMIT
+from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, SOLVER_MEMORY, TIME_LIMIT
 from solvers.quantities import UNKNOWN, above_bound, factor, milliseconds, number, proven_distance, seconds
 from solvers.reproduction.tables import PUBLISHED, Cell, ResultFile, plan, run
 from solvers.reproduction.text import reproduction_text
@@ -34,6 +35,7 @@ def add_compare(commands: Any) -> None:
     add_device_options(parser)
     add_model_options(parser)
     add_parameter(parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each method")
+    add_parameter(parser, SOLVER_MEMORY)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(run=_compare)
 
@@ -56,6 +58,7 @@ def _compare(options: argparse.Namespace) -> int:
             families=tuple(Family) if options.family is None else (options.family,),
             expert=expert,
             time_limit_s=asked.time_limit_s,
+            table_bytes=table_bytes_of(options),
             on_progress=watch,
             is_interrupted=is_interrupted,
         ):
@@ -139,6 +142,7 @@ def add_reproduce(commands: Any) -> None:
     add_parameter(
         parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each method on each workload"
     )
+    add_parameter(parser, SOLVER_MEMORY)
     parser.set_defaults(run=_reproduce)
 
 
@@ -155,7 +159,13 @@ def _reproduce(options: argparse.Namespace) -> int:
             return watcher(is_interrupted)
 
         num_known = 0
-        for cell, outcome, was_known in run(cells, results, on_progress=watch, is_interrupted=is_interrupted):
+        for cell, outcome, was_known in run(
+            cells,
+            results,
+            table_bytes=table_bytes_of(options),
+            on_progress=watch,
+            is_interrupted=is_interrupted,
+        ):
             answers.append((cell, outcome))
             num_known += was_known
             if not was_known:

@@ -9,6 +9,7 @@ the paper's files within a minute, so it is not used here.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from solvers.chain.ending import Ending
 from solvers.chain.run import START_SECONDS, START_SHARE, run_dp
 from solvers.latency.bound import latency_bounds
 from solvers.latency.cp_sat_process import FAILED, CpSatProcess
@@ -75,7 +76,7 @@ def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> s
             return reason
         left = reporter.seconds_left
         seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
-        if run_dp(chain, problem, reporter, seconds, proves=False):
+        if run_dp(chain, problem, reporter, seconds, proves=False) is Ending.NO_SPLIT:
             return no_split_fits(problem)
         starts += [] if reporter.split is None else [reporter.split]
     return None

@@ -46,6 +46,7 @@ def solve_on_servers(
             gap=problem.gap,
             start=problem.start,
             pins=problem.pins,
+            table_bytes=problem.table_bytes,
             on_progress=watch,
         )
         if graph is fast:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from solvers.chain.ending import Ending
 from solvers.chain.run import START_SECONDS, START_SHARE, chain_search, is_plain, run_dp, run_watched
 from solvers.milp.run import run_model
 from solvers.model.costs import Objective
@@ -11,7 +12,7 @@ from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.problem.bounds import why_infeasible
 from solvers.problem.contraction import Contraction
 from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, contracted, no_split_fits
-from solvers.quantities import binary_size
+from solvers.quantities import binary_size, count
 
 QUICK_START_SECONDS = 3.0
 """The first of these where annealing goes on from any plan."""
@@ -66,22 +67,35 @@ def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:
 
 def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Dynamic programming over ideals alone."""
-    if run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True):
+    ending = run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True)
+    if ending is Ending.NO_SPLIT:
         return reporter.result("dp", infeasible=no_split_fits(problem))
     result = reporter.result("dp")
     if reporter.within(problem.gap):
         return result
     further = "" if problem.deployment.replication else "; method auto goes on with others"
-    why = (
-        "in time" if reporter.seconds_left == 0 else f"in {binary_size(problem.table_bytes)} of memory (solver memory)"
-    )
-    return replace(result, message=f"The DP did not prove the optimum {why}{further}.")
+    return replace(result, message=f"The DP did not prove the optimum {_limit(ending, problem, 'in time')}{further}.")
+
+
+def _limit(ending: Ending, problem: Problem, in_time: str) -> str:
+    """Say which limit ended the DP, and what moves it."""
+    from solvers.chain.label_search import MAX_STATES, most_ideals  # numba is loaded by now
+
+    memory = f"{binary_size(problem.table_bytes)} of memory (solver memory, --solver-memory on the command line)"
+    if ending is Ending.MEMORY:
+        return f"in {memory}"
+    if ending is Ending.IDEALS:
+        return f"with {count(most_ideals(problem.table_bytes))} ideals, the most for {memory}"
+    if ending is Ending.MIXES:
+        return f"since devices of several types can be mixed in more than {count(MAX_STATES)} ways"
+    return in_time
 
 
 def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Dynamic programming; if it does not end, or ideals become too many, the integer program goes on."""
     left = reporter.seconds_left
-    if run_dp(contraction, problem, reporter, None if left is None else left / 2, proves=True):
+    ending = run_dp(contraction, problem, reporter, None if left is None else left / 2, proves=True)
+    if ending is Ending.NO_SPLIT:
         return reporter.result("dp", infeasible=no_split_fits(problem))
     left = reporter.seconds_left
     if reporter.within(problem.gap) or left == 0:
@@ -92,10 +106,7 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
     _improve(contraction, problem, reporter, None if left is None else seconds)
     _raise_bound(problem, reporter, seconds)
     result = _run_ip(problem, contraction, reporter, "dp, then ip")
-    ended = (
-        "The ideals were too many for the DP in its share of time and "
-        f"{binary_size(problem.table_bytes)} of memory (solver memory); other methods went on."
-    )
+    ended = f"The DP did not end {_limit(ending, problem, 'in its share of the time')}; other methods went on."
     return replace(result, message=f"{ended} {result.message}".strip())
 
 

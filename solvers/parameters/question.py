@@ -194,8 +194,11 @@ SYNC_BANDWIDTH = Parameter[float | None](
 _FRAMEWORK = optional(one_of(Framework))
 
 
-def _why_not_in(asked: Asked, framework: Framework) -> str:
-    """Say why no plan of a question is one that a framework can express; empty where some are."""
+def why_not_in(asked: Asked, framework: Framework) -> str:
+    """Say why no plan of a question is one that a framework can express; empty where some are.
+
+    CPUs are no reason: such a plan leaves them idle where the framework runs none.
+    """
     form = FORMATS[framework]
     if form.is_pipeline and (asked.objective is Objective.LATENCY or asked.family is not Family.CHAIN):
         return f"{form.title} runs pipelines; choose split type pipeline (chain), for throughput."
@@ -206,17 +209,23 @@ def _why_not_in(asked: Asked, framework: Framework) -> str:
     return why_none_expressible(asked.graph, framework)
 
 
+def why_no_cpus_in(framework: Framework) -> str:
+    """Say why a number of CPUs means nothing to a framework; empty where it does."""
+    form = FORMATS[framework]
+    return "" if form.takes_cpus else f"{form.title} runs no part of a network on CPUs; leave them out."
+
+
 def _expressed(asked: Asked, framework: Framework | None) -> Asked:
     if framework is None:
         return asked
-    if reason := _why_not_in(asked, framework):
+    if reason := why_not_in(asked, framework):
         raise ExportError(reason)
     on = asked if FORMATS[framework].takes_cpus else asked.on(num_cpus=0)
     return replace(on, graph=expressible_graph(asked.graph, framework), expressible_in=framework)
 
 
 def _frameworks(asked: Asked) -> tuple[Framework | None, ...]:
-    return (None, *(framework for framework in Framework if not _why_not_in(asked, framework)))
+    return (None, *(framework for framework in Framework if not why_not_in(asked, framework)))
 
 
 EXPRESSIBLE_IN = Parameter[Framework | None](
@@ -351,7 +360,8 @@ SOLVER_MEMORY = Parameter[float | None](
     noun="memory of the solver",
     help="Memory in GiB (2^30 bytes) that the tables of dynamic programming may take, and half as much again while "
     "they grow; beyond it method auto goes on with others. The default is a fortieth of this machine's memory, at "
-    "least 0.39 GiB. On a server it is a quarter of what the operator lets one solver take.",
+    "least 0.39 GiB; more of it also allows more ideals, 5 million with the default. On a server it is a quarter of "
+    "what the operator lets one solver take.",
     get=lambda asked: asked.solver_memory,
     put=lambda asked, value: replace(asked, solver_memory=value),
     usual=lambda _: None,

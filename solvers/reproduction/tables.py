@@ -167,12 +167,14 @@ def run(
     cells: tuple[Cell, ...],
     results: ResultFile,
     *,
+    table_bytes: int | None = None,
     on_progress: Callable[[Cell], OnProgress] | None = None,
     is_interrupted: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Cell, Outcome, bool]]:
     """Yield each cell with its outcome and whether it was known before; ends early once `is_interrupted()`.
 
-    `on_progress` is called with each cell that is about to run and returns what watches it.
+    `table_bytes` is what the tables of the DP may take. `on_progress` is called with each cell that is about to run and
+    returns what watches it.
     """
     for cell in cells:
         known = results.get(cell)
@@ -188,6 +190,7 @@ def run(
                 cell.question,
                 objective=cell.workload.objective,
                 time_limit_s=cell.time_limit_s,
+                table_bytes=table_bytes,
                 start=cell.expert if cell.question.method == "expert" else None,
                 on_progress=None if on_progress is None else on_progress(cell),
             )

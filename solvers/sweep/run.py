@@ -92,8 +92,13 @@ class PointTask:
     source: DeviceSource = OUR_DEVICES
 
 
-def solve_point(task: PointTask, on_progress: OnProgress | None = None) -> SolveResult:
-    """Solve one point, in whichever process this is; the same task has the same answer wherever it is solved."""
+def solve_point(
+    task: PointTask, on_progress: OnProgress | None = None, *, table_bytes: int | None = None
+) -> SolveResult:
+    """Solve one point, in whichever process this is; the same task has the same answer wherever it is solved.
+
+    `table_bytes` is what the tables of the DP may take, by default the usual share of that process's machine.
+    """
     asked = as_asked(_unpacked(task.packed), task.deployment, task.objective)
     for varied, value in in_order(task.changes):
         is_link = not varied.of_class and varied.quantity in (Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR)
@@ -111,6 +116,7 @@ def solve_point(task: PointTask, on_progress: OnProgress | None = None) -> Solve
         gap=task.gap,
         start=_best_start(asked, task),
         lower_bound_ms=task.lower_bound_ms,
+        table_bytes=table_bytes,
         on_progress=on_progress,
     )
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 
+from solvers.exporters.frameworks import Framework
 from solvers.hardware.device_list import parse_devices
 from solvers.hardware.prices import ANY_ACCELERATOR, DeviceCounts
 from solvers.model.costs import Objective
@@ -26,6 +27,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
 from solvers.parameters.asked import as_asked
 from solvers.parameters.parameter import Asked
+from solvers.parameters.question import why_no_cpus_in, why_not_in
 from solvers.quantities import count
 from solvers.solve import require_solvable
 from solvers.sweep.axes import OUR_DEVICES, Axis, Change, DeviceSource, Quantity, Value, asked_at, in_order
@@ -41,8 +43,10 @@ Index = tuple[int, ...]
 class SweepSpec:
     """What a sweep asks: a question and the one or two axes along which it is varied.
 
-    `time_limit_s` and `gap` are for each point, `source` for a sweep over devices. Raises PlacementError, or one of its
-    kind, when a point cannot be asked: all are tried when the sweep is made, none is solved.
+    `time_limit_s` and `gap` are for each point, `source` for a sweep over devices; `expressible_in` is the framework
+    that the graph was restricted to (`solvers.exporters.frameworks.expressible_graph`), None for all plans. Raises
+    PlacementError, or one of its kind, when a point cannot be asked: all are tried when the sweep is made, none is
+    solved.
     """
 
     graph: DnnGraph
@@ -54,6 +58,7 @@ class SweepSpec:
     time_limit_s: float | None = None
     gap: float = 0.0
     source: DeviceSource = OUR_DEVICES
+    expressible_in: Framework | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.axes) <= MAX_AXES:
@@ -81,6 +86,8 @@ class SweepSpec:
         """Raise PlacementError, naming the place, where a point cannot be asked."""
         try:
             asked = self.asked(index)
+            if self.expressible_in is not None and (reason := _why_not_expressible(asked, self.expressible_in)):
+                raise PlacementError(reason)
             require_solvable(asked.graph, asked.deployment, asked.objective, self.method, self.family)
         except PlacementError as error:
             raise PlacementError(f"At {place}: {error}") from None
@@ -210,3 +217,9 @@ def _halving(num: int) -> tuple[_Place, ...]:
         places[middle] = _Place(level, low, high)
         waiting.extend((a, b, level + 1) for a, b in ((low, middle), (middle, high)) if b - a > 1)
     return tuple(places[i] for i in range(num))
+
+
+def _why_not_expressible(asked: Asked, framework: Framework) -> str:
+    """Say why a framework can express no plan of a point, or what of the point it does not have."""
+    no_cpus = why_no_cpus_in(framework) if asked.deployment.num_cpus else ""
+    return no_cpus or why_not_in(asked, framework)

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from explorer.state.query import from_query, to_query
 from explorer.state.records import Subject
 from explorer.sweep.address import axis_named, link_of, link_to_point, subject_of_link
-from explorer.sweep.choice import SweepChoice, axis_of
+from explorer.sweep.choice import SweepChoice, axis_of, quantities
 from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.errors import PlacementError
 from solvers.model.split import Family
@@ -20,7 +20,7 @@ from tests.support.sweeps import threads
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
 
-GNMT = "gnmt_layer_inference"
+GNMT, LAYERS = "gnmt_layer_inference", "llama3_8b_layer_inference"
 
 
 def explored(query: dict[str, str]) -> AppTest:
@@ -75,6 +75,8 @@ CASES: list[tuple[dict[str, str], dict[str, str], dict[str, Any]]] = [
         {"bandwidth factor": "0.5,3"},
         {"family": Family.CONVEX, "method": "ip"},
     ),
+    ({"sample": LAYERS, "expressible_in": "vllm"}, {"devices": "2xA100-80; 3xA100-80"}, {}),
+    ({"sample": LAYERS, "expressible_in": "vllm"}, {"accelerators": "2,3"}, {}),
 ]
 
 
@@ -116,6 +118,14 @@ def test_an_address_asks_the_same_question_of_a_sweep_as_of_explore(query: dict[
         app.query_params[name] = value
     app.run()
     assert app.session_state["subject_of_explore"].question == subject.question
+
+
+def test_cpus_vary_only_where_the_framework_runs_on_them() -> None:
+    for framework, offered in (("vllm", False), ("device-map", True), ("none", True)):
+        subject, _ = subject_of_link(from_query({"sample": LAYERS, "expressible_in": framework})[0])
+        assert (Varied(Quantity.CPUS) in quantities(subject)) == offered
+    with pytest.raises(PlacementError, match="At 1 CPU: vLLM runs no part of a network on CPUs"):
+        chosen({"sample": LAYERS, "expressible_in": "vllm"}, {"cpus": "1"}).spec()
 
 
 def test_what_explore_cannot_ask_is_said_in_a_sentence() -> None:

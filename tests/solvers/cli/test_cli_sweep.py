@@ -9,6 +9,7 @@ import pytest
 
 from solvers.formats.graph_json import write_graph
 from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.samples import sample_text
 from solvers.solve import solve
 from tests.support.command_line import Run
@@ -230,3 +231,22 @@ def test_servers_may_be_axes(placement: Run, tmp_path: Path) -> None:
         ).json
         assert point["value_ms"] == pytest.approx(alone["value_ms"])
     assert len({point["value_ms"] for point in swept["points"]}) > 1
+
+
+def test_a_sweep_over_what_a_framework_does_not_have_is_refused(placement: Run, tmp_path: Path) -> None:
+    path = tmp_path / "layers.json"
+    nodes = tuple(Node(v, 1.0, 1.0, layer=f"block {v}") for v in range(4))
+    edges = tuple(Edge(v, v + 1) for v in range(3))
+    write_graph(path, DnnGraph(nodes, edges), Deployment(2, 3))
+    asked = ("sweep", path, "--expressible-in", "megatron", "--workers", 1)
+    answer = placement(*asked, "--cpus", "0,2", "--accelerators", 2)
+    assert answer.code == 2
+    assert "At 2 CPUs: Megatron-LM runs no part of a network on CPUs; leave them out." in answer.err
+    answer = placement(*asked, "--objective", "throughput,latency")
+    assert answer.code == 2
+    assert "At latency: Megatron-LM runs pipelines" in answer.err
+    answer = placement(*asked, "--accelerators", "1,2", "--json")
+    assert [row["cpus"] for row in answer.json["points"]] == [0, 0]
+    takes_cpus = ("sweep", path, "--expressible-in", "device-map", "--family", "free", "--workers", 1)
+    answer = placement(*takes_cpus, "--cpus", "0,2", "--accelerators", 0, "--json")
+    assert answer.code == 0
