@@ -11,8 +11,12 @@ def value(key: str, default: Any = None) -> Any:
 
 
 def show(key: str, value: Any) -> str:
-    """Have a widget that is drawn after this, in this run or the next, show a value; return its key."""
-    st.session_state[key] = value
+    """Have a widget that is drawn after this, in this run or the next, show a value; return its key.
+
+    One that shows it already is left alone: the browser would put the value in the place of what is being typed.
+    """
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
     return key
 
 

@@ -29,7 +29,9 @@ NEGLIGIBLE_OUTPUT = 0.1
 
 def pipedream_splits(problem: Problem, reporter: Reporter) -> Iterator[Split]:
     """Yield the best chains along lines of the contracted graph; memory and CPUs are respected."""
-    return linearised_splits(with_components_tied(problem.graph), problem, reporter)
+    tied = with_components_tied(problem.graph)
+    if reporter.seconds_left != 0:
+        yield from linearised_splits(tied, problem, reporter)
 
 
 def with_components_tied(graph: DnnGraph) -> DnnGraph:

@@ -327,7 +327,9 @@ class ThresholdSearch:
             )
             for array in tables
         )
-        if total > max_bytes or need[NEED_IDEALS] > most_ideals(max_bytes):
+        # Few searches come to so many; the machine is asked for its memory only then.
+        too_many = need[NEED_IDEALS] > MAX_IDEALS and need[NEED_IDEALS] > most_ideals(max_bytes)
+        if total > max_bytes or too_many:
             self.ending = Ending.MEMORY if total > max_bytes else Ending.IDEALS
             return False
         rows = self._borders.number.shape[1]

@@ -36,7 +36,12 @@ def print_json(document: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print text on stdout, also when nobody reads it any more; PlacementError where it cannot be written."""
+    """Print text on stdout, also when nobody reads it any more; PlacementError where it cannot be written.
+
+    Characters that the encoding of stdout lacks become question marks.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    text = text.encode(encoding, "replace").decode(encoding)
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -513,6 +513,13 @@ def test_an_emptied_price_is_none_and_a_price_of_0_is_one() -> None:
     assert [box.value for box in app.number_input] == [None, 0.5, 0.0]
 
 
+def test_a_price_does_not_overwrite_what_is_typed_into_another_box() -> None:
+    app = AppTest.from_function(prices_page).run()
+    app = app.number_input[0].set_value(4.0).run()
+    # With this a browser would put the server's value in the place of what is being typed.
+    assert not any(box.proto.set_value for box in app.number_input)
+
+
 @given(
     st.lists(st.tuples(st.text(min_size=1, max_size=8), st.floats(0, 1e6)), max_size=4, unique_by=lambda p: p[0]),
     st.floats(0, 1e6),

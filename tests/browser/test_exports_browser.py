@@ -14,12 +14,11 @@ from playwright.sync_api import expect
 from solvers.formats.graph_json import parse_graph, parse_split
 from solvers.model.costs import split_costs
 from solvers.samples import read_sample
-from tests.support.app_page import download
+from tests.support.app_page import SOLVE_MS, download
 from tests.support.picture import choose
 
 pytestmark = pytest.mark.browser
 
-SOLVE_MS = 180_000
 SAMPLE = "gpt2_xl_layer_training"
 STEM = "GPT-2_XL_training_by_layers"
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.server.password import Password
-from tests.support.app_page import download, fill, tiny_graph, upload, wait_for_plan_so_far
+from tests.support.app_page import SOLVE_MS, download, fill, tiny_graph, upload, wait_for_plan_so_far
 from tests.support.picture import Picture
 from tests.support.serving import Address, free_port, served
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-SOLVE_MS = 60_000
 LISTEN = """
 globalThis.violations = [];
 document.addEventListener("securitypolicyviolation", (event) =>

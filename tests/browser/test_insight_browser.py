@@ -13,12 +13,12 @@ from solvers.model.result import SolveResult
 from solvers.quantities import counted
 from solvers.samples import read_sample
 from solvers.solve import solve
+from tests.support.app_page import SOLVE_MS
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
 
 SAMPLE = "teaching_chain"
-SOLVE_MS = 60_000
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.app_page import SOLVE_MS
 from tests.support.picture import Picture, choose
 from tests.support.root import ROOT
 
 pytestmark = pytest.mark.browser
 
-SOLVE_MS = 60_000
 REST_MS = 1000
 """After the last change: animations are over and what follows the pointer is gone."""
 

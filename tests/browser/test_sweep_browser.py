@@ -8,12 +8,11 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.app_page import fill
+from tests.support.app_page import SOLVE_MS, fill
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
 
-SOLVE_MS = 60_000
 SAMPLE = "bert_base_operator_inference"
 
 

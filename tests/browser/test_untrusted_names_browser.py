@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.support.app_page import SOLVE_MS
 from tests.support.picture import Picture
 
 pytestmark = pytest.mark.browser
 
 NASTY = "<img src=x onerror=alert(1)>"
-SOLVE_MS = 120_000
 IMAGES = """() => {
     const found = [];
     const search = (root) => {

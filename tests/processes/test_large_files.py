@@ -237,7 +237,7 @@ def test_a_graph_comes_in_by_small_parts() -> None:
 @pytest.mark.usefixtures("solver_processes")
 @pytest.mark.parametrize(("name", "text"), [("mine.json", TEXT), ("broken.json", b'{"nodes": []}')])
 def test_the_page_goes_on_while_a_file_is_read_and_says_what_came_of_it(name: str, text: bytes) -> None:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
     solved(app.run())
     before = app.session_state["loaded_graph"]
     app.session_state["source"] = "Upload"

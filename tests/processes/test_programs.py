@@ -91,19 +91,27 @@ def test_ctrl_c_while_the_program_is_loaded_leaves_one_sentence(loaded: str) -> 
 @pytest.mark.parametrize(
     "arguments", [("solve", "GRAPH"), ("--help",), ("solve", "--help"), ("--version",), ("devices",)]
 )
-def test_a_full_device_is_said_in_one_sentence(
-    graph_file: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")  # a help that is longer than the buffer of stdout
+def test_a_full_device_is_said_in_one_sentence(graph_file: Path, arguments: tuple[str, ...]) -> None:
     command = [*COMMAND, *(str(graph_file) if word == "GRAPH" else word for word in arguments)]
     with open("/dev/full", "w", encoding="utf-8") as full:
-        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
-        assert process.returncode == 2
-        assert process.stderr == "placement: stdout cannot be written: No space left on device.\n"
+        # With few variables set, as under a service, the help of solve is written in two pieces.
+        for environment in (None, {"PATH": os.environ["PATH"]}):
+            process = subprocess.run(  # noqa: S603
+                command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False
+            )
+            assert process.returncode == 2
+            assert process.stderr == "placement: stdout cannot be written: No space left on device.\n"
         silent = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, check=False)  # noqa: S603
         assert silent.returncode == 0
         refused = subprocess.run([*COMMAND, "solve", "none.json"], stderr=full, check=False)  # noqa: S603
         assert refused.returncode == 2
+
+
+def test_what_the_encoding_of_stdout_lacks_is_no_reason_to_end() -> None:
+    environment = {"PATH": os.environ["PATH"], "PYTHONIOENCODING": "ascii"}
+    process = subprocess.run([*COMMAND, "solve", "--help"], capture_output=True, env=environment, check=False)  # noqa: S603
+    assert (process.returncode, process.stderr) == (0, b"")
+    assert process.stdout.isascii()
 
 
 def test_a_full_device_does_not_lose_the_file(graph_file: Path, tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.jobs.batch import Batch
 from tests.support.root import ROOT
+from tests.support.waiting import PATIENCE_S
 
 APP = str(ROOT / "explorer" / "app.py")
 
 
 def opened(sample: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
     app.query_params["sample"] = sample
     return solved(app.run())
 
@@ -36,7 +37,7 @@ def number(app: AppTest, label: str) -> Any:
 
 
 def visited(**query: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
     for name, value in query.items():
         app.query_params[name] = value
     return solved(app.run())

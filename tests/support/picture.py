@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.support.serving import free_port, served
 
-BUSY_MS = 60_000
+BUSY_MS = 120_000
 """How long a machine that does much else may take to show a first picture."""
 
 

@@ -21,6 +21,7 @@ from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.sweep.spec import SweepSpec
 from tests.support.root import ROOT
+from tests.support.waiting import PATIENCE_S
 
 CORPUS = ROOT / "tests" / "corpus"
 FILES = CORPUS / "files"
@@ -42,7 +43,7 @@ def explore_question(case: dict[str, Any]) -> dict[str, Any]:
     """Return what Explore asks for the address of a case, or for its project file."""
     if "project" in case:
         project = parse_project(json.dumps(_project(case)).encode())
-        app = AppTest.from_function(_explore, default_timeout=60, kwargs={"project": project})
+        app = AppTest.from_function(_explore, default_timeout=PATIENCE_S, kwargs={"project": project})
     else:
         app = _at_address(_explore, case)
     return _answer(app.run())
@@ -68,7 +69,7 @@ def _at_address(page: Any, case: dict[str, Any]) -> AppTest:
     if "file" in case:
         file = uploaded(case["file"])
         query["graph"] = file.graph.digest[:12]
-    app = AppTest.from_function(page, default_timeout=60, kwargs={"file": file})
+    app = AppTest.from_function(page, default_timeout=PATIENCE_S, kwargs={"file": file})
     for name, value in query.items():
         app.query_params[name] = value
     return app

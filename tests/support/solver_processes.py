@@ -20,7 +20,7 @@ from solvers.model.split import Family, Split
 from solvers.problem.pins import NO_PINS, Pins
 from tests.support.waiting import eventually
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 FUNCTIONS = ("tests.support.solver_processes:pretend_to_solve",)
 DEPLOYMENT = Deployment(
     2,

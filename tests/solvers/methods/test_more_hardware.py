@@ -1,0 +1,71 @@
+"""More hardware never gives a worse plan where the solve starts from the plan known, however early it ends."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.analysis.what_if import carried_over
+from solvers.latency.bound import latency_bound
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family
+from solvers.solve import solve
+from tests.support.examples import examples
+from tests.support.graphs import random_dag
+from tests.support.reference import best_latency
+
+Question = tuple[DnnGraph, Deployment]
+
+EASIER: dict[str, Callable[[DnnGraph, Deployment], Question]] = {
+    "accelerator": lambda graph, on: (graph, replace(on, num_accelerators=on.num_accelerators + 1)),
+    "CPU": lambda graph, on: (graph, replace(on, num_cpus=on.num_cpus + 1)),
+    "memory": lambda graph, on: (graph, replace(on, memory_bytes=2 * (on.memory_bytes or 1.0))),
+    "bandwidth": lambda graph, on: (graph.with_bandwidth_factor(2.0), on),
+}
+
+
+@pytest.mark.parametrize("more", EASIER)
+@given(seed=st.integers(0, 10**6), num_cpus=st.integers(0, 1), family=st.sampled_from(list(Family)))
+@examples(10, deadline=None)
+def test_more_hardware_never_gives_a_worse_plan(more: str, seed: int, num_cpus: int, family: Family) -> None:
+    """Chains are splits of every family."""
+    graph, deployment = random_dag(seed, num_nodes=12, edge_probability=0.2), Deployment(2, num_cpus, 60.0)
+    known = solve(graph, deployment)
+    easier_graph, easier = EASIER[more](graph, deployment)
+    if known.split is None:
+        return
+    start = carried_over(known.split, deployment, easier)
+    result = solve(easier_graph, easier, family=family, time_limit_s=0.0, start=start)
+    assert known.value_ms is not None
+    assert result.value_ms is not None
+    assert result.value_ms <= known.value_ms
+    # A bound that holds for the easier question holds for the harder one.
+    if family is Family.CHAIN:
+        bound_ms = solve(easier_graph, easier, start=start).lower_bound_ms
+        assert bound_ms is not None
+        assert bound_ms <= known.value_ms * (1 + 1e-9)
+
+
+@given(seed=st.integers(0, 10**6))
+@examples(5, deadline=None)
+def test_a_freer_split_is_never_worse_than_the_stricter_one_it_starts_from(seed: int) -> None:
+    graph, deployment = random_dag(seed, num_nodes=9, edge_probability=0.2), Deployment(2, 1)
+    known = solve(graph, deployment)
+    for family in (Family.CONVEX, Family.FREE):
+        freer = solve(graph, deployment, family=family, time_limit_s=0.3, start=known.split)
+        assert freer.value_ms is not None
+        assert known.value_ms is not None
+        assert freer.value_ms <= known.value_ms
+        known = freer
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 2))
+@examples(20, deadline=None)
+def test_a_latency_bound_for_more_accelerators_holds_for_fewer(seed: int, k: int) -> None:
+    graph = random_dag(seed, num_nodes=6)
+    best_ms = best_latency(graph, Deployment(k, 1, 8.0))
+    assert best_ms is not None
+    assert latency_bound(graph, Deployment(2 * k, 1, 8.0)) <= best_ms * (1 + 1e-9)
