@@ -40,7 +40,8 @@ def short(text: str, most: int = 30) -> str:
 
 def _read_count(text: str) -> int:
     if not re.fullmatch(r"\+?\d{1,9}", text, flags=re.ASCII):
-        raise TextError("give a whole number")
+        is_large = re.fullmatch(r"\+?\d+", text, flags=re.ASCII)
+        raise TextError("give a whole number" + " of up to nine digits" * bool(is_large))
     return int(text)
 
 
