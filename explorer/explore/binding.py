@@ -37,6 +37,9 @@ class Inquiry:
 def show_binding(plan: Plan) -> None:
     """Show which constraints limit a plan: at once where the plan follows the inputs by itself, else on request.
 
+    Where others have the app open too it is on request: it takes ten times the processor of the plan, and most changes
+    of an input are made to look at the plan alone.
+
     Nothing is said of hand edits, of plans with pins and of baselines: others may be faster for another reason.
     """
     is_search = plan.question.method not in BASELINES
@@ -47,7 +50,8 @@ def show_binding(plan: Plan) -> None:
         inquiry.batch.cancel(spare=feels_live)
         inquiry = None
         session.remember_batch(NAME, None)
-    is_live = feels_live(plan.question) and plan.result.status is SolveStatus.OPTIMAL
+    is_alone = not solver_pool().has_others(session.session_id())
+    is_live = is_alone and feels_live(plan.question) and plan.result.status is SolveStatus.OPTIMAL
     if inquiry is None and is_live:
         inquiry = _asked(plan)
         session.remember_batch(NAME, inquiry)

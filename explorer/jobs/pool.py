@@ -274,6 +274,11 @@ class WorkerPool:
         with self._lock:
             return self._sessions.jobs_of(session)
 
+    def has_others(self, session: str) -> bool:
+        """Whether other sessions have asked for anything and are still here."""
+        with self._lock:
+            return bool(self._sessions.names() - {session})
+
     def release(self, session: str) -> None:
         """End and forget all jobs of a session."""
         with self._lock:
