@@ -9,6 +9,7 @@ from explorer.explore.binding import show_binding
 from explorer.explore.what_helps import free_answer, show_what_helps
 from explorer.plan.edited_plan import METHOD as HAND_EDIT
 from explorer.server.byte_cache import remembered
+from explorer.state.choice import Choice
 from explorer.state.records import Plan
 from solvers.analysis.explanation import bound_of, explain
 from solvers.analysis.explanation_text import Paragraph, explanation_text
@@ -20,10 +21,11 @@ MOST_NODES = 20_000
 """The explanation contracts the graph, which for larger ones takes seconds and 200 MB in the server itself."""
 
 
-def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan) -> None:
+def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice) -> None:
     """Show why a plan is as fast as it is, the loads of its devices, and what would help.
 
-    `asked` is the plan that the solver found, which the schedule may run cut anew: what would help is about that.
+    `asked` is the plan that the solver found, which the schedule may run cut anew: what would help is about that, and
+    can be applied to the inputs, those of `choice`.
     """
     words, figures = st.columns([5, 6], gap="large")
     with words:
@@ -36,7 +38,7 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan) -> None:
             st.markdown("**Load of every device**")
             st.html(load_bars(costs, plan.deployment, plan.result.lower_bound_ms, theme()))
         st.markdown("**What would help**")
-        show_what_helps(asked)
+        show_what_helps(asked, choice)
 
 
 def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:

@@ -106,7 +106,7 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
             show_schedules(plan, choice)
     else:
         with why:
-            show_explanation(run, costs, plan)
+            show_explanation(run, costs, plan, choice)
 
 
 def _title(choice: Choice, plan: Plan | None) -> None:
@@ -132,7 +132,7 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
             with st.expander("Details"):
                 st.code(notice.details, language=None)
         elif not is_of_plan:
-            show_what_makes_possible(choice.question, choice.graph, choice.loaded.graph)
+            show_what_makes_possible(choice)
     if plan is not None and plan.question != choice.question:
         is_coming = run is not None or feels_live(choice.question)
         changed = differences((plan.question, plan.graph), (choice.question, choice.graph))

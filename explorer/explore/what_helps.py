@@ -5,13 +5,16 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from explorer.elements.html_table import Cell, html_table
+from explorer.explore.applying import link_that_asks
 from explorer.jobs.batch import Ask, Batch
 from explorer.jobs.pool import JobState, Question, Snapshot
 from explorer.jobs.server_pool import solver_pool
 from explorer.plan.solve_control import feels_live
 from explorer.state import session
+from explorer.state.address import want
+from explorer.state.choice import Choice
 from explorer.state.records import Plan
-from explorer.words.wording import plain
+from explorer.words.wording import plain, plain_label
 from solvers.analysis.what_if import (
     Change,
     Gain,
@@ -40,11 +43,12 @@ BASE = "base"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked about: a question, its graph, that as it was loaded, and the plan that is known, if any."""
+    """What is asked about: a question, its graph, that as it was loaded, the page's inputs, and what plan is known."""
 
     question: Question
     graph: DnnGraph
     own: DnnGraph
+    choice: Choice
     split: Split | None = None
     value_ms: float | None = None
 
@@ -67,18 +71,20 @@ class Row:
     state: str
 
 
-def show_what_helps(plan: Plan) -> None:
+def show_what_helps(plan: Plan, choice: Choice) -> None:
     """Show the button that asks what would make a plan faster, or the answers as they arrive.
 
-    Once asked, a question that follows the inputs by itself is asked again whenever the inputs change.
+    Once asked, a question that follows the inputs by itself is asked again whenever the inputs change. What helps can
+    be applied to the inputs, which are those of `choice`.
     """
-    subject = Subject(plan.question, plan.graph, plan.loaded.graph, plan.result.split, plan.result.value_ms)
+    subject = Subject(plan.question, plan.graph, plan.loaded.graph, choice, plan.result.split, plan.result.value_ms)
     _show_inquiry(NAME, subject, "What would help?")
 
 
-def show_what_makes_possible(question: Question, graph: DnnGraph, own: DnnGraph) -> None:
-    """The same for a question that has no plan; `own` is the graph as it was loaded."""
-    _show_inquiry(NAME_IF_IMPOSSIBLE, Subject(question, graph, own), "What would make a plan possible?")
+def show_what_makes_possible(choice: Choice) -> None:
+    """The same for a question that has no plan."""
+    subject = Subject(choice.question, choice.graph, choice.loaded.graph, choice)
+    _show_inquiry(NAME_IF_IMPOSSIBLE, subject, "What would make a plan possible?")
 
 
 def _show_inquiry(name: str, subject: Subject, label: str) -> None:
@@ -174,6 +180,7 @@ def _show(inquiry: Inquiry, subject: Subject) -> None:
     if before_ms is None:
         header = [Cell("One change"), Cell("Value", "number"), Cell("What it does")]
         st.html(html_table("What would make a plan possible", header, [_possible_cells(row) for row in rows], 45))
+        _offer(inquiry, rows, subject)
         return
     most = max((row.gained.saved_share or 0.0 for row in rows if row.gained is not None), default=0.0)
     header = [Cell("One change"), Cell("Less time"), Cell("", "number"), Cell("Value", "number"), Cell("Proof")]
@@ -184,6 +191,28 @@ def _show(inquiry: Inquiry, subject: Subject) -> None:
     if inquiry.batch.is_cancelled:
         compared += " Cancelled: what is not there was not solved."
     st.caption(compared)
+    _offer(inquiry, rows, subject)
+
+
+def _offer(inquiry: Inquiry, rows: list[Row], subject: Subject) -> None:
+    """Draw a button for each change that helps and that the inputs can ask for, once all is known."""
+    # Until then the rows are a fragment, whose buttons do not have the page run; or else the inputs have gone on.
+    if not inquiry.batch.is_over or subject.question != subject.choice.question:
+        return
+    helping = [row.change for row in rows if row.gained is not None and row.gained.helps]
+    links = [(change, link) for change in helping if (link := link_that_asks(subject.choice, change)) is not None]
+    if not links:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown("Apply:", width="content")
+        for change, link in links:
+            st.button(
+                plain_label(change.label),
+                key=f"apply {change.key}",
+                on_click=want,
+                args=(link,),
+                help="Sets the inputs at the side to this.",
+            )
 
 
 def _show_failure(snapshot: Snapshot) -> None:

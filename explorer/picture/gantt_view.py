@@ -116,6 +116,7 @@ class GanttInfo:
     makespan_ms: float
     load_bound_ms: float
     critical_path_bound_ms: float
+    lower_bound_ms: float
     period_ms: float | None
     period_name: str
     period_mark: PeriodMark | None
@@ -190,6 +191,7 @@ def gantt_info(schedule: Schedule, deployment: Deployment, *, by_device: bool = 
         makespan_ms=float(schedule.makespan_ms),
         load_bound_ms=float(schedule.load_bound_ms),
         critical_path_bound_ms=float(schedule.critical_path_bound_ms),
+        lower_bound_ms=float(schedule.lower_bound_ms),
         period_ms=None if schedule.period_ms is None else float(schedule.period_ms),
         period_name=_period_name(schedule),
         period_mark=_period_mark(schedule, lane_of),

@@ -1,5 +1,6 @@
 """The tab Explain without a browser: sentences about the plan shown, and what would help, solved in the background."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from solvers.problem.pins import Pins
 from solvers.samples import read_sample
 from solvers.solve import solve
 from tests.support.graphs import chain
-from tests.support.opened_app import html, is_over, opened
+from tests.support.opened_app import html, is_over, metrics, number, opened, solved
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
@@ -78,6 +79,56 @@ def test_questions_follow_the_inputs_once_asked() -> None:
     graph, deployment = read_sample("teaching_chain")
     value = solve(graph, replace(deployment, num_accelerators=3)).value_ms
     assert f"{value:.4g} ms" in html(app).split(">One accelerator more</th>")[1].split("</tr>")[0]
+
+
+def offers(app: AppTest) -> list[str]:
+    """The keys of the changes that can be applied."""
+    return [button.key.removeprefix("apply ") for button in app.button if str(button.key).startswith("apply ")]
+
+
+def gains(app: AppTest) -> str:
+    """The table of what would help, or of what would make a plan possible, as HTML."""
+    (table,) = [part for part in html(app).split("<table")[1:] if "One change" in part]
+    return table.split("</table>")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sample", "memory_gib"),
+    [
+        ("teaching_chain", None),  # its file has no bytes: links are a multiple
+        ("teaching_tied_embedding", None),
+        ("gpt2_xl_layer_inference", None),
+        ("gpt2_xl_layer_inference", 1.0),
+        ("resnet50_operator_training", 4.0),
+    ],
+)
+def test_each_change_that_helps_can_be_applied_and_brings_what_was_said(sample: str, memory_gib: float | None) -> None:
+    def asked() -> AppTest:
+        app = opened(sample)
+        if memory_gib is not None:
+            solved(number(app, "Memory (GiB)").set_value(memory_gib).run())
+        key = next(str(button.key) for button in app.button if str(button.key).startswith("ask what would "))
+        app.button(key=key).click().run()
+        eventually(lambda: without_exception(app).session_state[key.replace("ask ", "batch ")].batch.is_over)
+        return app.run()
+
+    app = asked()
+    found = offers(app)
+    helping = [row for row in gains(app).split("<tr") if re.search(r" m?s</td>", row)]
+    assert found
+    assert "speed" not in found  # no input makes devices faster
+    assert len(found) == sum("10 % faster" not in row for row in helping)
+    for key in found:
+        app = asked()
+        label = app.button(key=f"apply {key}").label.replace("\\", "")
+        said = re.search(r"[\d.,]+ m?s(?=</td>)", gains(app).split(f">{label}</th>")[1].split("</tr>")[0])
+        assert said is not None
+        solved(app.button(key=f"apply {key}").click().run())
+        if "stale" in " ".join(warning.value for warning in app.warning):
+            solved(app.button(key="solve").click().run())
+        assert metrics(app)["Time per micro-batch"] == said[0], label
+        assert not any("Could not be used" in warning.value for warning in app.warning)
 
 
 def ask(key: str, graph: DnnGraph, **options: Any) -> Ask:

@@ -1,0 +1,72 @@
+"""How the inputs of the page come to ask for a change that would help."""
+
+import math
+from dataclasses import replace
+
+from explorer.plan.reload import page_link
+from explorer.state.choice import Choice
+from explorer.state.query import Link
+from solvers.analysis.what_if import LINK_FACTOR, Change
+from solvers.model.graph import DnnGraph
+from solvers.parameters.asked import QUESTION, Values, asked, begin
+from solvers.parameters.hardware import BANDWIDTH_FACTOR
+from solvers.parameters.parameter import Asked
+
+SAME = 1e-9
+"""Relative difference of numbers that went through the units of an input."""
+
+
+def link_that_asks(choice: Choice, change: Change) -> Link | None:
+    """Return the page's link with the inputs that ask for a change; None for what no input says, as faster devices."""
+    link = page_link(choice)
+    before, after = choice.asked, _changed(choice.asked, change)
+    values = dict(link.values)
+    for parameter in QUESTION:
+        if (value := parameter.get(after)) != parameter.get(before):
+            values[parameter.name] = value
+    if change.graph.digest != before.graph.digest and not BANDWIDTH_FACTOR.why_not(before):
+        values[BANDWIDTH_FACTOR.name] = LINK_FACTOR * values.get(BANDWIDTH_FACTOR.name, 1.0)
+    return replace(link, values=values) if _asks_for(values, after) else None
+
+
+def _changed(known: Asked, change: Change) -> Asked:
+    is_unrestricted = _ties(change.graph) != _ties(known.graph)
+    return replace(
+        known,
+        graph=change.graph,
+        deployment=change.deployment,
+        family=change.family,
+        method=change.method,
+        expressible_in=None if is_unrestricted else known.expressible_in,
+    )
+
+
+def _asks_for(values: Values, wanted: Asked) -> bool:
+    """Whether a question of these values is the one that is wanted, up to rounding."""
+    start = begin(wanted.own_graph, wanted.own, wanted.file, wanted.longest_s)
+    found = asked(values, replace(start, wish=wanted.wish, model=wanted.model)).asked
+    return (
+        found.deployment.num_devices == wanted.deployment.num_devices
+        and all(_is_same(parameter.get(found), parameter.get(wanted)) for parameter in QUESTION)
+        and _ties(found.graph) == _ties(wanted.graph)
+        and all(map(_is_same, _times(found.graph), _times(wanted.graph)))
+    )
+
+
+def _ties(graph: DnnGraph) -> tuple[object, ...]:
+    return tuple(node.colocation_class for node in graph.nodes)
+
+
+def _times(graph: DnnGraph) -> tuple[float, ...]:
+    nodes, tensors = graph.nodes, graph.tensors
+    return (
+        math.fsum(node.accelerator_ms for node in nodes if math.isfinite(node.accelerator_ms)),
+        math.fsum(node.cpu_ms for node in nodes if math.isfinite(node.cpu_ms)),
+        math.fsum(tensor.transfer_ms for tensor in tensors),
+    )
+
+
+def _is_same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=SAME)
+    return one == other
