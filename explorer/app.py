@@ -27,6 +27,8 @@ st.html(
       display: none; }
     [data-testid="stSidebarHeader"] { height: 2rem; margin-bottom: 0; }
     .stVerticalBlock.st-key-sweep_button { max-height: 2.5rem; overflow: clip; overflow-clip-margin: 0.25rem; }
+    /* As high without the button, or the title would be cut off, and move when the plan comes. */
+    .stHorizontalBlock.st-key-title { min-height: 2.3rem; }
     .st-key-keep { flex: none; }
     .st-key-keep button { min-height: 1.9rem; padding: 0 0.6rem; white-space: nowrap; }
     .st-key-keep button p { font-size: 0.85rem; }
@@ -40,6 +42,9 @@ st.html(
     [data-testid="stLayoutWrapper"]:has(> .st-key-notices) { order: 99; position: sticky; bottom: 0.5rem; z-index: 60; }
     [data-testid="stLayoutWrapper"]:has(> .st-key-notices:empty) { display: none; }
     .st-key-notices [data-testid="stAlert"] { margin: 0; border-radius: 0.5rem; background: Canvas; }
+    /* More than banners would let the page show through between its parts. */
+    .st-key-notices:has(.stButton) { padding: 0.5rem; border-radius: 0.5rem; background: Canvas;
+      box-shadow: 0 0 0 1px color-mix(in srgb, CanvasText 20%, transparent); }
     @media (min-width: 641px) and (max-width: 1100px) {
       .stMainBlockContainer h3 { padding-bottom: 1rem; }
       .stMainBlockContainer h3 span span { display: block; line-height: 1.3; }

@@ -126,6 +126,7 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
     """Say how the last solve ended, and whether the plan below still answers what the inputs ask."""
     notice, run = session.notice(), session.run()
     is_of_plan = notice is not None and plan is not None and plan.question == notice.question
+    is_told = notice is not None and notice.question == choice.question
     if notice is not None and not tells_of(notice, plan) and (is_of_plan or notice.question == choice.question):
         (st.info if is_of_plan else st.error)(plain(notice.message))
         if notice.details:
@@ -142,7 +143,7 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
             f"{'' if is_coming else ' Press Solve for a new one.'}",
             icon=":material/history:",
         )
-    elif plan is None and run is None and not feels_live(choice.question):
+    elif plan is None and run is None and not is_told and not feels_live(choice.question):
         st.info("This graph has no plan yet. Press Solve.")
 
 
