@@ -14,6 +14,7 @@ from explorer.state import session, widgets
 from explorer.state.records import Sweep
 from explorer.sweep.address import link_to_point
 from explorer.sweep.choice import SweepChoice
+from explorer.sweep.example import show_example
 from explorer.sweep.inputs import START_KEY, query_of_sweep, sweep_sidebar
 from explorer.sweep.prices import lacking_text, pick_prices, prices_of
 from explorer.words.wording import device_counts, links_text, memory_text, plain
@@ -58,6 +59,7 @@ def show() -> None:
     sweep = session.sweep()
     if sweep is None:
         st.info("Choose what varies at the side, and start. Points are drawn as they are solved, coarse to fine.")
+        show_example()
         _write_address(choice)
         return
     sweep.run.session = session.session_id()
