@@ -7,7 +7,7 @@ import streamlit as st
 from explorer.elements.html_table import paragraph_html
 from explorer.elements.polling import stop_polling
 from explorer.jobs.batch import Ask, Batch
-from explorer.jobs.server_pool import solver_pool
+from explorer.jobs.server_pool import is_open, solver_pool
 from explorer.plan.solve_control import feels_live
 from explorer.state import session
 from explorer.state.records import Plan
@@ -50,7 +50,7 @@ def show_binding(plan: Plan) -> None:
         inquiry.batch.cancel(spare=feels_live)
         inquiry = None
         session.remember_batch(NAME, None)
-    is_alone = not solver_pool().has_others(session.session_id())
+    is_alone = not any(map(is_open, solver_pool().others(session.session_id())))
     is_live = is_alone and feels_live(plan.question) and plan.result.status is SolveStatus.OPTIMAL
     if inquiry is None and is_live:
         inquiry = _asked(plan)

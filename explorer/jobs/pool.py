@@ -274,10 +274,10 @@ class WorkerPool:
         with self._lock:
             return self._sessions.jobs_of(session)
 
-    def has_others(self, session: str) -> bool:
-        """Whether other sessions have asked for anything and are still here."""
+    def others(self, session: str) -> set[str]:
+        """Return the other sessions that have asked for anything; some may have left just now."""
         with self._lock:
-            return bool(self._sessions.names() - {session})
+            return self._sessions.names() - {session}
 
     def release(self, session: str) -> None:
         """End and forget all jobs of a session."""
