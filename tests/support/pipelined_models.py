@@ -57,6 +57,25 @@ def residual() -> tuple[Any, ...]:
     return Residual(), (torch.randn(8, 3, 8),), _loss, torch.randint(0, 8, (8, 3))
 
 
+def swapped() -> tuple[Any, ...]:
+    """Return linear layers of which the first one reads the second of two inputs, and the second the first one."""
+    import torch
+
+    class Swapped(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second, self.third, self.fourth = (torch.nn.Linear(8, 8) for _ in range(4))
+
+        def forward(self, x: Any, y: Any) -> Any:
+            a = torch.relu(self.first(y))
+            b = self.second(x)
+            return self.fourth(torch.relu(self.third(a + b)))
+
+    torch.manual_seed(0)
+    batch = torch.randn(8, 3, 8), torch.randn(8, 3, 8)
+    return Swapped(), batch, _loss, torch.randint(0, 8, (8, 3))
+
+
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
     "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 97,

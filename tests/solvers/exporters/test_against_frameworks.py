@@ -177,9 +177,10 @@ def test_a_cut_inside_a_block_changes_no_output(model: str, tmp_path: Path) -> N
     assert run_script(text, model, 2, tmp_path)["outputs"] < 1e-5
 
 
+@pytest.mark.parametrize("model", ["residual", "swapped"])
 @pytest.mark.parametrize("kind", [ScheduleKind.ONE_F_ONE_B, ScheduleKind.INTERLEAVED])
-def test_nodes_of_an_exported_graph_with_connections_that_skip(kind: ScheduleKind, tmp_path: Path) -> None:
-    names = ask("export_names", {"model": "residual"})
+def test_nodes_of_an_exported_graph_with_connections_that_skip(kind: ScheduleKind, model: str, tmp_path: Path) -> None:
+    names = ask("export_names", {"model": model})
     ids = {name: v for v, (name, _) in enumerate(names)}
     count = len(names)
     forward = [Node(v, 1.0, 9.0, colocation_class=v, name=name) for name, v in ids.items()]
@@ -193,6 +194,6 @@ def test_nodes_of_an_exported_graph_with_connections_that_skip(kind: ScheduleKin
     deployment = Deployment(2)
     split = Split((first, frozenset(graph.node_by_id) - first)).on(deployment)
     text = exported(planned(graph, deployment, split, kind, 4, 2), Framework.TORCH_PIPELINING).text
-    found = run_script(text, "residual", 2, tmp_path)
+    found = run_script(text, model, 2, tmp_path)
     assert found["outputs"] < 1e-5
     assert found["gradients"] < 1e-4
