@@ -230,6 +230,15 @@ def binary_unit(sizes_bytes: Iterable[float | None]) -> str:
     return next((name for name, factor in BINARY_UNITS if largest >= factor), "B")
 
 
+def binary_factor(size_bytes: float) -> float:
+    """Return how many bytes the unit has in which a size is written.
+
+    >>> binary_factor(1.5 * 2**20) == 2**20, binary_factor(3)
+    (True, 1.0)
+    """
+    return next((factor for _, factor in BINARY_UNITS if abs(size_bytes) >= factor), 1.0)
+
+
 def binary_sizes(sizes_bytes: Sequence[float | None]) -> list[str]:
     """Write sizes that are compared with each other, all in one unit.
 

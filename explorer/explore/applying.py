@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from explorer.plan.reload import page_link
 from explorer.state.choice import Choice
@@ -10,7 +11,7 @@ from solvers.analysis.what_if import LINK_FACTOR, Change
 from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import QUESTION, Values, asked, begin
 from solvers.parameters.hardware import BANDWIDTH_FACTOR
-from solvers.parameters.parameter import Asked
+from solvers.parameters.parameter import Asked, Parameter
 
 SAME = 1e-9
 """Relative difference of numbers that went through the units of an input."""
@@ -27,6 +28,22 @@ def link_that_asks(choice: Choice, change: Change) -> Link | None:
     if change.graph.digest != before.graph.digest and not BANDWIDTH_FACTOR.why_not(before):
         values[BANDWIDTH_FACTOR.name] = LINK_FACTOR * values.get(BANDWIDTH_FACTOR.name, 1.0)
     return replace(link, values=values) if _asks_for(values, after) else None
+
+
+def link_with(choice: Choice, parameter: Parameter[Any], value: Any, *, is_multiple: bool = False) -> Link | None:
+    """Return the page's link with another value of an input, or with a multiple of the one it has.
+
+    None where the input says nothing, cannot have the value, or has it already.
+    """
+    link = page_link(choice)
+    if is_multiple:
+        value *= link.values.get(parameter.name, 1.0)
+    if parameter.why_not(choice.asked) or parameter.misfit(choice.asked, value):
+        return None
+    known = link.values.get(parameter.name, parameter.get(choice.asked))
+    if known is not None and _is_same(float(known), float(value)):
+        return None
+    return replace(link, values={**link.values, parameter.name: value})
 
 
 def _changed(known: Asked, change: Change) -> Asked:

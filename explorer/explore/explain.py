@@ -6,6 +6,7 @@ from explorer.elements.headline import theme
 from explorer.elements.html_table import paragraph_html
 from explorer.elements.load_bars import load_bars
 from explorer.explore.binding import show_binding
+from explorer.explore.needs import show_needs
 from explorer.explore.what_helps import free_answer, show_what_helps
 from explorer.plan.edited_plan import METHOD as HAND_EDIT
 from explorer.server.byte_cache import remembered
@@ -39,6 +40,8 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice)
             st.html(load_bars(costs, plan.deployment, plan.result.lower_bound_ms, theme()))
         st.markdown("**What would help**")
         show_what_helps(asked, choice)
+        st.markdown("**What a wanted throughput needs**")
+        show_needs(asked, choice)
 
 
 def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:

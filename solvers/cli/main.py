@@ -20,6 +20,7 @@ from solvers.cli.export import add_export
 from solvers.cli.hardware import add_devices
 from solvers.cli.importing import add_import
 from solvers.cli.input import require_one_stream, split_at
+from solvers.cli.need import add_need
 from solvers.cli.options import (
     Parser,
     add_device_options,
@@ -123,6 +124,7 @@ def command_parser() -> argparse.ArgumentParser:
     add_explain(commands)
     add_compare(commands)
     add_sweep(commands)
+    add_need(commands)
     add_reproduce(commands)
 
     add_devices(commands)

@@ -22,19 +22,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from solvers.analysis.what_if import carried_over
-from solvers.baselines.table import BASELINES
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment
 from solvers.model.errors import PlacementError
 from solvers.model.graph import DnnGraph
 from solvers.model.result import OnProgress, SolveResult, SolveStatus
-from solvers.model.split import Family, Split, check_split
+from solvers.model.split import Family, Split
 from solvers.parameters.asked import as_asked
-from solvers.parameters.parameter import Asked
 from solvers.processes.worker_processes import WorkerStoppedError
 from solvers.solve import solve
 from solvers.sweep.axes import OUR_DEVICES, Change, DeviceSource, Quantity, Value, Varied, asked_at, in_order
 from solvers.sweep.spec import Index, SweepSpec
+from solvers.sweep.starts import best_start
 
 MAX_TRIES = 3
 """A point whose workers failed so often is given up; the sweep goes on."""
@@ -99,10 +98,11 @@ def solve_point(
 
     `table_bytes` is what the tables of the DP may take, by default the usual share of that process's machine.
     """
-    asked = as_asked(_unpacked(task.packed), task.deployment, task.objective)
+    graph = _unpacked(task.packed)
+    asked = as_asked(graph, task.deployment, task.objective, task.family, task.method)
     for varied, value in in_order(task.changes):
         is_link = not varied.of_class and varied.quantity in (Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR)
-        if is_link and asked.graph is _unpacked(task.packed):
+        if is_link and asked.graph is graph:
             asked = replace(asked, graph=_with_links(task.packed, varied, value))
         else:
             asked = asked_at(asked, varied, value, task.source)
@@ -114,7 +114,7 @@ def solve_point(
         family=task.family,
         time_limit_s=task.time_limit_s,
         gap=task.gap,
-        start=_best_start(asked, task),
+        start=best_start(asked, task.starts),
         lower_bound_ms=task.lower_bound_ms,
         table_bytes=table_bytes,
         on_progress=on_progress,
@@ -145,22 +145,6 @@ def _with_links(packed: PackedGraph, varied: Varied, value: Value) -> DnnGraph:
     """Return a graph with another bandwidth, worked out at its first use in this process."""
     asked = as_asked(_unpacked(packed), Deployment(1), Objective.THROUGHPUT)
     return asked_at(asked, varied, value).graph
-
-
-def _best_start(asked: Asked, task: PointTask) -> Split | None:
-    """Return the plan of a neighbour that is best here, None if none is valid here; baselines start from none."""
-    if task.method in BASELINES:
-        return None
-    best: tuple[float, Split] | None = None
-    for start in task.starts:
-        split = start.on(asked.deployment)
-        value = objective_value(asked.graph, asked.deployment, split, asked.objective)
-        if value is None or (best is not None and value >= best[0]):
-            continue
-        family = Family.FREE if asked.objective is Objective.LATENCY else task.family
-        if not check_split(asked.graph, asked.deployment, split, family):
-            best = value, split
-    return None if best is None else best[1]
 
 
 SolvePoint = Callable[[PointTask], SolveResult]

@@ -198,3 +198,36 @@ def test_where_there_is_no_plan_it_says_what_would_make_one_possible() -> None:
     text = html(app.run())
     assert "a plan becomes possible" in text.split(">One CPU more</th>")[1].split("</tr>")[0]
     assert "cannot help, proven" in text.split(">Links twice as fast</th>")[1].split("</tr>")[0]
+
+
+def least_hardware(app: AppTest, wanted: float) -> AppTest:
+    """Ask what a wanted throughput needs, and run the page until all is known."""
+    app.number_input(key="wanted throughput").set_value(wanted).run()
+    app.button(key="ask what is needed").click().run()
+    eventually(lambda: without_exception(app).session_state["batch what is needed"].is_over)
+    return app.run()
+
+
+def test_the_least_hardware_for_a_throughput_is_found_and_applied() -> None:
+    app = opened("gnmt_layer_inference")
+    before = app.session_state["plan"].result.value_ms
+    wanted = 0.8 * 1000 / before * app.session_state["plan"].graph.micro_batch.samples
+    app = least_hardware(app, wanted)
+    text = html(app)
+    assert text.count("the least, proven") == 3
+    needs = {str(quest.varied): quest.need for quest in app.session_state["batch what is needed"].quests}
+    fewest = needs["accelerators"].least
+    assert 1 < fewest < number(app, "Accelerators").value
+    app = solved(app.button(key="apply what is needed accelerators").click().run())
+    assert number(app, "Accelerators").value == fewest
+    value_ms = app.session_state["plan"].result.value_ms
+    assert before < value_ms <= before / 0.8 * (1 + 1e-6)
+    # One less is not enough, which the same page shows.
+    number(app, "Accelerators").set_value(fewest - 1).run()
+    assert solved(app).session_state["plan"].result.value_ms > before / 0.8
+
+
+def test_a_throughput_that_nothing_reaches_is_said_to_be_so() -> None:
+    app = least_hardware(opened("teaching_chain"), 1e6)
+    assert "no amount is, proven" in html(app)
+    assert not [button for button in app.button if (button.key or "").startswith("apply what is needed")]
