@@ -105,9 +105,9 @@ IMPORTS = {
     ),
     "explorer.explore": (
         "solvers.quantities solvers.model solvers.formats solvers.problem solvers.schedule solvers.exporters "
-        "solvers.baselines solvers.parameters solvers.analysis explorer.server explorer.jobs explorer.words "
-        "explorer.picture explorer.figures explorer.state explorer.exports explorer.elements explorer.form "
-        "explorer.plan"
+        "solvers.baselines solvers.parameters solvers.analysis solvers.sweep explorer.server explorer.jobs "
+        "explorer.words explorer.picture explorer.figures explorer.state explorer.exports explorer.elements "
+        "explorer.form explorer.plan"
     ),
     "explorer.compare": (
         "solvers.quantities solvers.model solvers.problem solvers.schedule solvers.exporters solvers.baselines "

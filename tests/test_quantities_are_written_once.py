@@ -21,6 +21,7 @@ INPUTS = "the format of a box, in which the user types the number: Streamlit tak
 EXCEPTIONS = {
     "explorer/elements/html_table.py": COORDINATES,
     "explorer/elements/load_bars.py": COORDINATES,
+    "explorer/explore/needs.py": INPUTS,
     "explorer/exports/commands.py": FOR_PROGRAMS,
     "explorer/figures/svg.py": COORDINATES,
     "explorer/form/devices.py": f"{FOR_PROGRAMS}; {CLEANED}; {INPUTS}",
