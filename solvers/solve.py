@@ -195,12 +195,14 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
         return METHODS[method]  # judged as what it is, whatever it knows of the devices
     if deployment.training_memory is not None and family is not Family.CHAIN:
         raise MethodError(
-            f"A training schedule's memory is defined for pipelines, not for {family} splits; "
-            "choose chain, or leave the schedule out."
+            f"A training schedule's memory is defined for pipelines, not for {family.named} splits; "
+            "choose pipeline (chain), or leave the schedule out."
         )
     if deployment.replication is not None:
         if family is not Family.CHAIN or method == "ip":
-            raise MethodError("Only method dp replicates stages, in chain splits; choose these, or one replica only.")
+            raise MethodError(
+                "Only method dp replicates stages, in pipeline splits; choose these, or one replica only."
+            )
         if deployment.training_memory is not None:
             raise MethodError("No method replicates stages under a schedule's memory; leave one of the two out.")
         return solve_by_dp
@@ -209,7 +211,7 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
     if method == "dp" and objective is Objective.LATENCY:
         raise MethodError(f"Method dp does not solve objective {objective}; choose ip or auto.")
     if method == "dp" and family is not Family.CHAIN:
-        raise MethodError(f"Method dp finds chain splits, not {family} ones; choose ip or auto.")
+        raise MethodError(f"Method dp finds pipeline splits, not {family.named} ones; choose ip or auto.")
     return METHODS[method]
 
 

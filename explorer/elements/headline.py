@@ -73,7 +73,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
         "for earlier inputs" if is_stale else proof(result),
         delta_color="off",
         delta_arrow="off",
-        help=f"No {result.family} split is faster than this. Found by: {how_found(result)}.",
+        help=f"No {result.family.named} split is faster than this. Found by: {how_found(result)}.",
     )
     busiest = costs.devices[costs.bottleneck]
     transfers = load_parts(busiest).transfer_ms  # what hides behind compute, or behind the other way, costs nothing

@@ -89,11 +89,11 @@ class _GanttFigure:
     # What lies behind and beside the lanes
 
     def _draw_phases(self) -> None:
-        """Shade warm-up and drain and write what they are above them, where there is room for it."""
+        """Shade warm-up and cool-down and write what they are above them, where there is room for it."""
         drain = self.schedule.drain_start_ms
-        phases = [("fill", 0.0, self.schedule.warm_up_ms)]
+        phases = [("warm-up", 0.0, self.schedule.warm_up_ms)]
         if drain is not None:
-            phases += [("steady", self.schedule.warm_up_ms, drain), ("drain", drain, self.schedule.makespan_ms)]
+            phases += [("steady", self.schedule.warm_up_ms, drain), ("cool-down", drain, self.schedule.makespan_ms)]
         y = self.top + 7
         for name, start, end in phases:
             x0, x1 = self._x(start), self._x(end)

@@ -123,7 +123,7 @@ def edit_view(choice: Choice, plan: Plan | None, drawn: Split | None = None) -> 
 def proof_with_pins(result: SolveResult) -> str:
     """Say what is proven of a plan with pins."""
     if result.status is SolveStatus.OPTIMAL:
-        return f"optimal among {result.family} splits with these pins, proven"
+        return f"optimal among {result.family.named} splits with these pins, proven"
     return f"{proof(result)} with these pins"
 
 

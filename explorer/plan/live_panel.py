@@ -125,7 +125,7 @@ def _text(snapshot: Snapshot) -> str:
     """Return the three lines beside the chart as HTML: what is solved, how good the plan is, how far the solver is."""
     question, result = snapshot.question, snapshot.result
     method = METHOD.names.get(question.method, question.method)
-    what = f"{FAMILY.names[question.family].split(':')[0].lower()} splits · {method[0].lower() + method[1:]}"
+    what = f"{question.family.named} splits · {method[0].lower() + method[1:]}"
     state = "Solving"
     value_ms, bound_ms = snapshot.incumbent_ms, snapshot.lower_bound_ms
     distance = proven_distance(value_ms, bound_ms)

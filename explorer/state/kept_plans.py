@@ -20,7 +20,7 @@ def automatic_name(plan: Plan, taken: frozenset[str] = frozenset()) -> str:
     method = plan.result.method
     parts = [method_text(method)]
     if plan.result.family is not Family.CHAIN:
-        parts.append(f"{plan.result.family}")
+        parts.append(plan.result.family.named)
     name = ", ".join([*parts, _hardware(plan)])[:MAX_NAME]
     if name not in taken:
         return name

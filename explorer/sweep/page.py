@@ -162,7 +162,7 @@ def held_text(spec: SweepSpec) -> str:
     >>> from solvers.sweep.axes import Axis
     >>> graph = DnnGraph((Node(1, 2.0, 9.0),), ())
     >>> held_text(SweepSpec(graph, Deployment(2, 1), (Axis(Quantity.ACCELERATORS, (1, 2)),)))
-    'Everywhere the same: 1 CPU, no memory limit, for throughput, chain splits.'
+    'Everywhere the same: 1 CPU, no memory limit, for throughput, pipeline splits.'
     """
     varied = {axis.quantity for axis in spec.axes if not axis.of_class or axis.quantity is Quantity.COUNT}
     deployment = spec.deployment
@@ -184,7 +184,7 @@ def held_text(spec: SweepSpec) -> str:
         "" if varied & {Quantity.MEMORY, Quantity.DEVICES} else memory_text(deployment, of_class(Quantity.MEMORY)),
         "" if varied & BY_LINKS else links_text(deployment, spec.graph, of_class(Quantity.BANDWIDTH)),
         "" if Quantity.OBJECTIVE in varied else f"for {spec.objective}",
-        "" if is_latency else f"{spec.family} splits",
+        "" if is_latency else f"{spec.family.named} splits",
     ]
     return f"Everywhere the same: {', '.join(filter(None, parts))}."
 

@@ -148,6 +148,6 @@ def proof(result: SolveResult) -> str:
 def how_found(result: SolveResult) -> str:
     """Say which method found a result, among which splits, and how long it took."""
     if result.runtime_s == 0 and result.method == "hand edit":
-        return f"{result.method} · {result.family} split"
+        return f"{result.method} · {result.family.named} split"
     method = re.sub(r"\w+", lambda word: method_text(word[0]), result.method)
-    return f"{method} · {result.family} splits · {seconds(result.runtime_s)}"
+    return f"{method} · {result.family.named} splits · {seconds(result.runtime_s)}"

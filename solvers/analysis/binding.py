@@ -68,7 +68,7 @@ def relaxations(
             Change(SUPPORT, f"CPU-only nodes ({names})", graph.with_nodes(capable), deployment, family, method)
         )
     if family is not Family.FREE and objective is not Objective.LATENCY:
-        found.append(Change(SPLIT_TYPE, f"the split type ({family})", graph, deployment, Family.FREE, "auto"))
+        found.append(Change(SPLIT_TYPE, f"the split type ({family.named})", graph, deployment, Family.FREE, "auto"))
     return tuple(found)
 
 

@@ -39,7 +39,7 @@ class Contender:
     @property
     def label(self) -> str:
         """What a table calls it."""
-        return f"best {self.family}" if self.is_exact else self.method.replace("_", " ")
+        return f"best {self.family.named}" if self.is_exact else self.method.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def questions(objective: Objective, families: Sequence[Family], *, with_expert: 
     """Return what to ask for an objective: the exact methods, narrower families first, then the baselines.
 
     >>> [q.label for q in questions(Objective.LATENCY, tuple(Family), with_expert=False)]
-    ['best free', 'single', 'scotch', 'greedy latency', 'max load latency']
+    ['best non-contiguous', 'single', 'scotch', 'greedy latency', 'max load latency']
     """
     exact = [family for family in Family if family in families]
     if objective is Objective.LATENCY:

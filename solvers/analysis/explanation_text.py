@@ -93,7 +93,7 @@ def _pace(explanation: Explanation, limit: Limit, name: dict[int, str]) -> str:
 def _kind(explanation: Explanation) -> str:
     """What the plan competes with."""
     is_plan = explanation.objective is Objective.LATENCY or explanation.proof.family is Family.FREE
-    return "plan" if is_plan else f"{explanation.proof.family} split"
+    return "plan" if is_plan else f"{explanation.proof.family.named} split"
 
 
 def _parts(explanation: Explanation, parts: LoadParts, name: dict[int, str]) -> str:
@@ -217,7 +217,7 @@ def _whole_nodes(explanation: Explanation, graph: DnnGraph, value_ms: float) -> 
         block, kind = f"the largest, {first},", "plan"
     else:
         kind = _kind(explanation)
-        together = "in any chain " if explanation.proof.family is Family.CHAIN else ""
+        together = "in any pipeline " if explanation.proof.family is Family.CHAIN else ""
         block = f"the largest group that stays together {together}({len(nodes)} nodes with {first})"
     sentence = f"{block} takes {milliseconds(balance.block_ms)}"
     if balance.block_ms >= value_ms * (1 - SAME):
@@ -377,6 +377,10 @@ def _proof(explanation: Explanation) -> tuple[str, ...]:
     return (*sentences, *_wider(explanation, value_ms))
 
 
+def _demanded(family: Family) -> str:
+    return "That the split is a pipeline" if family is Family.CHAIN else f"That the split is {family.named}"
+
+
 def _wider(explanation: Explanation, value_ms: float) -> list[str]:
     """Say what contiguity costs, as far as it is known."""
     proof = explanation.proof
@@ -385,18 +389,18 @@ def _wider(explanation: Explanation, value_ms: float) -> list[str]:
         return []
     if proof.other_family is None:
         if explanation.is_optimal and no_plan_beats < value_ms * (1 - SAME) and len(explanation.devices) > 1:
-            return [f"Whether a split that is no {proof.family} would be faster, this does not tell."]
+            return [f"A non-{proof.family.named} split might be faster; set Split type to non-contiguous to check."]
         return []
     other, found, bound = proof.other_family, proof.other_value_ms, proof.other_bound_ms
     if found is not None and found < value_ms * (1 - SAME):
         return [
-            f"That stages are a {proof.family} costs {milliseconds(value_ms - found)}: a {other} split takes "
+            f"{_demanded(proof.family)} costs {milliseconds(value_ms - found)}: a {other.named} split takes "
             f"{milliseconds(found)}."
         ]
     if bound is not None and bound >= value_ms * (1 - SAME):
-        return [f"Contiguity costs nothing: no {other} split is faster either."]
+        return [f"Contiguity costs nothing: no {other.named} split is faster either."]
     if bound is not None:
-        return [f"No {other} split that is faster was found; none takes less than {milliseconds(bound)}."]
+        return [f"No {other.named} split that is faster was found; none takes less than {milliseconds(bound)}."]
     return []
 
 

@@ -251,12 +251,12 @@ def _rules(graph: DnnGraph, deployment: Deployment, objective: Objective, family
         found.append(Change("replicas", label, graph, replicated, family, method))
     if family is not Family.FREE and deployment.training_memory is None and deployment.replication is None:
         asked = "auto" if method == "dp" else method
-        found.append(Change("free", "Free splits instead of " + _plural(family), graph, deployment, Family.FREE, asked))
+        found.append(
+            Change(
+                "free", f"Non-contiguous splits instead of {family.named} ones", graph, deployment, Family.FREE, asked
+            )
+        )
     return found
-
-
-def _plural(family: Family) -> str:
-    return "chains" if family is Family.CHAIN else f"{family} ones"
 
 
 def _may_replicate(graph: DnnGraph, deployment: Deployment, family: Family, method: str) -> bool:

@@ -240,9 +240,9 @@ def _none(message: str, *, is_impossible: bool = False) -> Repair:
 
 def _why_impossible(task: RepairTask) -> str:
     pinned = " with the pins as they are" if task.fixed else ""
-    wider = "" if task.family is Family.FREE else f", or allow more than {task.family} splits"
+    wider = "" if task.family is Family.FREE else f", or allow more than {task.family.named} splits"
     unpin = "unpin some nodes, " if task.fixed else ""
-    return f"No repair exists: no {task.family} split is valid{pinned}; {unpin}add memory or devices{wider}."
+    return f"No repair exists: no {task.family.named} split is valid{pinned}; {unpin}add memory or devices{wider}."
 
 
 def _what_moved(task: RepairTask, new_device: dict[int, int], moved: Collection[int], found: _Found) -> str:

@@ -29,6 +29,15 @@ class Family(StrEnum):
     CONVEX = "convex"
     FREE = "free"
 
+    @property
+    def named(self) -> str:
+        """What a sentence calls its splits.
+
+        >>> [family.named for family in Family]
+        ['pipeline', 'contiguous', 'non-contiguous']
+        """
+        return {Family.CHAIN: "pipeline", Family.CONVEX: "contiguous", Family.FREE: "non-contiguous"}[self]
+
 
 @dataclass(frozen=True, slots=True)
 class Split:

@@ -178,8 +178,8 @@ class Pins:
         if is_tied:
             return f"{pinned}, but they must share a device; unpin one of them."
         return (
-            f"{pinned}, but no chain has them apart: data flows in a circle between what is with them; unpin one of "
-            "them or allow free splits."
+            f"{pinned}, but no pipeline has them apart: data flows in a circle between what is with them; unpin one of "
+            "them or allow non-contiguous splits."
         )
 
     def labelled(self, split: Split, deployment: Deployment, kinds: Sequence[AcceleratorKind] = ()) -> Split:

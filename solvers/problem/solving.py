@@ -167,10 +167,14 @@ def no_split_fits(problem: Problem) -> str:
     """Say what a search that found no split has proven."""
     memory = problem.deployment.memory_bytes  # None with classes, each of which has its own
     if problem.pins:
-        wider = "" if problem.family is Family.FREE else f", or allow more than {problem.family} splits"
+        wider = "" if problem.family is Family.FREE else f", or allow more than {problem.family.named} splits"
         return f"No split that honours the pins keeps every device within its limits; unpin some nodes{wider}."
     size = "" if memory is None else f" of {binary_size(memory)}"
-    wider = "" if problem.family is Family.FREE else f" No {problem.family} split fits, a freer family may."
+    wider = (
+        ""
+        if problem.family is Family.FREE
+        else f" No {problem.family.named} split fits; a less restricted split type may."
+    )
     if problem.objective is Objective.LATENCY:
         wider = " (Accelerators must not wait for each other in a circle.)"
     return (

@@ -179,8 +179,8 @@ def test_all_methods_give_what_the_library_gives() -> None:
     rows = {row["Method"]: row for row in table_rows(run)}
     assert "violates a constraint" in rows["single"]["Note"]
     assert rows["pipedream"]["In the paper"] == "1.1 ×, up to 1.21 ×"
-    assert rows["best free"]["Best is"] == pytest.approx(1.0)
-    assert rows["best free"]["Proof"] == "optimal (proven)"
+    assert rows["best non-contiguous"]["Best is"] == pytest.approx(1.0)
+    assert rows["best non-contiguous"]["Proof"] == "optimal (proven)"
 
 
 def test_cancelling_keeps_the_methods_that_are_done() -> None:

@@ -48,7 +48,7 @@ def asks_for(app: AppTest, accelerators: int) -> bool:
 def test_the_plan_shown_is_explained() -> None:
     text = html(opened("teaching_chain"))
     assert "Accelerator 2 is the bottleneck with 8 ms per micro-batch." in text
-    assert "Optimal: no chain split for these devices has a smaller time per micro-batch." in text
+    assert "Optimal: no pipeline split for these devices has a smaller time per micro-batch." in text
 
 
 def test_nothing_is_solved_until_someone_asks_and_then_every_value_is_that_of_a_solve() -> None:

@@ -11,7 +11,7 @@ STALE = "The plan below is stale: it and what is proven of it are for earlier in
 INFEASIBLE = "No plan exists. The graph needs more memory."
 
 
-def seen(how: str = "DP · chain splits · 0.30 s", *alerts: str, html: str = "", value: str = "7.026 ms") -> Seen:
+def seen(how: str = "DP · pipeline splits · 0.30 s", *alerts: str, html: str = "", value: str = "7.026 ms") -> Seen:
     metrics = (("Time per micro-batch", value, how), ("Proven lower bound", "7.026 ms", "optimal (proven)"))
     return Seen(metrics if value else (), alerts, (html,))
 
@@ -20,11 +20,11 @@ def seen(how: str = "DP · chain splits · 0.30 s", *alerts: str, html: str = ""
     ("page", "state"),
     [
         (seen(), "final"),
-        (seen("DP (running) · chain splits · 0.06 s"), "so-far"),
+        (seen("DP (running) · pipeline splits · 0.06 s"), "so-far"),
         (seen(html='<div class="solve-strip"><div><b>Solving</b> · chain</div></div>'), "so-far"),
-        (seen("DP · chain splits · 0.30 s", STALE), "stale"),
-        (seen("DP · chain splits · 0.30 s", f"{STALE} Press Solve for a new one."), "press"),
-        (seen("DP · chain splits · 0.30 s", INFEASIBLE, STALE), "refused"),
+        (seen("DP · pipeline splits · 0.30 s", STALE), "stale"),
+        (seen("DP · pipeline splits · 0.30 s", f"{STALE} Press Solve for a new one."), "press"),
+        (seen("DP · pipeline splits · 0.30 s", INFEASIBLE, STALE), "refused"),
         (seen(value=""), "none"),
         (seen("", INFEASIBLE, value=""), "refused"),
         (seen("", "This graph has no plan yet. Press Solve.", value=""), "press"),

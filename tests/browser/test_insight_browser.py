@@ -102,12 +102,12 @@ def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chro
     def select(label: str) -> None:
         page.mouse.click(box["x"] + 16, box["y"] + header_px + row_px * (labels.index(label) + 0.5))
 
-    select("best chain")
-    page.get_by_text("best chain found the very split of A").wait_for()
-    select("best free")
-    page.get_by_role("button", name="Keep the plan of best free").click()
+    select("best pipeline")
+    page.get_by_text("best pipeline found the very split of A").wait_for()
+    select("best non-contiguous")
+    page.get_by_role("button", name="Keep the plan of best non-contiguous").click()
     page.get_by_role("link", name="Compare (3)").wait_for()
-    expect(page.get_by_label("Plan C", exact=True)).to_have_value("best free")
+    expect(page.get_by_label("Plan C", exact=True)).to_have_value("best non-contiguous")
 
 
 def test_memory_that_limits_a_plan_is_named_with_its_price(app: str, chromium_page: Any) -> None:

@@ -178,7 +178,7 @@ def test_a_solve_around_pins_is_a_step_with_its_proof(pool: WorkerPool, monkeypa
         assert outcome is not None
         message = outcome.message
     assert "Re-solved the rest around 1 pinned node" in message
-    assert "optimal among chain splits with these pins, proven" in message
+    assert "optimal among pipeline splits with these pins, proven" in message
     plan = shown()
     assert plan.split.device_of()[1] == 1
     assert plan.result.status is SolveStatus.OPTIMAL

@@ -125,9 +125,10 @@ class Writer {
     return this.section(`${title} (${formatCount(list.length)})`, items, list.length - MANY_LINKS);
   }
 
-  /** The nodes that must be on the device of this one. */
-  tied(i) {
-    const others = this.data.graph.ties.filter((tie) => tie.includes(i)).flat().filter((j) => j !== i);
+  /** The other nodes that must be on the device of one of these. */
+  tied(members) {
+    const own = new Set(members);
+    const others = this.data.graph.ties.filter((tie) => tie.some((j) => own.has(j))).flat().filter((j) => !own.has(j));
     return others.length ? [this.nodeList("must share its device", others)] : [];
   }
 
@@ -204,7 +205,7 @@ const DESCRIPTIONS = {
     const isElsewhere = (j) => device >= 0 && nodes.device[j] !== device;
     return {
       title: nodeName(nodes, i), subtitle: `id ${nodes.id[i]}, ${nodes.backward[i] ? "backward" : "forward"}`, rows,
-      lists: [...writer.tied(i), writer.nodeList("inputs", links.inputs[i], (u) => writer.passing(u, i), isElsewhere),
+      lists: [...writer.tied([i]), writer.nodeList("inputs", links.inputs[i], (u) => writer.passing(u, i), isElsewhere),
         writer.nodeList("readers", links.readers[i], (v) => writer.passing(i, v), isElsewhere)],
     };
   },
@@ -236,7 +237,7 @@ const DESCRIPTIONS = {
       title: boxes.title[box], subtitle: `${formatCount(members.length)} nodes, ${boxes.backward[box] ? "backward" : "forward"}`,
       rows: [...shares, ...writer.stages(stages.length > 1 ? "stages" : "stage", stages), ["time", formatMs(boxes.timeMs[box])],
         ["memory", formatBytes(writer.total(members, nodes.memoryBytes))], ...writer.flops(members), ...writer.traffic(members)],
-      lists: [writer.nodeList("nodes", members)],
+      lists: [...writer.tied(members), writer.nodeList("nodes", members)],
     };
   },
 
@@ -259,7 +260,7 @@ const DESCRIPTIONS = {
     rows.push(...writer.stages("stages", links.stages.flatMap((stage, s) => (stage.device === d ? [s] : []))));
     const touching = links.tensors.flatMap((tensor, t) => (tensor.from === d || tensor.to.includes(d) ? [t] : []));
     return {
-      title: device.name, subtitle: device.isBottleneck ? "the slowest device sets the pace" : "", rows,
+      title: device.name, subtitle: device.isBottleneck ? "the bottleneck: no other device takes longer" : "", rows,
       lists: data.graph?.placed ? [writer.tensorList("tensors sent or received", touching)] : [],
     };
   },

@@ -177,7 +177,7 @@ const SHEETS = [
         numberColumn("Receive (ms)", (row) => devices[row].receiveMs, "Per micro-batch"),
         numberColumn("Send (ms)", (row) => devices[row].sendMs, "Per micro-batch"),
         numberColumn("Load (ms)", (row) => devices[row].loadMs, "Compute and transfers per micro-batch"),
-        { ...numberColumn("Of max-load", share, "The device with 100 % sets the pace"), text: (row) => (share(row) === null ? "–" : formatPercent(share(row))),
+        { ...numberColumn("Of max-load", share, "The device with 100 % is the bottleneck"), text: (row) => (share(row) === null ? "–" : formatPercent(share(row))),
           cell: (row, text) => [shareBar(share(row)), make("span", { text })], padding: 8 },
         numberColumn("Memory (GiB)", (row) => scaledBytes(devices[row].memoryBytes, GIB), "Of one micro-batch at a time"),
         numberColumn("Peak (GiB)", (row) => scaledBytes(lanes.get(row)?.peakMemoryBytes, GIB),

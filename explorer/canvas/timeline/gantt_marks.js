@@ -10,7 +10,7 @@ export const TOP = 32;
 export const BOTTOM = 40;
 const BOUND_ROW = 14;
 
-/** Shade the fill and the drain, and name them and the steady state between them. */
+/** Shade warm-up and cool-down, and name them and the steady state between them. */
 export function drawPhases(ctx, picture) {
   const { theme } = picture.store;
   const { warmUpMs, drainStartMs, makespanMs, periodMs, periodText, periodMark } = picture.gantt;
@@ -54,8 +54,8 @@ export function drawPhases(ctx, picture) {
     const middle = Math.round((x0 + x1) / 2) + 0.5;
     strokeLine(ctx, theme.mutedInk, 1, [[end - 3 * side, y + 0.5], [middle, TOP - 17.5], [middle, TOP - 2]]);
   };
-  if (warmUpMs > 0) shade("fill", 0, warmUpMs, -1);
-  if (drainStartMs !== null) shade("drain", drainStartMs, makespanMs, 1);
+  if (warmUpMs > 0) shade("warm-up", 0, warmUpMs, -1);
+  if (drainStartMs !== null) shade("cool-down", drainStartMs, makespanMs, 1);
   if (!(makespanMs > 0)) return;
   const between = [clamp(picture.toX(warmUpMs)), clamp(picture.toX(drainStartMs ?? makespanMs))];
   if (periodMark) {

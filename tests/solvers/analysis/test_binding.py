@@ -48,7 +48,7 @@ def test_memory_that_forces_work_onto_the_cpu_is_named_with_its_price() -> None:
     assert sentences[0] == (
         "Memory limits this plan: without a memory limit the optimum is 2 ms instead of 8 ms, 75 % less time (proven)."
     )
-    assert "Split type is not binding: without the split type (chain) no plan is faster (proven)." in sentences
+    assert "Split type is not binding: without the split type (pipeline) no plan is faster (proven)." in sentences
     split = solve(graph, deployment).split
     assert split is not None
     text = plain_text(explanation_text(explain(graph, deployment, split, family=Family.CHAIN), graph))

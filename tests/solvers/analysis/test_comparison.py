@@ -58,8 +58,8 @@ def test_what_applies_to_which_objective() -> None:
         return [question.label for question in questions(objective, families, with_expert=with_expert)]
 
     assert labels(Objective.THROUGHPUT, Family.FREE, Family.CHAIN) == [
-        "best chain",
-        "best free",
+        "best pipeline",
+        "best non-contiguous",
         "single",
         "expert",
         "local search",
@@ -68,14 +68,14 @@ def test_what_applies_to_which_objective() -> None:
         "linearised",
     ]
     assert labels(Objective.GPIPE, Family.CONVEX, with_expert=False) == [
-        "best convex",
+        "best contiguous",
         "single",
         "pipedream",
         "scotch",
         "linearised",
     ]
     assert labels(Objective.LATENCY, Family.CHAIN, with_expert=False) == [
-        "best free",
+        "best non-contiguous",
         "single",
         "scotch",
         "greedy latency",
@@ -85,12 +85,12 @@ def test_what_applies_to_which_objective() -> None:
 
 def test_families_of_the_witness() -> None:
     values = {question.label: outcome.value_ms for question, outcome in compare(convex_witness(), Deployment(2))}
-    assert (values["best chain"], values["best convex"], values["best free"]) == (5.0, 4.0, 4.0)
+    assert (values["best pipeline"], values["best contiguous"], values["best non-contiguous"]) == (5.0, 4.0, 4.0)
 
 
 def test_the_bound_of_free_splits_is_one_for_baselines() -> None:
     outcomes = {question.label: outcome for question, outcome in compare(chain((2, 2, 3)), Deployment(2))}
-    assert outcomes["best free"].value_ms == 5.0
+    assert outcomes["best non-contiguous"].value_ms == 5.0
     assert outcomes["linearised"].status is SolveStatus.OPTIMAL  # 5 ms too, and no split is better
     assert outcomes["linearised"].lower_bound_ms == pytest.approx(5.0, rel=2e-6)
     assert (outcomes["single"].status, outcomes["single"].gap) == (SolveStatus.FEASIBLE, pytest.approx(2 / 7, rel=1e-5))
@@ -122,9 +122,9 @@ def test_families_that_a_schedules_memory_does_not_know_are_left_out_by_name() -
     graph = DnnGraph(nodes, training_chain((1, 2), (1, 2)).edges)
     deployment = Deployment(2, 0, 100.0, training_memory=TrainingMemory(InFlight.ONE_F_ONE_B, 4))
     outcomes = {question.label: outcome for question, outcome in compare(graph, deployment)}
-    assert outcomes["best chain"].value_ms == 4.0
-    assert outcomes["best free"].status is None
-    assert "choose chain" in outcomes["best free"].message
+    assert outcomes["best pipeline"].value_ms == 4.0
+    assert outcomes["best non-contiguous"].status is None
+    assert "choose pipeline" in outcomes["best non-contiguous"].message
 
 
 def test_a_plan_that_breaks_a_rule_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,11 @@ def test_an_interrupt_keeps_what_is_done() -> None:
         return report
 
     answers = list(compare(random_dag(2), Deployment(3), on_progress=watch, is_interrupted=interrupted))
-    assert [question.label for question, _ in answers] == asked == ["best chain", "best convex", "best free"]
+    assert (
+        [question.label for question, _ in answers]
+        == asked
+        == ["best pipeline", "best contiguous", "best non-contiguous"]
+    )
     assert answers[0][1].status is SolveStatus.OPTIMAL
 
 
@@ -208,7 +212,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
     code, out, _ = run(capsys, "compare", graph, "--family", "chain")
     assert code == 0
-    assert [line.split("  ")[0] for line in out.splitlines()[:3]] == ["method", "best chain", "single"]
+    assert [line.split("  ")[0] for line in out.splitlines()[:3]] == ["method", "best pipeline", "single"]
     if scotch_program() is None:
         assert "scotch_gpart, which is not installed" in out
 

@@ -138,7 +138,7 @@ def test_the_slowest_device_and_its_dearest_tensor() -> None:
     assert "computes for 3 ms (80 %), receives for 0.5 ms (13.3 %) and sends for 0.25 ms (6.67 %)" in text
     assert "the output of node 1 from Accelerator 1 (0.5 ms)" in text
     assert "Of the difference of 1.75 ms, 1 ms (57.1 %) is uneven compute and 0.75 ms (42.9 %) transfers." in text
-    assert "no chain split for these devices has a smaller time per micro-batch" in text
+    assert "no pipeline split for these devices has a smaller time per micro-batch" in text
 
 
 @given(mixed_placements())
@@ -242,7 +242,7 @@ def test_what_contiguity_costs() -> None:
     explanation = explain(
         graph, deployment, best.split, family=Family.CHAIN, lower_bound_ms=best.lower_bound_ms, wider=wider
     )
-    assert "That stages are a chain costs 1 ms: a free split takes 4 ms." in text_of(explanation, graph)
+    assert "That the split is a pipeline costs 1 ms: a non-contiguous split takes 4 ms." in text_of(explanation, graph)
 
 
 def test_contiguity_that_costs_nothing() -> None:
@@ -250,7 +250,7 @@ def test_contiguity_that_costs_nothing() -> None:
     best, wider = solve(graph, deployment), solve(graph, deployment, family=Family.FREE)
     assert best.split is not None
     explanation = explain(graph, deployment, best.split, family=Family.CHAIN, lower_bound_ms=4.0, wider=wider)
-    assert "Contiguity costs nothing: no free split is faster either." in text_of(explanation, graph)
+    assert "Contiguity costs nothing: no non-contiguous split is faster either." in text_of(explanation, graph)
 
 
 def test_overlapped_transfers_are_said_to_run_beside() -> None:

@@ -579,7 +579,7 @@ def test_50_megabytes_of_nonsense_are_refused(placement: Run, tmp_path: Path, pi
         (("solve", "GRAPH", "--magic"), "--magic"),
         (("solve", "GRAPH", "--objective", "gpipe"), "no backward nodes"),
         (("solve", "GRAPH", "--objective", "latency", "--method", "dp"), "does not solve objective latency"),
-        (("solve", "GRAPH", "--family", "free", "--method", "dp"), "chain splits"),
+        (("solve", "GRAPH", "--family", "free", "--method", "dp"), "pipeline splits"),
         (("evaluate", "GRAPH"), "required: SPLIT.json"),
         (("simulate", "GRAPH", "S"), "required: --schedule, --micro-batches"),
         (("simulate", "GRAPH", "S", "--schedule", "fast", "--micro-batches", "1"), '"fast" is none of'),

@@ -26,7 +26,7 @@ def test_sentences(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -
     assert main(["explain", *files]) == 0
     text = capsys.readouterr().out
     assert "Accelerator 2 is the bottleneck with 3.5 ms per micro-batch.\n" in text
-    assert "No chain split takes less than 3 ms, so this one is at most 16.7 % above the optimum.\n" in text
+    assert "No pipeline split takes less than 3 ms, so this one is at most 16.7 % above the optimum.\n" in text
 
 
 def test_facts_as_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

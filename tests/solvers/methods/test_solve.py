@@ -123,7 +123,7 @@ def test_unknown_and_unsuitable_methods_are_named() -> None:
     graph = chain((1, 1))
     with pytest.raises(MethodError, match="no method 'magic'"):
         solve(graph, Deployment(1), method="magic")
-    with pytest.raises(MethodError, match="chain splits"):
+    with pytest.raises(MethodError, match="pipeline splits"):
         solve(graph, Deployment(1), method="dp", family=Family.FREE)
     with pytest.raises(MethodError, match="no backward nodes"):
         solve(graph, Deployment(1), objective=Objective.GPIPE)

@@ -162,7 +162,7 @@ def test_a_graph_that_does_not_know_its_bytes_says_so() -> None:
         (
             Deployment(2, training_memory=TrainingMemory(InFlight.GPIPE, 2)),
             {"family": Family.FREE},
-            "defined for pipelines, not for free splits",
+            "defined for pipelines, not for non-contiguous splits",
         ),
     ],
 )

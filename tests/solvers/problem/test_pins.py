@@ -118,7 +118,7 @@ def test_pins_that_no_chain_honours_leave_free_splits() -> None:
     pins = Pins(((1, 0), (2, 1), (3, 0)))
     result = solve(graph, Deployment(2), pins=pins)
     assert result.status is SolveStatus.INFEASIBLE
-    assert "no chain has them apart" in result.message
+    assert "no pipeline has them apart" in result.message
     free = solve(graph, Deployment(2), family=Family.FREE, pins=pins)
     assert free.status is SolveStatus.OPTIMAL
     # Accelerator 1 computes 2 ms, sends the output of 1 and receives that of 2.

@@ -164,7 +164,7 @@ def test_tables_and_their_laws(release: Path, tmp_path: Path) -> None:
     ratio_table = text.split("How many times as fast")[1].splitlines()
     column = ratio_table[2].split("  ")  # the header: methods stand in the order of the questions
     assert [name.strip() for name in column if name] == [
-        "best chain",
+        "best pipeline",
         "single",
         "expert",
         "local search",

@@ -310,7 +310,7 @@ def test_files_of_other_sweeps_and_other_files_are_refused(tmp_path: Path) -> No
         ({"axes": (Axis(Quantity.MICRO_BATCHES, (1, 2)),)}, "training schedule"),
         ({"axes": (Axis(Quantity.OBJECTIVE, ("throughput", "gpipe")),)}, "no backward nodes"),
         ({"axes": (Axis(Quantity.ACCELERATORS, (1, 5000)),)}, "5000 accelerators"),
-        ({"method": "dp", "family": Family.FREE}, "Method dp finds chain splits"),
+        ({"method": "dp", "family": Family.FREE}, "Method dp finds pipeline splits"),
         (
             {"axes": (Axis(Quantity.ACCELERATORS, tuple(range(1000))), Axis(Quantity.CPUS, tuple(range(11))))},
             "up to 10,000",
