@@ -72,8 +72,8 @@ plans count them in full at both ends.
 ## What is left
 
 - The median error is below 10 % and the largest above 25 %. An earlier run of the same day, with a test run of 40 s
-  beside it, predicted the Llama-like model 46 to 51 % too slow for every plan alike: what is measured while the operators
-  are, all predictions have. The profile wants an idle machine more than the runs do.
+  beside it, predicted the Llama-like model 46 to 51 % too slow for every plan alike: what slows the profile is in
+  all predictions. The profile wants an idle machine more than the runs do.
 - Training is predicted worse than inference. What the framework adds to a micro-batch (keeping its inputs for the
   backward pass, adding up gradients in another order) is not in the operators.
 - Constants of the exported graph (masks, positions, angles) are computed for every micro-batch, and views have a

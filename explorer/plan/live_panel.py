@@ -20,7 +20,7 @@ from explorer.state.choice import Choice
 from explorer.state.records import Drawing, Notice, Plan, Run
 from explorer.words.wording import PROVEN, device_counts, proof
 from solvers.model.result import SolveStatus
-from solvers.parameters.question import FAMILY, METHOD
+from solvers.parameters.question import METHOD
 from solvers.problem.pins import NO_PINS
 from solvers.quantities import milliseconds, proven_distance, seconds
 
