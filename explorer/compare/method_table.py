@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.elements.html_table import Cell, html_table
 from explorer.jobs.batch import Ask, Batch
 from explorer.jobs.pool import JobState, Question, Snapshot
 from explorer.jobs.server_pool import solver_pool
@@ -18,6 +19,7 @@ from explorer.state.records import Plan
 from explorer.words.wording import PROVEN, plain
 from solvers.analysis import comparison
 from solvers.analysis.comparison import Outcome, best_value_ms, gain, outcome_of
+from solvers.analysis.shortfall import shortfall
 from solvers.baselines.table import BASELINES
 from solvers.model.costs import Objective
 from solvers.model.result import SolveStatus
@@ -97,9 +99,7 @@ def _best_before(ask: Ask, answers: Mapping[str, Snapshot]) -> Split | None:
     """Return the best plan so far for an exact method; the baselines take none."""
     if ask.question.method in BASELINES:
         return None
-    found = [snapshot.result for snapshot in answers.values() if snapshot.result and snapshot.result.split]
-    best = min(found, key=lambda result: result.value_ms or 0.0, default=None)
-    return None if best is None else best.split
+    return _best_split_of(answers)
 
 
 def _poll() -> None:
@@ -161,7 +161,7 @@ def table_rows(run: Run) -> list[dict[str, Any]]:
         rows.append(
             {
                 "Method": question.label,
-                "Splits": str(outcome.family) if outcome.value_ms is not None else "",
+                "Splits": outcome.family.named if outcome.value_ms is not None else "",
                 "Value (ms)": outcome.value_ms,
                 "Bound (ms)": None if outcome.violations else outcome.lower_bound_ms,
                 "Proof": _proof(outcome),
@@ -183,7 +183,52 @@ def _proof(outcome: Outcome) -> str:
     )
 
 
+def _show_chart(run: Run) -> None:
+    """Draw the time of each method as a bar, the fastest first, with what is proven, or why it falls short."""
+    answered = [(question, outcome) for question, outcome in outcomes(run) if outcome.value_ms is not None]
+    most = max((outcome.value_ms or 0.0 for _, outcome in answered), default=0.0)
+    rows = [
+        [
+            Cell(question.label, "" if outcome.is_valid else "quiet"),
+            Cell(bar=(outcome.value_ms or 0.0) / most if most else 0.0),
+            Cell(milliseconds(outcome.value_ms), "number strong"),
+            Cell(_proof(outcome) if question.is_exact else "; ".join(_why(run, question, outcome)), "quiet"),
+        ]
+        for question, outcome in sorted(answered, key=lambda answer: answer[1].value_ms or 0.0)
+    ]
+    if rows:
+        header = [Cell("Method"), Cell("Value"), Cell("", "number"), Cell("What is proven, or why it takes longer")]
+        st.html(html_table("Value of each method, the fastest first", header, rows))
+
+
+def _why(run: Run, question: comparison.Contender, outcome: Outcome) -> tuple[str, ...]:
+    """Return why a method's plan is not as fast as the best; for a plan that is not valid, what it violates."""
+    if outcome.violations:
+        return ("violates a constraint",)
+    split, best = _split(run, question), _best_split(run)
+    if split is None or best is None or run.plan.question.objective is not Objective.THROUGHPUT:
+        return ()
+    return shortfall(run.plan.graph, run.plan.question.deployment, split, best) or ("as fast as the best",)
+
+
+def _split(run: Run, question: comparison.Contender) -> Split | None:
+    snapshot = run.batch.answers().get(_key(question))
+    return None if snapshot is None or snapshot.result is None else snapshot.result.split
+
+
+def _best_split(run: Run) -> Split | None:
+    """Return the best valid plan that any method found."""
+    return _best_split_of(run.batch.answers())
+
+
+def _best_split_of(answers: Mapping[str, Snapshot]) -> Split | None:
+    found = [snapshot.result for snapshot in answers.values() if snapshot.result and snapshot.result.split]
+    best = min(found, key=lambda result: result.value_ms or 0.0, default=None)
+    return None if best is None else best.split
+
+
 def _show_table(run: Run) -> None:
+    _show_chart(run)
     rows = table_rows(run)
     if not rows:
         return
