@@ -20,6 +20,10 @@ EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """What stands for every address of this machine, with one that the machine can be reached at itself."""
 RECONNECT_SECONDS = 60
 """For how long a page that was cut off finds its session again; after that it finds what a reload finds."""
+SWITCH_SECONDS = 0.001
+"""How long one thread keeps the interpreter while others wait; Python's own 5 ms add up in a class: a click passes from
+thread to thread a dozen times until its page is there.
+"""
 EXAMPLES = """\
 examples:
   placement-explorer                       on this machine only
@@ -64,6 +68,7 @@ def main() -> None:
     known = None if password is None else Password(password)
     shown = password if is_ours else None
     keep_in_order()
+    sys.setswitchinterval(SWITCH_SECONDS)
 
     def say_and_open() -> None:
         _say_and_open(options, None if known is None else known.token, shown)

@@ -136,8 +136,9 @@ class WorkerPool:
         self.max_asked = max_asked or max(2, os.cpu_count() or 1)
         self.longest_s = longest_s
         self._lock = threading.Condition()  # guards all below and all runs; notified at each change
-        self._processes = SolverProcesses(functions, spare, self._take_message, self._take_end)
         self._slots = Slots(max_live or max(2, os.cpu_count() or 1), self.max_asked, self.max_asked)
+        num_live, num_asked = self._slots.num_live, self._slots.num_asked
+        self._processes = SolverProcesses(functions, spare, num_live, num_asked, self._take_message, self._take_end)
         num_at_once = self._slots.num_live + self._slots.num_asked + self._slots.num_long
         self.memory_bytes = memory_bytes or max(LEAST_MEMORY_BYTES, MEMORY_SHARE * memory_of_machine() / num_at_once)
         os.environ[LIMIT_VARIABLE] = str(int(self.memory_bytes))  # for the processes that are started below

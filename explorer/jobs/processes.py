@@ -13,8 +13,9 @@ from solvers.processes.child import End
 class SolverProcesses:
     """Processes that are started ahead of time and reused; safe under the lock of whoever owns it.
 
-    `spare` idle ones are kept for live plans. One that has worked on what was asked for does so for good, since its
-    priority was lowered for that. `functions` are the dotted names of the solve function and of functions to call once
+    `spare` idle ones are kept for live plans, and after a rush as many more as work at a time, `num_live` and
+    `num_asked`. One that has worked on what was asked for does so for good, since its priority was
+    lowered for that. `functions` are the dotted names of the solve function and of functions to call once
     when a process starts. The callbacks are those of `SolverProcess`.
     """
 
@@ -22,10 +23,13 @@ class SolverProcesses:
         self,
         functions: tuple[str, ...],
         spare: int,
+        num_live: int,
+        num_asked: int,
         on_message: Callable[[SolverProcess, dict[str, Any]], None],
         on_end: Callable[[SolverProcess, End, str], None],
     ) -> None:
         self._functions, self._spare = functions, spare
+        self._num_asked, self._most_idle = num_asked, spare + num_live + num_asked
         self._on_message, self._on_end = on_message, on_end
         self._work: dict[SolverProcess, Work | None] = {}
         self._cannot_start = False
@@ -84,8 +88,10 @@ class SolverProcesses:
         """End idle processes that are too many, and start some where they are too few."""
         for_live = [worker for worker in self.idle() if worker.niceness == LIVE_NICENESS]
         for_asked = [worker for worker in self.idle() if worker.niceness != LIVE_NICENESS]
-        # One more than the spare ones may stay, or each finished run would end a process and the next start one.
-        for worker in (*for_live[self._spare + 1 :], *for_asked[self._spare + 1 :]):
+        # Those of a rush stay: if they ended whenever all solves have just ended, others would start with the next ones,
+        # each for a second of the processor, and for several where many work. When it is quiet the watchdog ends them.
+        num_for_asked = min(len(for_asked), self._num_asked)
+        for worker in (*for_live[self._most_idle - num_for_asked :], *for_asked[num_for_asked:]):
             worker.kill()
         # Processes that cannot start are tried again with the next question, not in a loop.
         if not self._cannot_start:

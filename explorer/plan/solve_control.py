@@ -1,8 +1,11 @@
 """A solve that runs beside the page: start it, take note of its end; `explorer.plan.live_panel` shows it."""
 
-from explorer.jobs.pool import JobState, Question
+import time
+
+from explorer.jobs.pool import Job, JobState, Question
 from explorer.jobs.server_pool import solver_pool
 from explorer.plan.edit_actions import take_answer
+from explorer.server.asked_meanwhile import asked_meanwhile
 from explorer.state import session, widgets
 from explorer.state.choice import Choice
 from explorer.state.entries import by_entry
@@ -13,8 +16,12 @@ from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family
 
-LIVE_WAIT_S = 1.2
-"""How long a rerun waits for a plan before it shows the page without: most live solves are over by then."""
+LIVE_WAIT_S = 4.0
+"""How long a rerun waits for a plan before it shows the page without, unless something else is asked for meanwhile.
+
+To draw the page without the plan, and then again, costs a busy server more than all polls.
+"""
+WAIT_STEP_S = 0.1
 ASKED_WAIT_S = 0.5
 """The same for a solve that was asked for: whoever pressed the button wants to see that something happens."""
 LIVE_LIMIT_S = 3.0
@@ -60,8 +67,16 @@ def follow(choice: Choice) -> None:
     )
     session.remember_run(Run(job, choice.loaded, choice.graph, is_live=is_live))
     widgets.release(session.SOLVE_KEY)
-    job.wait(ASKED_WAIT_S if choice.asks_to_solve else LIVE_WAIT_S)
+    _wait(job, ASKED_WAIT_S if choice.asks_to_solve else LIVE_WAIT_S)
     _take_note(choice)
+
+
+def _wait(job: Job, seconds: float) -> None:
+    """Wait for a job to end, unless the page is asked for something else meanwhile."""
+    until_s = time.monotonic() + seconds
+    while (left_s := until_s - time.monotonic()) > 0 and not asked_meanwhile():
+        if job.wait(min(WAIT_STEP_S, left_s)).state.is_over:
+            return
 
 
 def _show_known(choice: Choice) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from explorer.jobs.pool import HistoryPoint, JobState, WorkerPool
-from explorer.jobs.process import LIVE_NICENESS
+from explorer.jobs.process import LIVE_NICENESS, SolverProcess
+from explorer.jobs.processes import SolverProcesses
 from explorer.jobs.record import MAX_HISTORY, RunRecord
 from explorer.jobs.worker import Reporter, progress_document, progress_from_document
 from solvers.formats.result_json import result_document, result_from_document
@@ -452,6 +453,26 @@ def test_a_process_of_what_was_asked_for_is_used_for_that_again() -> None:
             at_work.add(progress.phase)
             eventually(lambda: len([worker for worker in pool._processes.idle() if worker.is_ready]) >= 2)
         assert len(at_work) == 1
+
+
+def test_rushes_of_live_plans_are_done_by_the_same_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To start one takes a second of the processor, several where many are at work."""
+    started: list[int] = []
+    begin = SolverProcesses._start
+
+    def counted(processes: SolverProcesses) -> SolverProcess:
+        worker = begin(processes)
+        started.append(worker.pid)
+        return worker
+
+    monkeypatch.setattr(SolverProcesses, "_start", counted)
+    with WorkerPool(FUNCTIONS, max_live=2, spare=1) as pool:
+        for rush in range(4):
+            jobs = [pool.start("me", question("echo", gap=(3 * rush + i) / 100), GRAPH, is_live=True) for i in range(3)]
+            for job in jobs:
+                assert job.wait(LIMIT_S).state is JobState.DONE
+            eventually(lambda: all(work is None for _, work in pool._processes.all()))
+    assert len(started) <= 3 + 1  # the third works in a slot that nobody has asked for
 
 
 def test_close_ends_everything() -> None:
