@@ -88,7 +88,7 @@ class SolverProcesses:
         """End idle processes that are too many, and start some where they are too few."""
         for_live = [worker for worker in self.idle() if worker.niceness == LIVE_NICENESS]
         for_asked = [worker for worker in self.idle() if worker.niceness != LIVE_NICENESS]
-        # Those of a rush stay. If they ended whenever all solves have just ended, others would start with the next ones,
+        # Those of a rush stay. If they ended whenever all solves have just ended, others would start with the next,
         # which takes a second of the processor. When it is quiet the watchdog ends them.
         num_for_asked = min(len(for_asked), self._num_asked)
         for worker in (*for_live[self._most_idle - num_for_asked :], *for_asked[num_for_asked:]):
