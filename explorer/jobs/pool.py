@@ -135,7 +135,7 @@ class WorkerPool:
     ) -> None:
         self.max_asked = max_asked or max(2, os.cpu_count() or 1)
         self.longest_s = longest_s
-        self._lock = threading.Condition()  # guards all below and all runs; notified at each change
+        self._lock = threading.Condition()  # guards all below and all runs; notified when a job or a process ends
         self._slots = Slots(max_live or max(2, os.cpu_count() or 1), self.max_asked, self.max_asked)
         num_live, num_asked = self._slots.num_live, self._slots.num_asked
         self._processes = SolverProcesses(functions, spare, num_live, num_asked, self._take_message, self._take_end)
@@ -409,7 +409,6 @@ class WorkerPool:
 
     def _tend(self) -> None:
         """Begin what waits and can run, have long work yield, and keep the right number of idle processes."""
-        self._lock.notify_all()
         if self._closed.is_set():
             return
         while (step := self._slots.next_step()) is not None:
@@ -458,6 +457,7 @@ class WorkerPool:
         """Take in that a process has ended; called from its listener, without the lock."""
         with self._lock:
             work = self._processes.note_end(worker)
+            self._lock.notify_all()
             why = FAULT if fault else self._watchdog.sentence(worker, end)
             if work is None:
                 pass
@@ -530,6 +530,7 @@ class WorkerPool:
             if run.jobs != {job} or (run.place is Place.LIVE and run.stretch_s < LEFT_ALONE_S):
                 run.jobs.discard(job)  # others wait for it, or it is over in a moment; if it is not, see `_watch`
                 job._final = self._snapshot(job, JobState.CANCELLED, run.cancelled_result())
+                self._lock.notify_all()
             elif run.state is JobState.QUEUED:
                 self._end_as_cancelled(run)
             else:
