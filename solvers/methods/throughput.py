@@ -20,6 +20,9 @@ QUICK_START_SECONDS = 3.0
 IMPROVEMENT_SHARE = 0.2
 """An integer program waits this share of the time left for a better chain to start from, and as long for a bound."""
 
+DP_SHARE = 0.3
+"""Of the time for a chain on the accelerators alone, that for its DP, which has a plan within a second or so."""
+
 BEFORE_SHARE = 0.6
 """What plans and bounds of free splits may use of the time left before an integer program that can be built after."""
 
@@ -47,6 +50,30 @@ def _improve(contraction: Contraction, problem: Problem, reporter: Reporter, sec
     start = chain_by_block(contraction, reporter.split)
     if start is not None:
         run_watched(ChainImprovement(search, start), plan_of, split_of, problem, reporter, seconds, proves=False)
+
+
+def _improve_without_cpus(problem: Problem, reporter: Reporter, seconds: float) -> None:
+    """Look for a chain on the accelerators alone for at most `seconds`.
+
+    With a CPU the DP has far more labels: where it does not end, it may get less far than on less hardware.
+    """
+    deployment = problem.deployment
+    if not deployment.num_cpus or not deployment.num_accelerators or problem.pins or not is_plain(problem):
+        return
+    without = replace(problem, deployment=replace(deployment, num_cpus=0))
+    chain = contracted(without, Family.CHAIN)
+    if why_infeasible(problem.graph, chain, without.deployment) is not None:
+        return
+    from solvers.chain.improvement import ChainImprovement
+
+    search, plan_of, split_of = chain_search(chain, without)
+    search.begin_with(None, reporter.lower_bound_ms, problem.gap)
+    run_watched(search, plan_of, split_of, without, reporter, DP_SHARE * seconds, proves=False)
+    start = plan_of(search)
+    if start is not None and not reporter.within(problem.gap):
+        search, plan_of, split_of = chain_search(chain, without)
+        improvement = ChainImprovement(search, start)
+        run_watched(improvement, plan_of, split_of, without, reporter, (1 - DP_SHARE) * seconds, proves=False)
 
 
 def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:
@@ -103,8 +130,11 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
     # A program that cannot be built leaves its time to the improvement of the plan.
     share = IMPROVEMENT_SHARE if _is_buildable(problem, contraction, reporter) else 0.5
     seconds = START_SECONDS if left is None else share * left
-    _improve(contraction, problem, reporter, None if left is None else seconds)
-    _raise_bound(problem, reporter, seconds)
+    _improve_without_cpus(problem, reporter, seconds / 2)
+    left = reporter.seconds_left
+    _improve(contraction, problem, reporter, None if left is None else min(seconds, share * left))
+    left = reporter.seconds_left
+    _raise_bound(problem, reporter, seconds if left is None else min(seconds, left))
     result = _run_ip(problem, contraction, reporter, "dp, then ip")
     ended = f"The DP did not end {_limit(ending, problem, 'in its share of the time')}; other methods went on."
     return replace(result, message=f"{ended} {result.message}".strip())
