@@ -9,7 +9,7 @@ from solvers.parameters.question import method_text
 from solvers.quantities import counted
 
 MAX_KEPT = 4
-MAX_NAME = 40
+MAX_NAME = 60
 
 
 def automatic_name(plan: Plan, taken: frozenset[str] = frozenset()) -> str:

@@ -207,7 +207,7 @@ def test_a_rejected_plan_survives_the_way_from_the_solver_process() -> None:
 def test_names_tell_method_splits_and_hardware_and_differ() -> None:
     plan = plan_of(chain((1, 2)), Deployment(2, 1), family=Family.FREE)
     name = automatic_name(plan)
-    assert name.endswith("free, 2 accelerators + 1 CPU")
+    assert name.endswith("non-contiguous, 2 accelerators + 1 CPU")
     assert automatic_name(plan, frozenset({name})) == f"{name} (2)"
     assert is_same(plan, plan)
     assert not is_same(plan, plan_of(chain((1, 2)), Deployment(3, 1)))
