@@ -13,6 +13,7 @@ from explorer.lessons.graphs import graph_marks
 from explorer.lessons.parts import show_loads
 from explorer.lessons.scene import Scene, show_scene
 from explorer.state import lessons as state
+from explorer.state.query import BoardResult
 from explorer.state.records import Subject
 from explorer.words.wording import plain
 from solvers.model.costs import split_costs
@@ -43,6 +44,25 @@ def placement_on(name: str) -> Placement:
     """Return what stands on a board."""
     known = state.board(name)
     return known if isinstance(known, Placement) else Placement({})
+
+
+def submitted() -> tuple[BoardResult, ...]:
+    """Return what was submitted on all boards, as an address has it."""
+    return tuple(
+        BoardResult(name, placed.hints, tuple(sorted(placed.device_of.items())))
+        for name, placed in state.learning().boards.items()
+        if isinstance(placed, Placement) and placed.submitted_ms is not None
+    )
+
+
+def take_over(result: BoardResult, subject: Subject, most_hints: int) -> None:
+    """Put what was submitted elsewhere on its board, judged anew, unless something stands there or it is not valid."""
+    if state.board(result.name) is not None:
+        return
+    placed = Placement(dict(result.device_of), hints=min(result.hints, most_hints))
+    outcome = judged(subject, placed)
+    if outcome is not None and not outcome.violations:
+        state.remember_board(result.name, replace(placed, submitted_ms=outcome.value_ms))
 
 
 def judged(subject: Subject, placed: Placement) -> Judged | None:

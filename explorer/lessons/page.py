@@ -6,6 +6,7 @@ import streamlit as st
 
 from explorer.elements.headline import theme
 from explorer.lessons.answers import show_waiting, solved
+from explorer.lessons.board import submitted
 from explorer.lessons.catalogue import COURSE, OWN, lesson_named
 from explorer.lessons.desk import Desk, link_of_setting
 from explorer.lessons.questions import ask, show_outcome
@@ -38,6 +39,7 @@ def show() -> None:
         st.warning(plain(f"Could not be used: {'; '.join(problems)}."), icon=":material/link_off:")
     own = _own_lesson()
     known = state.learning()
+    lesson = None
     if not known.lesson:
         _show_list(own)
     elif (lesson := lesson_named(known.lesson, own)) is None:
@@ -49,7 +51,7 @@ def show() -> None:
         _show_list(own)
     else:
         _show_step(lesson, min(max(1, known.step), lesson.num_steps))
-    state.write_address()
+    state.write_address(submitted() if lesson is not None and lesson.has_results else ())
     if session.wants_explore():
         st.rerun()
 

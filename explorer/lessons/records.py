@@ -80,7 +80,7 @@ class Lesson:
     """One lesson. `name` is what addresses call it; `minutes` is how long it takes, `assumes` what it builds on.
 
     `setting` are parts of an address of Explore: the graph and hardware that "Open in Explore" opens. `own` is the
-    graph that it brings, if it does.
+    graph that it brings, if it does. `has_results` says that what is submitted on its boards goes into the address.
     """
 
     name: str
@@ -94,6 +94,7 @@ class Lesson:
     notes: str = ""
     setting: Mapping[str, str] = field(default_factory=dict)
     own: LoadedGraph | None = None
+    has_results: bool = False
 
     @property
     def num_steps(self) -> int:

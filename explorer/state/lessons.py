@@ -10,7 +10,7 @@ from typing import Any, cast
 import streamlit as st
 
 from explorer.state.address import is_back_or_forward
-from explorer.state.query import Link, from_query, to_query
+from explorer.state.query import BoardResult, Link, from_query, to_query
 from explorer.state.session import LESSONS
 
 _IS_READ = "lessons_address_read"
@@ -42,7 +42,8 @@ class Progress:
 class Learning:
     """All of it. `lesson` is empty where the list is shown; `own` is the text of an uploaded lesson.
 
-    `boards` are the placements of lessons in which the learner places nodes, by the board's name.
+    `boards` are the placements of lessons in which the learner places nodes, by the board's name, and `shared` those
+    that came with an address and are not taken over yet.
     """
 
     lesson: str = ""
@@ -50,6 +51,7 @@ class Learning:
     progress: Mapping[str, Progress] = field(default_factory=dict)
     own: bytes | None = None
     boards: Mapping[str, Any] = field(default_factory=dict)
+    shared: tuple[BoardResult, ...] = ()
 
 
 def learning() -> Learning:
@@ -116,6 +118,14 @@ def remember_board(name: str, value: Any) -> None:
     _remember(replace(learning(), boards={**dict(list(boards.items())[-MAX_BOARDS:]), name: value}))
 
 
+def take_shared() -> tuple[BoardResult, ...]:
+    """Return what came with the address, and forget it."""
+    known = learning()
+    if known.shared:
+        _remember(replace(known, shared=()))
+    return known.shared
+
+
 def picked(key: str) -> tuple[list[str], int | None]:
     """Return which marks of a figure were just picked, in their order, and the digit that was pressed, if any."""
     state = st.session_state.get(key)
@@ -137,13 +147,15 @@ def read_address() -> tuple[str, ...]:
     # Coming from another page of the app, the address names no step: then the one shown before is shown again.
     if link.lesson is not None or not is_first:
         go_to(link.lesson or "", link.step or 1)
+    if link.boards:
+        _remember(replace(learning(), shared=link.boards))
     return problems
 
 
-def write_address() -> None:
-    """Put the step that is shown into the address, where that says anything else."""
+def write_address(boards: tuple[BoardResult, ...] = ()) -> None:
+    """Put the step that is shown into the address, and what was submitted there, where that says anything else."""
     known = learning()
-    link = Link(lesson=known.lesson, step=known.step) if known.lesson else Link()
+    link = Link(lesson=known.lesson, step=known.step, boards=boards or None) if known.lesson else Link()
     query = to_query(link)
     if (keep := st.query_params.get("keep")) is not None:
         query["keep"] = keep

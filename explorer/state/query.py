@@ -25,11 +25,27 @@ MAX_EDITS_BYTES = 4_000_000
 """Largest document that packed edits may unfold to."""
 MAX_NOTES_LENGTH = 8_000
 MAX_NOTES_BYTES = 60_000
+MAX_RESULTS = 32
+"""Boards of a lesson in an address; eight graphs for two players are half of it."""
+MAX_RESULTS_LENGTH = 8_000
+MAX_RESULTS_BYTES = 60_000
+MAX_BOARD_NAME = 40
+MAX_BOARD_NUMBER = 10_000
+"""Largest node id, device and number of hints on a board."""
 DAMAGED = "it is damaged; copy the address again, or open a project file"
 
 
 class LinkError(TextError):
     """A value that an address cannot have; the text says what it may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardResult:
+    """What was submitted on a board of a lesson: hints taken, and (node, device) for each node, devices from 0."""
+
+    name: str
+    hints: int
+    device_of: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +55,7 @@ class Link:
     `values` are those of parameters by their names (`solvers.parameters.asked`). `graph` begins the digest of an
     uploaded graph, `shared` is the token of one that was shared, and `keep` a number that tells the tabs of one browser
     apart and means nothing to another. `edits` is the document of an edit history. `lesson` and `step` are those of the
-    page Learn.
+    page Learn, `boards` what was submitted there.
     """
 
     sample: str | None = None
@@ -56,6 +72,7 @@ class Link:
     keep: int | None = None
     lesson: str | None = None
     step: int | None = None
+    boards: tuple[BoardResult, ...] | None = None
 
     def with_values(self, **values: Any) -> "Link":
         """Return a link with other values of parameters."""
@@ -154,6 +171,33 @@ def unpack_notes(packed: str) -> tuple[SpeakerNote, ...]:
     return notes
 
 
+def pack_boards(boards: tuple[BoardResult, ...]) -> str:
+    """Return what was submitted as text for an address, the last MAX_RESULTS of it."""
+    return _packed([[one.name, one.hints, one.device_of] for one in boards[-MAX_RESULTS:]])
+
+
+def unpack_boards(packed: str) -> tuple[BoardResult, ...]:
+    """Return what `pack_boards` wrote; LinkError for any other text. Whether the nodes exist is not looked at."""
+    rows = _unpacked(packed, MAX_RESULTS_LENGTH, MAX_RESULTS_BYTES)
+    if not isinstance(rows, list) or len(rows) > MAX_RESULTS:
+        raise LinkError(DAMAGED)
+    found: list[BoardResult] = []
+    for row in rows:
+        match row:
+            case [str(name), int(hints), list(pairs)] if len(name) <= MAX_BOARD_NAME and 0 <= hints <= MAX_BOARD_NUMBER:
+                found.append(BoardResult(name, hints, tuple(map(_placed, pairs))))
+            case _:
+                raise LinkError(DAMAGED)
+    return tuple(found)
+
+
+def _placed(pair: object) -> tuple[int, int]:
+    match pair:
+        case [int(node), int(device)] if 0 <= device <= MAX_BOARD_NUMBER and 0 <= node <= MAX_BOARD_NUMBER:
+            return node, device
+    raise LinkError(DAMAGED)
+
+
 def _packed(document: Any) -> str:
     text = json.dumps(document, separators=(",", ":"), sort_keys=True)
     return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
@@ -187,5 +231,6 @@ PARTS: dict[str, Codec[Any]] = {
     "keep": COUNT,
     "lesson": WORD,
     "step": COUNT,
+    "boards": Codec(unpack_boards, pack_boards),
 }
 """What an address says besides the values of parameters: a codec for each other field of `Link`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from explorer.lessons.board import Judged, placement_on, show_board
+from explorer.lessons.board import Judged, placement_on, show_board, take_over
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import branches, chain_graph, loaded, small_graph
 from explorer.lessons.graphs import set_text
@@ -126,10 +126,14 @@ def board_name(number: int, player: int) -> str:
 
 def _draw(number: int) -> Draw:
     def draw(desk: Desk) -> None:
+        _take_results(desk)
         one = ROUNDS[number - 1]
         desk.own = one.own
         is_duel = st.toggle(
-            "Duel: two players, two boards", key=f"{desk.key}_duel", help="For two in one room, on one screen."
+            "Duel: two players, two boards",
+            placement_on(board_name(number, 2)).submitted_ms is not None,
+            key=f"{desk.key}_duel",
+            help="For two in one room, on one screen.",
         )
         if not is_duel:
             _player(desk, one, number, 1, "")
@@ -141,6 +145,15 @@ def _draw(number: int) -> Draw:
         _results(desk)
 
     return draw
+
+
+def _take_results(desk: Desk) -> None:
+    """Take over the boards that came with the address."""
+    rounds = {board_name(number, player): one for number, one in enumerate(ROUNDS, start=1) for player in (1, 2)}
+    for result in state.take_shared():
+        if (one := rounds.get(result.name)) is not None:
+            desk.own = one.own
+            take_over(result, desk.subject(one.setting), MOST_HINTS)
 
 
 def _player(desk: Desk, one: Round, number: int, player: int, title: str) -> None:
@@ -255,10 +268,12 @@ def _results(desk: Desk) -> None:
             key=f"{desk.key}_results",
             on_click="ignore",
         )
+        st.caption("The address of this page holds the results too: whoever opens it sees these boards.")
 
 
 LESSON = Lesson(
     name="beat_the_solver",
+    has_results=True,
     title="Beat the solver",
     question="How close do you come to the optimum by hand? Eight graphs, each harder than the last.",
     minutes=30,

@@ -1,7 +1,9 @@
 """Tests of the page's state in its address: what is written is read again, and no text breaks it."""
 
+import base64
 import json
 import math
+import zlib
 from dataclasses import fields
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -15,6 +17,7 @@ from explorer.state.query import (
     MAX_EDITS_LENGTH,
     MAX_NOTES_LENGTH,
     PARTS,
+    BoardResult,
     Link,
     LinkError,
     from_query,
@@ -77,7 +80,14 @@ NOTES = st.builds(
     dy=st.integers(-1000, 1000).map(lambda x: x / 4),
     text=st.text(max_size=MAX_TEXT).map(lambda text: "".join(c if c.isprintable() else " " for c in text)),
 )
+BOARDS = st.builds(
+    BoardResult,
+    name=st.from_regex(r"[a-z0-9_]{1,40}", fullmatch=True),
+    hints=st.integers(0, 9),
+    device_of=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 9)), max_size=12).map(tuple),
+)
 OTHERS: dict[str, st.SearchStrategy[Any]] = {
+    "boards": st.lists(BOARDS, max_size=16).map(tuple),
     "lanes": st.booleans(),
     "present": st.booleans(),
     "by_device": st.booleans(),
@@ -192,6 +202,33 @@ def test_notes_of_anyone_are_read_strictly(change: dict[str, Any]) -> None:
     assert speaker_notes([USUAL_NOTE | change]) is None
     assert speaker_notes([USUAL_NOTE] * (MAX_NOTES + 1)) is None
     assert speaker_notes({"0": USUAL_NOTE}) is None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"beat_1_1": 0}, ["beat_1_1"], [["beat_1_1", 0]], [["b" * 41, 0, []]], [[1, 0, []]], [["beat_1_1", -1, []]],
+        [["beat_1_1", 0.5, []]], [["beat_1_1", 0, [[1, 2, 3]]]], [["beat_1_1", 0, [[1, -1]]]],
+        [["beat_1_1", 0, [["1", 0]]]], [["beat_1_1", 0, [[10**30, 0]]]], [["beat_1_1", 0, []]] * 33,
+    ],
+)  # fmt: skip
+def test_results_of_anyone_are_read_strictly(rows: Any) -> None:
+    text = base64.urlsafe_b64encode(zlib.compress(json.dumps(rows).encode())).decode().rstrip("=")
+    link, problems = from_query({"lesson": "beat_the_solver", "boards": text})
+    assert link.boards is None
+    assert len(problems) == 1
+
+
+def test_results_of_all_rounds_fit_an_address() -> None:
+    """Eight graphs of ten nodes for two players."""
+    boards = tuple(
+        BoardResult(f"beat_{r}_{p}", p, tuple((v, (v * r) % 4) for v in range(1, 11)))
+        for r in range(1, 9)
+        for p in (1, 2)
+    )
+    packed = PARTS["boards"].write(boards)
+    assert len(packed) < 2_000
+    assert PARTS["boards"].read(packed) == boards
 
 
 def test_what_cannot_be_printed_in_a_note_is_a_space() -> None:
