@@ -25,7 +25,7 @@ from solvers.samples import read_sample
 from solvers.solve import solve
 from tests.support.graphs import chain, training_chain
 from tests.support.opened_app import html, is_over
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
 
@@ -50,7 +50,7 @@ def page() -> None:
 
 
 def opened(*plans: Plan) -> AppTest:
-    app = AppTest.from_function(page, default_timeout=60)
+    app = AppTest.from_function(page, default_timeout=PATIENCE_S)
     app.session_state["kept"] = tuple(KeptPlan(i + 1, f"plan {i + 1}", plan) for i, plan in enumerate(plans))
     app.run()
     assert not app.exception
@@ -72,12 +72,12 @@ def row(table: str, heading: str) -> list[str]:
 
 
 def test_without_plans_it_says_how_to_keep_some() -> None:
-    app = AppTest.from_function(page, default_timeout=60).run()
+    app = AppTest.from_function(page, default_timeout=PATIENCE_S).run()
     assert "Keep for comparison" in app.info[0].value
 
 
 def test_without_plans_it_shows_an_example_that_the_solvers_answer_now() -> None:
-    app = AppTest.from_function(page, default_timeout=60).run()
+    app = AppTest.from_function(page, default_timeout=PATIENCE_S).run()
     for job in app.session_state["batch compare example"].values():
         job.wait(60)
     app.run()

@@ -25,6 +25,7 @@ from solvers.samples import read_sample
 from tests.support.graphs import chain
 from tests.support.opened_app import APP, metrics, opened, solved
 from tests.support.subjects import subject_of
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
 
@@ -33,7 +34,7 @@ KEY = devices_key(read_sample(SAMPLE)[0].digest)
 
 
 def with_query(**query: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
     app.query_params.update({"sample": SAMPLE, **query})
     return solved(app.run())
 
@@ -186,7 +187,7 @@ def test_the_reason_is_told_why_devices_of_an_address_are_not_picked(devices: st
 def test_times_of_an_unknown_device_are_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     write_graph(path, chain((4, 2, 3), transfer_ms=0.1), Deployment(2))
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
     solved(app.run())
     app.segmented_control(key="source").set_value("Upload").run()
     app.file_uploader[0].upload("mine.json", path.read_bytes(), "application/json")
@@ -209,7 +210,7 @@ def test_servers_that_a_file_has_are_asked_about_and_planned_for(tmp_path: Path)
     write_graph(
         path, chain((4, 2, 3, 5), transfer_ms=0.5), Deployment(4, accelerators_per_server=2, server_link_speed=6)
     )
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
     solved(app.run())
     app.segmented_control(key="source").set_value("Upload").run()
     app.file_uploader[0].upload("servers.json", path.read_bytes(), "application/json")

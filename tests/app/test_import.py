@@ -25,7 +25,7 @@ def settled(app: AppTest) -> AppTest:
 
 
 def visited(**query: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
     for name, value in query.items():
         app.query_params[name] = value
     return settled(app)
@@ -89,7 +89,7 @@ def test_an_import_that_takes_long_is_shown_in_the_middle(monkeypatch: pytest.Mo
     monkeypatch.setattr(importing, "PATIENCE_SECONDS", 0.0)
     with monkeypatch.context() as before:
         before.setattr(importing, "read_model", unfinished)
-        app = AppTest.from_file(APP, default_timeout=60)
+        app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
         app.query_params["sample"], app.query_params["accelerators"] = "gpt2", "3"
         app.run()
         assert not app.exception

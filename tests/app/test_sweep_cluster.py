@@ -16,7 +16,7 @@ from explorer.sweep.address import PARTS
 from explorer.sweep.choice import SweepChoice
 from solvers.formats.graph_json import graph_document
 from solvers.samples import read_sample
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
 
@@ -51,7 +51,7 @@ def sweep_page() -> None:
 
 
 def opened(query: dict[str, str]) -> AppTest:
-    app = AppTest.from_function(sweep_page, default_timeout=60)
+    app = AppTest.from_function(sweep_page, default_timeout=PATIENCE_S)
     for name, value in query.items():
         app.query_params[name] = value
     app.run()

@@ -17,6 +17,7 @@ from solvers.sweep.axes import Quantity, Varied
 from solvers.sweep.run import run_sweep
 from tests.support.opened_app import APP, QUERIES, solved
 from tests.support.sweeps import threads
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
 
@@ -24,7 +25,7 @@ GNMT, LAYERS = "gnmt_layer_inference", "llama3_8b_layer_inference"
 
 
 def explored(query: dict[str, str]) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
     for name, value in query.items():
         app.query_params[name] = value
     return solved(app.run())
@@ -113,7 +114,7 @@ def test_explore_asks_the_question_of_the_point_and_finds_its_value(
 def test_an_address_asks_the_same_question_of_a_sweep_as_of_explore(query: dict[str, str]) -> None:
     subject, said = subject_of_link(from_query(query)[0])
     assert said == ()
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=PATIENCE_S)
     for name, value in query.items():
         app.query_params[name] = value
     app.run()
@@ -147,7 +148,7 @@ def test_the_name_of_a_class_is_no_markup_in_the_label_of_its_counts() -> None:
         subject = subject_with_class("![T4](https://example.org/a.png)")
         _values(subject, quantities(subject)[0], 1)
 
-    label = AppTest.from_function(page, default_timeout=60).run().text_input[0].label
+    label = AppTest.from_function(page, default_timeout=PATIENCE_S).run().text_input[0].label
     assert label == r"Number of \!\[T4\](https\:\/\/example.org\/a.png)"
 
 
@@ -166,7 +167,7 @@ def test_an_address_whose_second_axis_cannot_be_says_why(second: str, said: str)
 
         sweep_sidebar()
 
-    app = AppTest.from_function(page, default_timeout=60)
+    app = AppTest.from_function(page, default_timeout=PATIENCE_S)
     for name, value in {"sample": GNMT, "over": "memory", "and": second}.items():
         app.query_params[name] = value
     assert said in " ".join(warning.value for warning in app.run().warning)
@@ -178,7 +179,7 @@ def test_the_class_of_an_address_may_be_written_otherwise() -> None:
 
         sweep_sidebar()
 
-    app = AppTest.from_function(page, default_timeout=60)
+    app = AppTest.from_function(page, default_timeout=PATIENCE_S)
     for name, value in {"sample": GNMT, "devices": MIX, "over": "count:t4", "values": "1,2"}.items():
         app.query_params[name] = value
     app.run()
