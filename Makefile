@@ -3,16 +3,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install run test test-torch quick lint benchmark samples clean
+.PHONY: install upgrade run test test-torch quick lint benchmark samples clean
 .DEFAULT_GOAL := run
 
 install: $(VENV)/.compiled
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+# The newest versions of everything, to be tested and then committed.
+upgrade: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'
+	mkdir -p build
+	{ head -n 1 constraints.txt; $(BIN)/python -m pip freeze --quiet --exclude-editable; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt
 
 # Compile the solver kernels once, so that the first solve in the app is as fast as every other.
 $(VENV)/.compiled: $(VENV)/.installed $(wildcard solvers/*.py solvers/*/*.py)

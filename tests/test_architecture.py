@@ -104,7 +104,8 @@ IMPORTS = {
         "explorer.elements explorer.form"
     ),
     "explorer.explore": (
-        "solvers.quantities solvers.model solvers.formats solvers.problem solvers.schedule solvers.exporters "
+        "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.problem solvers.schedule "
+        "solvers.exporters "
         "solvers.baselines solvers.parameters solvers.analysis solvers.sweep explorer.server explorer.jobs "
         "explorer.words explorer.picture explorer.figures explorer.state explorer.exports explorer.elements "
         "explorer.form explorer.plan"
@@ -142,6 +143,7 @@ LIBRARIES = {
     "ortools": "solvers.latency",
     "pandas": "explorer.compare",
     "plotly": "explorer.elements explorer.sweep",
+    "platformdirs": "explorer.launch",
     "psutil": "explorer.jobs",
     "pulp": "solvers.milp solvers.teaching",
     "pyarrow": "solvers.sweep",

@@ -4,7 +4,9 @@ PuLP's own status calls a merely feasible answer at the time limit "Optimal" and
 read from the HiGHS model itself. The wheel of HiGHS comes with PuLP's dependencies; no licence is needed.
 """
 
+import contextlib
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,8 +25,30 @@ FEASIBILITY_TOLERANCE = 1e-9
 SMALLEST_COEFFICIENT = 1e-12
 """HiGHS takes smaller coefficients for zero; this is the least it allows."""
 
+THREADS = 1
+"""Threads of one run: bounds and plans are looked for side by side, in processes of their own."""
+
 REPORT_SECONDS = 0.2
 """Shortest time between two reports that bring no better solution."""
+
+
+def _keep_banner_from_output() -> None:
+    """Make the first instance of HiGHS of this process while its output leads nowhere.
+
+    HiGHS 1.16 prints its name as the first instance is made, before an option can forbid it, to file descriptor 1,
+    which is where commands write their answers.
+    """
+    with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:  # a program without output has no 1
+        output = os.dup(1)
+        try:
+            os.dup2(nowhere.fileno(), 1)
+            highspy.Highs()  # type: ignore[no-untyped-call]
+        finally:
+            os.dup2(output, 1)
+            os.close(output)
+
+
+_keep_banner_from_output()
 
 
 class MilpRefusedError(Exception):
@@ -122,7 +146,7 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
 
             highs.cbMipImprovingSolution.subscribe(watch)
             highs.cbMipInterrupt.subscribe(interrupt)
-        highs.run()
+        _run(highs)
 
     def solution_from(self, column_values: Iterable[float]) -> Solution:
         """Return the values of all variables from those of the columns."""
@@ -161,6 +185,7 @@ def run_highs(
         start,
         on_report,
         None if time_limit_s is None else time.monotonic() + time_limit_s,
+        threads=THREADS,
         gapRel=gap,
         gapAbs=FEASIBILITY_TOLERANCE,
         mip_feasibility_tolerance=FEASIBILITY_TOLERANCE,
@@ -193,6 +218,17 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) and abs(value) < highspy.kHighsInf / 10 else None
 
 
+def _run(highs: highspy.Highs) -> None:
+    """Run HiGHS, whatever ran in this thread before.
+
+    HiGHS keeps its threads from one run to the next of the same thread and refuses to start with another number, so
+    a program that calls this library and HiGHS itself might get no answer. With 0 it takes those that there are.
+    """
+    if highs.run() == highspy.HighsStatus.kError and highs.getModelStatus() == highspy.HighsModelStatus.kNotset:
+        highs.setOptionValue("threads", 0)
+        highs.run()
+
+
 class GrowingProgram:
     """A linear program, minimised, whose rows are given and whose columns are added as they are found.
 
@@ -205,7 +241,7 @@ class GrowingProgram:
         self._highs.silent()
         self._highs.setOptionValue("solver", "simplex")
         self._highs.setOptionValue("simplex_strategy", 4)  # primal: the last basis stays feasible
-        self._highs.setOptionValue("threads", 1)
+        self._highs.setOptionValue("threads", THREADS)
         empty = np.zeros(0, np.int32)
         starts = np.zeros(len(row_lower), np.int32)
         self._highs.addRows(len(row_lower), row_lower, row_upper, 0, starts, empty, np.zeros(0))
@@ -219,7 +255,7 @@ class GrowingProgram:
     def solve(self, time_limit_s: float) -> tuple[float, npt.NDArray[np.float64]] | None:
         """Return the optimum and the dual value per row; None if HiGHS does not reach it in time."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + time_limit_s)
-        self._highs.run()
+        _run(self._highs)
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().row_dual)
@@ -238,7 +274,7 @@ class CuttingPlanes:
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self._highs.silent()
         self._highs.setOptionValue("solver", "simplex")
-        self._highs.setOptionValue("threads", 1)
+        self._highs.setOptionValue("threads", THREADS)
         starts, empty = np.zeros(len(gain), np.int32), np.zeros(0, np.int32)
         self._highs.addCols(len(gain), gain, lower, upper, 0, starts, empty, np.zeros(0))
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
@@ -256,7 +292,7 @@ class CuttingPlanes:
     def solve(self, time_limit_s: float) -> tuple[float, npt.NDArray[np.float64]] | None:
         """Return the optimum and the values of the variables; None if HiGHS does not reach it in time."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + time_limit_s)
-        self._highs.run()
+        _run(self._highs)
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().col_value)

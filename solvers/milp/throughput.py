@@ -125,7 +125,7 @@ class ThroughputModel:
 
     def _chain_start(self, graph: DnnGraph, split: Split, device: list[int]) -> dict[pulp.LpVariable, float]:
         used = memory_order(graph, split, self.deployment)
-        assert used, "a chain model starts from a chain split"
+        assert used, "a pipeline model starts from a pipeline split"
         # Empty stages come first, as a schedule's memory asks.
         order = [*(d for d in range(self.deployment.num_devices) if d not in used), *used]
         stage = {d: j for j, d in enumerate(order)}
