@@ -33,9 +33,10 @@ def inference_graph(network: Network, costs: CostModel, held: Held = Held.OUTPUT
         for v, op in enumerate(network.ops)
     )
     edges = tuple(
-        Edge(u, v, float(network.ops[u].output_elements * costs.element_bytes))
+        Edge(u, v, float(elements * costs.element_bytes), name)
         for v, op in enumerate(network.ops)
         for u in dict.fromkeys(op.inputs)
+        for name, elements in network.tensors_read(v, u)
     )
     return DnnGraph(nodes, edges, network.name, costs.times, network.held)
 
@@ -63,14 +64,19 @@ def forward_node(
     """
     op = network.ops[v]
     traffic_bytes = forward_traffic_bytes(op, costs)
-    is_sent = bool(network.readers[v]) or (is_training and op.keeps_output)
+    own = v if is_training and op.keeps_output else None
+    sent = {
+        name: costs.transfer_ms(float(elements * costs.element_bytes))
+        for reader in dict.fromkeys((*network.readers[v], *(() if own is None else (own,))))
+        for name, elements in network.tensors_read(reader, v)
+    }
     is_colocated = (is_training and op.has_backward) or op.tied_to is not None or v in network.shared
     return Node(
         id=v,
         accelerator_ms=time_ms(costs.accelerator, op.flops, traffic_bytes),
         cpu_ms=time_ms(costs.host, op.flops, traffic_bytes),
         memory_bytes=state_bytes + activation_bytes,
-        transfer_ms=costs.transfer_ms(float(op.output_elements * costs.element_bytes)) if is_sent else 0.0,
+        transfer_ms=sent.get("", 0.0),
         colocation_class=network.owner(v) if is_colocated else None,
         name=op.name,
         layer=op.layer,
@@ -78,4 +84,5 @@ def forward_node(
         parameter_bytes=op.parameters * costs.bytes_of_weight(op),
         activation_bytes=activation_bytes,
         traffic_bytes=traffic_bytes,
+        tensor_ms=tuple((name, ms) for name, ms in sent.items() if name),
     )

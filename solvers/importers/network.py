@@ -14,7 +14,9 @@ from solvers.model.micro_batch import MicroBatch
 class Op:
     """One operator or layer of the forward pass; its id is its place in the network.
 
-    output_elements     elements of its output tensor
+    output_elements     elements of its output tensor, or of all of them
+    outputs             its tensors, each with a name and its elements, where it writes several
+    reads               of inputs that write several tensors those that it reads, as (input, name)
     parameters          weights that it owns
     internal_elements   elements of tensors a fused layer writes and reads again, kept for a backward pass
     weight_reads        weights read from memory: fewer than `parameters` for a lookup, more for a recurrence
@@ -57,6 +59,8 @@ class Op:
     idle_parameters: int = 0
     buffer_elements: int = 0
     weight_bytes: float | None = None
+    outputs: tuple[tuple[str, int], ...] = ()
+    reads: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,24 @@ class Network:
             for u in dict.fromkeys(op.inputs):
                 readers[u].append(v)
         return tuple(map(tuple, readers))
+
+    def tensors_read(self, v: int, u: int) -> tuple[tuple[str, int], ...]:
+        """Return the tensors of operator u that operator v reads: name and elements, the name empty for the only one.
+
+        Operator v may be u itself: its backward pass reads all.
+        """
+        source = self.ops[u]
+        if not source.outputs:
+            return (("", source.output_elements),)
+        names = {name for w, name in self.ops[v].reads if w == u}
+        return tuple(tensor for tensor in source.outputs if v == u or not names or tensor[0] in names)
+
+    def num_readers(self, u: int) -> tuple[tuple[int, int], ...]:
+        """Return for each tensor of an operator its elements, and how many operators read it."""
+        if not self.ops[u].outputs:
+            return ((self.ops[u].output_elements, len(self.readers[u])),)
+        read = [name for v in self.readers[u] for name, _ in self.tensors_read(v, u)]
+        return tuple((elements, read.count(name)) for name, elements in self.ops[u].outputs)
 
     @cached_property
     def shared(self) -> frozenset[int]:

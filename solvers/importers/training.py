@@ -4,8 +4,8 @@ For operator v with twin v':
 
 * v and v' share a colocation class, for v' reads and updates what v keeps; so do operators that share weights, and
   nothing else.
-* v' -> u' for every input u of v that has a twin: the gradient of u's output, a tensor of its own. An operator that
-  passes its gradient on unchanged sends one to all.
+* v' -> u' for every input u of v that has a twin: the gradient of what v reads of u, a tensor of its own. An operator
+  that passes its gradient on unchanged sends one to all.
 * u -> v' for what v' needs of the forward pass: the inputs of v, the output of v, both or neither. A copy that v
   already received serves v' too, so such an edge is free unless it is the only one to its device.
 * flops of v' are twice those of v for a matrix product or convolution (one product for the gradient of each
@@ -58,14 +58,18 @@ def training_graph(network: Network, costs: CostModel, *, gradients_are_one: boo
     backward = tuple(
         _twin(network, v, costs, sent[v]) for v in reversed(range(len(network.ops))) if network.ops[v].has_backward
     )
-    output_bytes = [float(op.output_elements * num_bytes) for op in network.ops]
-    edges = [Edge(u, v, output_bytes[u]) for v, op in enumerate(network.ops) for u in dict.fromkeys(op.inputs)]
+
+    def edges_of(u: int, reader: int, v: int) -> list[Edge]:
+        """Return the edges from operator u to a node, which reads what operator v does."""
+        return [Edge(u, reader, float(size * num_bytes), name) for name, size in network.tensors_read(v, u)]
+
+    edges = [edge for v, op in enumerate(network.ops) for u in dict.fromkeys(op.inputs) for edge in edges_of(u, v, v)]
     for v, op in enumerate(network.ops):
         if not op.has_backward:
             continue
         twin, inputs = twin_id(network, v), tuple(dict.fromkeys(op.inputs))
         read = (inputs if op.keeps_inputs else ()) + ((v,) if op.keeps_output else ())
-        edges += [Edge(u, twin, output_bytes[u]) for u in read]
+        edges += [edge for u in read for edge in edges_of(u, twin, v)]
         edges += [
             Edge(twin, twin_id(network, u), float(num_bytes * gradient.elements), gradient.name)
             for gradient in sent[v]
@@ -83,7 +87,7 @@ def with_forks(network: Network) -> Network:
     for u, readers in enumerate(network.readers):
         for layer in dict.fromkeys(network.ops[v].layer for v in readers):
             inside = [v for v in readers if network.ops[v].layer == layer]
-            if layer == network.ops[u].layer or not network.ops[u].has_backward:
+            if layer == network.ops[u].layer or not network.ops[u].has_backward or network.ops[u].outputs:
                 continue
             if len(inside) > 1:
                 forked[u, layer] = tuple(inside)
@@ -99,7 +103,8 @@ def with_forks(network: Network) -> Network:
             inputs.append(fork.get((u, op.layer), place[u]))
         place[v] = len(ops)
         tied_to = None if op.tied_to is None else place[op.tied_to]
-        ops.append(replace(op, inputs=tuple(inputs), tied_to=tied_to))
+        reads = tuple((place[u], name) for u, name in op.reads)
+        ops.append(replace(op, inputs=tuple(inputs), tied_to=tied_to, reads=reads))
     return replace(network, ops=tuple(ops))
 
 
@@ -154,7 +159,7 @@ def _gradients(network: Network, v: int, *, are_one: bool) -> tuple[_Gradient, .
     """Return what the twin of v sends to the twins of its inputs."""
     op = network.ops[v]
     inputs = tuple(u for u in dict.fromkeys(op.inputs) if network.ops[u].has_backward)
-    sizes = [network.ops[u].output_elements for u in inputs]
+    sizes = [sum(size for _, size in network.tensors_read(v, u)) for u in inputs]
     if not inputs:
         return ()
     if len(inputs) == 1 or op.passes_gradient or are_one:
@@ -169,10 +174,11 @@ def _twin(network: Network, v: int, costs: CostModel, gradients: tuple[_Gradient
     op = network.ops[v]
     sent = sum(gradient.elements for gradient in gradients)
     transfer_ms = {g.name: costs.transfer_ms(float(costs.element_bytes * g.elements)) for g in gradients}
-    received = len(network.readers[v])
-    flops = float(max(received - 1, 0) * op.output_elements)
+    tensors = network.num_readers(v)
+    received = max(readers for _, readers in tensors)
+    flops = float(sum(max(readers - 1, 0) * size for size, readers in tensors))
     # A sum reads every gradient and writes the result, which is then read like a single gradient; not so by a view.
-    elements = op.output_elements * (received + 2 - op.is_view if received > 1 else received)
+    elements = sum(size * (readers + 2 - op.is_view if readers > 1 else readers) for size, readers in tensors)
     weights = 0
     if not op.passes_gradient:
         flops += op.flops * (2 if op.is_dense and sent else 1) + op.recomputed_flops

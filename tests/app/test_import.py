@@ -118,3 +118,52 @@ def test_what_an_address_asks_in_vain_is_told(query: dict[str, str], told: str) 
     app = visited(**query)
     words = " ".join(warning.value for warning in app.warning).replace("\\", "")
     assert told.replace("\\", "") in words
+
+
+HOSTILE = (
+    "=",
+    "batch",
+    "batch=",
+    "batch=-1",
+    "batch=0",
+    "batch=1e999",
+    "batch=99999999999999999999",
+    "batch=999999999",
+    "*=*",
+    "batch=8, batch=9",
+    "unknown=3",
+    "<img src=x onerror=alert(1)>=3",
+    "batch=__import__('os').system('true')",
+    "batch=8\x00",
+    "\u202ebatch=8",
+    "[x](javascript:alert(1))=2",
+    "${batch}=1, `batch`=1, $batch$=1",
+    "batch=8, " * 3000,
+    "b" * 100_000,
+)
+
+
+def test_whatever_is_typed_for_dimensions_the_page_goes_on() -> None:
+    """The one text of an import that is typed freely: refused in a sentence, shown as text, and the next one works."""
+    pytest.importorskip("onnx", reason="this test needs the package onnx, which is an optional extra")
+    from tests.support.onnx_models import perceptrons
+
+    app = visited()
+    app.segmented_control(key="source").set_value("Upload").run()
+    app.file_uploader[0].upload("mine.onnx", perceptrons().SerializeToString(), "application/octet-stream")
+    settled(app)
+    for text in HOSTILE:
+        (box,) = (box for box in app.text_input if box.placeholder == "batch=8, *=64")
+        box.set_value(text)
+        settled(app)
+        assert not app.exception, text
+        shown = [element.value for element in (*app.error, *app.warning)]
+        assert shown, text[:50]
+        assert title(app) == "mine", "the graph of before is still there"
+        assert all(len(words) < 2000 and "<img" not in words.replace("\\<img", "") for words in shown), text[:50]
+    (box,) = (box for box in app.text_input if box.placeholder == "batch=8, *=64")
+    box.set_value("batch=8")
+    settled(app)
+    assert not app.error
+    assert title(app) == "mine"
+    assert metrics(app)

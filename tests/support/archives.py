@@ -93,6 +93,12 @@ class Draft:
         )
         return name
 
+    def further_output(self, name: str, *shape: Size, dtype: int = FLOAT) -> str:
+        """Have the last operator write another tensor."""
+        self.tensor(name, shape, dtype, None)
+        self.nodes[-1]["outputs"].append({"as_tensor": {"name": name}})
+        return name
+
     def _argument(self, value: Any) -> dict[str, Any]:
         if isinstance(value, Draft):
             return {"as_graph": {"name": "inner", "graph": value.graph(value.nodes[-1]["name"])}}

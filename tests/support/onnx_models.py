@@ -168,7 +168,22 @@ def recurrent() -> onnx.ModelProto:
     return model(nodes, [tensor("x", [7, 3, 5])], [floats("w", 2, 24, 5), floats("r", 2, 24, 6)])
 
 
+def parts(*, batch: int | str = "batch") -> onnx.ModelProto:
+    """Return a product of 24 columns that is split into 8 and 16, of which the second is read twice."""
+    nodes = [
+        op("MatMul", "x w", "p", name="p"),
+        op("Split", "p sizes", "a b", axis=1, name="split"),
+        op("MatMul", "a wa", "c", name="c"),
+        op("MatMul", "b wb", "d", name="d"),
+        op("MatMul", "b wc", "e", name="e"),
+        op("Sum", "c d e", "y", name="y"),
+    ]
+    weights = [floats("w", 12, 24), whole("sizes", 8, 16), floats("wa", 8, 4), floats("wb", 16, 4), floats("wc", 16, 4)]
+    return model(nodes, [tensor("x", [batch, 12])], weights)
+
+
 KINDS = {
+    "parts": parts,
     "perceptrons": perceptrons,
     "tied": tied,
     "reshaped": reshaped,

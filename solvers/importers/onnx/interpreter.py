@@ -35,6 +35,8 @@ from solvers.model.errors import SourceError
 from solvers.quantities import count
 
 Scope = MutableMapping[str, Value]
+Type = tuple[int, tuple[int, ...] | None]
+"""Element type and shape of a tensor, None where the shape is not known."""
 
 VIEWS = names("Identity Reshape Flatten Squeeze Unsqueeze Dropout")
 RANDOM = names("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli")
@@ -47,7 +49,10 @@ PACKED = {"MatMulNBits": 4, "MatMulBnb4": 4, "MatMulFpQ4": 4}
 
 @dataclass
 class Operator:
-    """An operator that runs, with sizes in elements of the usual format; `id` is a number of its own."""
+    """An operator that runs, with sizes in elements of the usual format; `id` is a number of its own.
+
+    `outputs` and `reads` are as in `solvers.importers.network.Op`, with ids.
+    """
 
     id: int
     name: str
@@ -64,6 +69,8 @@ class Operator:
     internal_elements: int = 0
     is_float: bool = True
     has_flops: bool = False
+    outputs: tuple[tuple[str, int], ...] = ()
+    reads: frozenset[tuple[int, str]] = frozenset()
 
 
 @dataclass
@@ -154,9 +161,16 @@ class Interpreter:
                 scope[name] = Value(elem_type, shape, None, frozenset())
             return []
         operator = self._costed(node, inputs, types, attributes)
-        for name, (elem_type, shape) in zip(node.output, types, strict=True):
-            scope[name] = Value(elem_type, shape, operator.id)
+        self._add_outputs(node, types, operator, scope)
         return [operator]
+
+    def _add_outputs(self, node: onnx.NodeProto, types: Sequence[Type], operator: Operator, scope: Scope) -> None:
+        """Add what an operator writes to the scope; several tensors get names, which are theirs wherever they go."""
+        written = [(name, Value(*known, operator.id)) for name, known in zip(node.output, types, strict=True) if name]
+        if len(written) > 1:
+            written = [(name, replace(value, tensor=f"output {i + 1}")) for i, (name, value) in enumerate(written)]
+            operator.outputs = tuple((value.tensor, self.elements(value)) for _, value in written)
+        scope.update(written)
 
     def _fold_shape(
         self, node: onnx.NodeProto, shape: tuple[int, ...], attributes: Mapping[str, Any], scope: Scope
@@ -248,6 +262,7 @@ class Interpreter:
             weight_reads=weight_reads,
             is_float=any(value.elem_type in FLOATS for value in outputs),
             has_flops=has_flops(domain, node.op_type),
+            reads=_reads(inputs),
         )
 
     def _new_id(self) -> int:
@@ -378,9 +393,9 @@ class Interpreter:
             weight_reads=trips * sum(op.weight_reads for op in run),
             internal_elements=trips * sum(op.output_elements for op in run),
             has_flops=any(op.has_flops for op in run),
+            reads=_reads(inputs) | {(u, tensor) for op in held for u, tensor in op.reads if u not in inside},
         )
-        for name, (elem_type, shape) in zip(node.output, types, strict=True):
-            scope[name] = Value(elem_type, shape, whole.id)
+        self._add_outputs(node, types, whole, scope)
         return [whole]
 
     def _trips(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> int:
@@ -394,6 +409,12 @@ class Interpreter:
             return min(given[name], MAX_TRIPS)
         self.open_loops[name] += 1
         return 1
+
+
+def _reads(inputs: Iterable[Value | None]) -> frozenset[tuple[int, str]]:
+    """Return which tensors are read of operators that write several."""
+    read = ((value.producer, value.tensor) for value in inputs if value is not None and value.tensor)
+    return frozenset((producer, tensor) for producer, tensor in read if producer is not None)
 
 
 def _parameters(value: Value | None) -> frozenset[Weight]:

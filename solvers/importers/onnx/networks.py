@@ -1,6 +1,7 @@
 """Make a network of the operators of an ONNX graph: those that its outputs need, in order, with weights and layers."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from solvers.importers.limits import TIED_ELEMENTS
 from solvers.importers.network import Network, Op
@@ -47,7 +48,8 @@ def network_of(
     for v, operator in enumerate(kept):
         own = [w for w in operator.weights if owner[w.name] == v or _is_copied(w, workload)]
         inputs = tuple(place[u] for u in operator.inputs)
-        ops.append(_op(operator, own, inputs, v if root[v] == v else root[v], v, [ops[u] for u in inputs]))
+        op = _op(operator, own, inputs, v if root[v] == v else root[v], v, [ops[u] for u in inputs])
+        ops.append(replace(op, reads=tuple(sorted((place[u], name) for u, name in operator.reads))))
     network = Network(name, workload.batch, tuple(ops))
     in_order = with_layers_in_order(network, [operator.layer for operator in kept])
     return in_order, tuple(operator.modules for operator in kept)
@@ -109,6 +111,7 @@ def _op(
         has_backward=operator.is_float and trains,
         recomputed_flops=operator.recomputed_flops,
         tied_to=None if tied_to == v else tied_to,
+        outputs=operator.outputs,
         weight_bytes=None if all(each is None for each in stored) else _mean_bytes(operator.weights, read),
     )
 

@@ -48,7 +48,8 @@ class Value:
     """A tensor; `shape` is None where it is not known, `data` its values where they are few and known.
 
     A constant has the `weights` that it is computed from, maybe none; for any other they are None. `producer` is the
-    operator that computes it, None for inputs of the graph and constants.
+    operator that computes it, None for inputs of the graph and constants; `tensor` names it among several that this
+    operator writes.
     """
 
     elem_type: int
@@ -56,6 +57,7 @@ class Value:
     producer: int | None = None
     weights: frozenset[Weight] | None = None
     data: NDArray[Any] | None = None
+    tensor: str = ""
 
     @property
     def is_constant(self) -> bool:

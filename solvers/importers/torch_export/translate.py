@@ -50,12 +50,16 @@ class Root(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor of the program: (a part of) what `root` and `key` name, of which `elements` are read."""
+    """A tensor of the program: (a part of) what `root` and `key` name, of which `elements` are read.
+
+    `output` names it among several that its operator writes.
+    """
 
     root: Root
     key: Any
     tensor: Tensor
     elements: int
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +98,9 @@ class Translator:
             return math.ceil(tensor.elements * tensor.element_bytes / self.base_bytes)
         return math.ceil(tensor.elements * tensor.element_bytes / self.element_bytes)
 
-    def bind(self, name: str, root: Root, key: Any, tensor: Tensor) -> None:
+    def bind(self, name: str, root: Root, key: Any, tensor: Tensor, output: str = "") -> None:
         """Give a tensor's name a meaning."""
-        self.env[name] = Value(root, key, tensor, self.size(tensor))
+        self.env[name] = Value(root, key, tensor, self.size(tensor), output)
 
     def run(self, graph: Graph, outer_module: str = "") -> None:
         """Translate the operators of a graph whose inputs are bound."""
@@ -120,7 +124,7 @@ class Translator:
         elif self._is_view(operator, namespace, call, values, outputs[0][1]):
             for name, tensor in outputs:
                 root = values[0]
-                self.env[name] = Value(root.root, root.key, tensor, min(self.size(tensor), root.elements))
+                self.env[name] = replace(root, tensor=tensor, elements=min(self.size(tensor), root.elements))
         elif (
             not call.subgraphs and all(value.root is Root.CONSTANT for value in values) and operator not in known.RANDOM
         ):
@@ -130,8 +134,9 @@ class Translator:
         else:
             read = [item for item in outputs if item[0] in needed] or outputs[:1]
             v = self._add(call, operator, namespace, values, read, module)
+            names = {name: output for (name, _), (output, _) in zip(read, self.ops[v].outputs, strict=False)}
             for name, tensor in outputs:
-                self.bind(name, Root.OPERATOR, v, tensor)
+                self.bind(name, Root.OPERATOR, v, tensor, names.get(name, ""))
             if _writes(call):
                 self._write(values[0], v)
 
@@ -229,6 +234,13 @@ class Translator:
         )
         keeps_inputs, keeps_output = self._kept(operator, is_priced=is_priced, is_dense=flops > 0, sources=len(sources),
                                                 others=len(values) - len(sources))  # fmt: skip
+        tensors = tuple((f"output {i + 1}", self.size(tensor)) for i, (_, tensor) in enumerate(outputs))
+        # What was written to by another operator since then is that one's only output.
+        from_several = {
+            (u, value.output)
+            for value, u in zip(values, inputs, strict=True)
+            if u is not None and u == value.key and value.output
+        }
         query_key = [self._shape(call, name) for name in ("query", "key")] if operator in known.FUSED_ATTENTION else []
         return self._append(
             Op(
@@ -252,6 +264,8 @@ class Translator:
                 cache_reads=sum(states.values()),
                 recomputed_flops=known.scores(*query_key) if query_key else 0.0,
                 buffer_elements=self._held(values, module),
+                outputs=tensors if len(tensors) > 1 else (),
+                reads=tuple(sorted(from_several)),
             ),
             module,
         )

@@ -16,8 +16,11 @@ from solvers.importers.imported import Imported
 from solvers.importers.limits import MAX_ONNX_OPERATORS
 from solvers.importers.sources import import_file, import_source
 from solvers.importers.workload import Level, Mode, NumberFormat, Tied, Workload
+from solvers.model.costs import split_costs
+from solvers.model.deployment import Deployment
 from solvers.model.errors import SourceError
 from solvers.model.result import SolveStatus
+from solvers.model.split import Split
 from solvers.schedule.records import ScheduleKind
 from solvers.schedule.simulate import simulate
 from solvers.solve import solve
@@ -36,6 +39,7 @@ from tests.support.onnx_models import (  # noqa: E402
     loop,
     model,
     op,
+    parts,
     perceptrons,
     quantised,
     recurrent,
@@ -206,6 +210,42 @@ def test_functions_of_the_file_are_written_out() -> None:
     found = by_operators(with_function(3, 2))
     assert found.totals.forward_flops == 2**3 * 2 * 2 * 3 * 3
     assert found.totals.parameters == 9
+
+
+def test_of_an_operator_with_several_outputs_a_reader_gets_the_one_it_reads() -> None:
+    """Five micro-batches of 24 numbers, split into 8 and 16: whoever reads the first is sent no more than that."""
+    graph = by_operators(parts(), batch=5).graph
+    v = {node.name: node.id for node in graph.nodes}
+    read = {(edge.source, edge.target): (edge.tensor, edge.size_bytes) for edge in graph.edges}
+    assert read[v["split"], v["c"]] == ("output 1", 4 * 5 * 8)
+    assert read[v["split"], v["d"]] == read[v["split"], v["e"]] == ("output 2", 4 * 5 * 16)
+    assert read[v["p"], v["split"]] == ("", 4 * 5 * 24)
+    sent = dict(graph.node_by_id[v["split"]].tensor_ms)
+    assert sent["output 2"] == pytest.approx(2 * sent["output 1"])
+    here, there = set(v.values()) - {v["c"]}, {v["c"]}
+    costs = split_costs(graph, Deployment(2), Split((frozenset(here), frozenset(there))))
+    assert costs.devices[1].receive_ms == pytest.approx(sent["output 1"])
+    both = split_costs(
+        graph, Deployment(2), Split((frozenset({v["p"], v["split"]}), frozenset(here - {v["p"], v["split"]} | there)))
+    )
+    assert both.devices[1].receive_ms == pytest.approx(sent["output 1"] + sent["output 2"])
+
+
+def test_gradients_of_several_outputs_come_back_one_by_one() -> None:
+    graph = by_operators(parts(), batch=5, mode=Mode.TRAINING).graph
+    v = {node.name: node.id for node in graph.nodes}
+    sizes = {
+        (source, target): edge.size_bytes
+        for source in "cde"
+        for target in ("split",)
+        for edge in graph.edges
+        if (edge.source, edge.target) == (v[f"{source} backward"], v[f"{target} backward"])
+    }
+    assert sizes == {("c", "split"): 4 * 5 * 8, ("d", "split"): 4 * 5 * 16, ("e", "split"): 4 * 5 * 16}
+    back = graph.node_by_id[v["split backward"]]
+    assert back.flops == 5 * 16, "the second tensor has two readers, whose gradients are added"
+    # 8 read; of 16 both gradients read, the sum written and read; 24 written as the gradient of the input.
+    assert back.traffic_bytes == 4 * 5 * (8 + 4 * 16 + 24)
 
 
 # Laws.

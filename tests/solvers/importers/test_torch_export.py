@@ -139,6 +139,27 @@ def test_numbers_count_in_bytes_of_their_formats() -> None:
     assert any("most of its weights are float32" in sentence for sentence in found.assumptions)
 
 
+def test_of_an_operator_with_several_outputs_a_reader_gets_the_one_it_reads() -> None:
+    """The best two of six numbers are floats, their places are integers of 8 bytes."""
+    net = Draft()
+    net.parameter("w", 6)
+    values = net.call("topk", "values", (4, 2), self=net.user("x", 4, 6), k=2)
+    places = net.further_output("places", 4, 2, dtype=LONG)
+    a = net.call("relu", "a", (4, 2), self=net.call("view", "same", (4, 2), self=values))
+    b = net.call("neg", "b", (4, 2), dtype=LONG, self=places)
+    net.call("add", "out", (4, 2), self=a, other=b)
+    graph = net.imported(level=OPERATORS, number_format=NumberFormat.FP32).graph
+    label = dict(enumerate(names(graph)))
+    sent = {label[e.target]: (e.tensor, e.size_bytes) for e in graph.edges if label[e.source] == "values"}
+    assert sent == {"a": ("output 1", 4 * 8), "b": ("output 2", 8 * 8)}
+    alone = Draft()
+    alone.parameter("w", 6)
+    alone.call("topk", "values", (4, 2), self=alone.user("x", 4, 6), k=2)
+    alone.further_output("places", 4, 2, dtype=LONG)
+    alone.call("relu", "a", (4, 2), self="values")
+    assert [e.tensor for e in alone.imported(level=OPERATORS).graph.edges] == ["", ""], "nobody reads the places"
+
+
 def test_what_depends_on_no_input_is_computed_once_and_held_where_it_is_read() -> None:
     net = Draft()
     x, table = net.user("x", 2, 6), net.buffer("table", 6)
