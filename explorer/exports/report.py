@@ -155,7 +155,7 @@ def _devices(subject: Subject) -> str:
     schedule, deployment = subject.schedule, subject.deployment
     header = [
         "Device", ">Nodes", ">Compute", ">Receive", ">Send", ">Load", ">Memory", ">Peak in the schedule", ">Capacity",
-        ">Idle in the schedule",
+        ">Bubble",
     ]  # fmt: skip
     rows = []
     for device, members in zip(subject.costs.devices, subject.split.devices, strict=True):

@@ -16,6 +16,7 @@ from explorer.figures.svg import Drawing
 from explorer.layout.levels import BLOCKS, DEVICES, LAYERS, OPERATORS, PARTS, STAGES, LevelView
 from explorer.picture.dag_view import DagInfo
 from explorer.picture.palette import ThemeName, device_colours
+from explorer.picture.ties import tied_boxes
 from solvers.quantities import binary_size, counted, milliseconds
 
 PAGE_WIDTH, PAGE_HEIGHT = 297 / 25.4 * 96, 210 / 25.4 * 96
@@ -205,6 +206,15 @@ def _draw_graph_key(
     if info.num_cut_tensors:
         drawing.line(x, y, x + 18, y, look.transfer, stroke_width=3.0)
         words = f"{counted(info.num_cut_tensors, 'tensor')} moved between devices, with the time of one way"
+        x = drawing.runs(x + 23, y, [(words, look.muted, False)], FOOT_SIZE) + 16
+    num_seams = sum(box.seam is not None for box in level.boxes) if colour_by is ColourBy.DEVICE else 0
+    if num_seams:
+        drawing.rect(x + 7, y - 6, 3.0, 12, look.transfer)
+        words = f"{counted(num_seams, 'box', 'boxes')} cut inside"
+        x = drawing.runs(x + 16, y, [(words, look.muted, False)], FOOT_SIZE) + 16
+    if num_ties := len(tied_boxes(info, level)):
+        drawing.line(x, y, x + 18, y, look.muted, stroke_width=1.1, stroke_dasharray="5 4")
+        words = f"{counted(num_ties, 'tie')}: must share a device"
         x = drawing.runs(x + 23, y, [(words, look.muted, False)], FOOT_SIZE) + 16
     words = f"a box is {BOX_NAMES[level.name]}"
     if colour_by is ColourBy.DEVICE:

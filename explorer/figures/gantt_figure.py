@@ -15,7 +15,7 @@ from solvers.schedule.simulate import Pass, Schedule, Slot, SlotKind
 
 LABEL_WIDTH = 112.0
 END_WIDTH = 124.0
-"""At the left the names of lanes, at the right their idle shares and peaks of memory."""
+"""At the left the names of lanes, at the right their bubbles and peaks of memory."""
 HEAD, AXIS, BOUND_ROW = 34.0, 20.0, 13.0
 """Heights above the lanes, of the axis below them, and of a row of names of bounds."""
 MAX_LANE, MIN_LANE = 26.0, 10.0
@@ -189,7 +189,7 @@ class _GanttFigure:
         self.drawing.text(self.right, middle, peak, size, look.ink, anchor="end")
         if lane.top == self.lanes_top:
             y = self.lanes_top - 9
-            self.drawing.text(self.high + 44, y, "idle", SIZE, look.muted, anchor="end")
+            self.drawing.text(self.high + 44, y, "bubble", SIZE, look.muted, anchor="end")
             self.drawing.text(self.right, y, "peak memory", SIZE, look.muted, anchor="end")
         slots = [slot for slot in self.schedule.slots if slot.device == lane.device]
         self._draw_bars(lane, slots, colour)

@@ -3,31 +3,32 @@
 What is drawn, and where labels stand, follows `canvas/graph/graph_canvas.js` at a fixed view of the whole level.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
-from math import hypot, sqrt
+from math import sqrt
 
 from explorer.figures.font import fitted, text_width
+from explorer.figures.geometry import Area, Grid, Piece, Point, arrow_head, distance, overlap, towards, written
 from explorer.figures.look import LogScale, Look
-from explorer.figures.svg import Drawing, number
+from explorer.figures.svg import Drawing
 from explorer.layout.levels import BoxView, LevelView
 from explorer.picture.dag_view import DagInfo
 from explorer.picture.palette import DeviceColour, Fill, device_colours
+from explorer.picture.ties import tied_boxes
 from solvers.quantities import binary_size, milliseconds, moving_time
 
 MAX_SCALE = 1.3
 LEGIBLE_SCALE = 0.55
 """At this scale names on boxes are 7 pixels high, about 5 points."""
 COST_SIZE = 8.5
+TIE_ROOM, LEAST_BOW = 34.0, 12.0
+"""Above the graph, where a line that joins tied boxes of the first row is bowed into; and how far it is at least."""
 LINE_PITCH = 20.0
 """Height of a line of text on a tall box, in units of the layout."""
 EDGES_PER_PATH = 200
 """Viewers stroke one path of thousands of lines slowly, and a file of thousands of paths is large."""
-
-Area = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
 
 
 class ColourBy(StrEnum):
@@ -64,18 +65,6 @@ def draw_graph(drawing: Drawing, info: DagInfo, level: LevelView, colour_by: Col
     return _GraphFigure(drawing, info, level, colour_by, look, area).draw()
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-
-    @property
-    def length(self) -> float:
-        return hypot(self.x1 - self.x0, self.y1 - self.y0)
-
-
 class _GraphFigure:
     def __init__(
         self, drawing: Drawing, info: DagInfo, level: LevelView, colour_by: ColourBy, look: Look, area: Area
@@ -83,6 +72,9 @@ class _GraphFigure:
         self.drawing, self.info, self.level, self.look, self.area = drawing, info, level, look, area
         self.colours: tuple[DeviceColour, ...] = device_colours(info.deployment)
         left, top, right, bottom = area
+        self.ties = tied_boxes(info, level)
+        if self.ties:
+            top += TIE_ROOM
         self.scale = level_scale(level, right - left, bottom - top)
         self.left = left + (right - left - level.layout.width * self.scale) / 2
         self.top = top
@@ -100,11 +92,12 @@ class _GraphFigure:
     def draw(self) -> float:
         self._draw_uncut()
         self._draw_cut()
+        self._draw_ties()
         self._draw_boxes()
         self._draw_costs()
         return self.top + self.level.layout.height * self.scale
 
-    def _on_page(self, route: Sequence[float]) -> list[tuple[float, float]]:
+    def _on_page(self, route: Sequence[float]) -> list[Point]:
         points = zip(route[::2], route[1::2], strict=True)
         return [(self.left + x * self.scale, self.top + y * self.scale) for x, y in points]
 
@@ -120,7 +113,7 @@ class _GraphFigure:
         for begin in range(0, len(uncut), EDGES_PER_PATH):
             routes = [self.routes[i] for i in uncut[begin : begin + EDGES_PER_PATH]]
             self.drawing.path("".join(map(self._trace, routes)), stroke=self.look.line, stroke_width=width)
-            heads = "".join(_arrow_head(route, min(4.5, 5.5 * self.scale)) for route in routes)
+            heads = "".join(arrow_head(route, min(4.5, 5.5 * self.scale)) for route in routes)
             self.drawing.path(heads, fill=self.look.line)
 
     def _draw_cut(self) -> None:
@@ -136,28 +129,39 @@ class _GraphFigure:
             share = (self.level.edges[i].cut_ms or 0.0) / self.max_cut_ms if self.max_cut_ms > 0 else 0.0
             # Wide enough to stand out, growing with the root of the cost so that small cuts do not vanish.
             width = (1.1 + 4.2 * sqrt(share)) * zoom
-            head = min(max(4.5 * zoom, 2.2 * width), 0.6 * _distance(*self.routes[i][-2:]) + 1)
+            head = min(max(4.5 * zoom, 2.2 * width), 0.6 * distance(*self.routes[i][-2:]) + 1)
             # The line ends inside its arrow head, or it would blunt the tip.
-            end = _towards(self.routes[i][-1], self.routes[i][-2], 0.7 * head)
+            end = towards(self.routes[i][-1], self.routes[i][-2], 0.7 * head)
             data = self._trace([*self.routes[i][:-1], end])
             self.drawing.path(data, stroke=self.look.background, stroke_width=width + 1.8)
             self.drawing.path(data, stroke=self.look.transfer, stroke_width=width)
-            self.drawing.path(_arrow_head(self.routes[i], head), fill=self.look.transfer)
+            self.drawing.path(arrow_head(self.routes[i], head), fill=self.look.transfer)
         self.drawing.close()
 
-    def _trace(self, route: list[tuple[float, float]]) -> str:
+    def _trace(self, route: list[Point]) -> str:
         """Return a line with round corners."""
-        parts = [f"M{_at(route[0])}"]
+        parts = [f"M{written(route[0])}"]
         for before, corner, after in zip(route, route[1:], route[2:], strict=False):
-            radius = min(7 * self.scale, _distance(before, corner) / 2, _distance(corner, after) / 2)
+            radius = min(7 * self.scale, distance(before, corner) / 2, distance(corner, after) / 2)
             if radius < 0.5:
-                parts.append(f"L{_at(corner)}")
+                parts.append(f"L{written(corner)}")
                 continue
-            parts.append(
-                f"L{_at(_towards(corner, before, radius))}Q{_at(corner)} {_at(_towards(corner, after, radius))}"
-            )
-        parts.append(f"L{_at(route[-1])}")
+            begin, end = towards(corner, before, radius), towards(corner, after, radius)
+            parts.append(f"L{written(begin)}Q{written(corner)} {written(end)}")
+        parts.append(f"L{written(route[-1])}")
         return "".join(parts)
+
+    def _draw_ties(self) -> None:
+        """Join boxes with nodes that must share a device by a dashed line, bowed around what stands between."""
+        middles = [((left + right) / 2, (top + bottom) / 2) for left, top, right, bottom in self.areas]
+        for a, b in self.ties:
+            (x0, y0), (x1, y1) = middles[a], middles[b]
+            length = distance(middles[a], middles[b]) or 1.0
+            half = (self.height if abs(x1 - x0) > abs(y1 - y0) else self.width) / 2
+            bow = 2 * (half + min(TIE_ROOM, max(LEAST_BOW, 0.12 * length)))
+            corner = (x0 + x1) / 2 + (y1 - y0) / length * bow, (y0 + y1) / 2 - (x1 - x0) / length * bow
+            data = f"M{written(middles[a])}Q{written(corner)} {written(middles[b])}"
+            self.drawing.path(data, stroke=self.look.muted, stroke_width=1.1, stroke_dasharray="5 4")
 
     # Boxes
 
@@ -191,6 +195,8 @@ class _GraphFigure:
             for device, share in box.shares:
                 self._draw_area(at, bottom - high, share * self.width, high, device, box.is_backward, {})
                 at += share * self.width
+            if box.seam is not None:
+                self._draw_seams(box, left, bottom - high, high)
             return
         if self.values is not None:
             fill = self._fill_of(i, box)
@@ -201,6 +207,15 @@ class _GraphFigure:
             return
         own = box.shares[0][0] if box.shares else None
         self._draw_area(left, top, self.width, self.height, own, box.is_backward, rounded)
+
+    def _draw_seams(self, box: BoxView, left: float, top: float, high: float) -> None:
+        """Mark where data pass from device to device inside a box."""
+        thick = min(3.0, max(1.2, 0.03 * self.width))
+        at = left
+        for _, share in box.shares[:-1]:
+            at += share * self.width
+            x = min(left + self.width - thick - 0.5, max(left + 0.5, at - thick / 2))
+            self.drawing.rect(x, top - 0.7, thick, high + 1.4, self.look.transfer, stroke="none")
 
     def _is_striped(self, box: BoxView) -> bool:
         return self.values is None and len(box.shares) > 1
@@ -287,20 +302,23 @@ class _GraphFigure:
     # Costs
 
     def _draw_costs(self) -> None:
-        """Write costs on cut edges, most expensive first, where they cover neither a name nor another cost."""
-        edges = self.level.edges
-        shown = sorted(
-            (i for i, edge in enumerate(edges) if edge.cut_ms is not None and edge.shows_cost),
-            key=lambda i: -(edges[i].cut_ms or 0.0),
-        )
+        """Write costs of cut edges and of seams, most expensive first, where they cover no name and no other cost."""
         names = self.areas if self.num_lines > 1 else [self._name_band(area) for area in self.areas]
-        grid = _Grid(self.areas, self.width + self.height)
-        band_grid = _Grid(names, self.width + self.height)
+        boxes, bands = Grid(self.areas, self.width + self.height), Grid(names, self.width + self.height)
+        asked: list[tuple[float, str, Callable[[float], list[Point]], tuple[Grid, ...]]] = []
+        for edge, route in zip(self.level.edges, self.routes, strict=True):
+            if edge.cut_ms is not None and edge.shows_cost:
+                text = moving_time(edge.send_ms or 0.0, [edge.receive_ms or 0.0])
+                asked.append((edge.cut_ms, text, partial(self._cost_spots, route), (boxes, bands)))
+        for area, box in zip(self.areas, self.level.boxes, strict=True):
+            if (seam := box.seam) is not None and self._is_striped(box):
+                text = moving_time(seam.send_ms, [seam.receive_ms])
+                most_ms = max(seam.send_ms, seam.receive_ms)
+                asked.append((most_ms, text, partial(self._seam_spots, area), (boxes,)))
         taken: list[Area] = []
-        for i in shown:
-            text = moving_time(edges[i].send_ms or 0.0, [edges[i].receive_ms or 0.0])
+        for _, text, spots, obstacles in sorted(asked, key=lambda one: -one[0]):
             half = text_width(text, COST_SIZE, bold=True) / 2 + 2
-            place = self._cost_place(self.routes[i], half, taken, (grid, band_grid))
+            place = self._cost_place(spots(half), half, taken, obstacles)
             if place is None:
                 continue
             taken.append(place)
@@ -310,24 +328,23 @@ class _GraphFigure:
             self.drawing.text(*middle, text, COST_SIZE, self.look.transfer, bold=True, anchor="middle")
 
     def _cost_place(
-        self, route: list[tuple[float, float]], half: float, taken: list[Area], obstacles: tuple["_Grid", "_Grid"]
+        self, spots: Sequence[Point], half: float, taken: Sequence[Area], obstacles: Sequence[Grid]
     ) -> Area | None:
         half_height = COST_SIZE * 0.62
-        spots = self._cost_spots(route, half)
         left, top, right, _ = self.area
         bottom = self.top + self.level.layout.height * self.scale
         for grid in obstacles:
             for x, y in spots:
                 place = x - half, y - half_height, x + half, y + half_height
                 inside = place[0] >= left and place[1] >= top and place[2] <= right and place[3] <= bottom
-                if inside and not any(_overlap(place, other) for other in taken) and not grid.touches(place):
+                if inside and not any(overlap(place, other) for other in taken) and not grid.touches(place):
                     return place
         return None
 
-    def _cost_spots(self, route: list[tuple[float, float]], half: float) -> list[tuple[float, float]]:
+    def _cost_spots(self, route: list[Point], half: float) -> list[Point]:
         """Return where the cost of an edge may stand, the best first: on its longest piece, on others, beside them."""
-        pieces = [_Piece(*a, *b) for a, b in pairwise(route)]
-        spots: list[tuple[float, float]] = []
+        pieces = [Piece(*a, *b) for a, b in pairwise(route)]
+        spots: list[Point] = []
         for piece in sorted(pieces, key=lambda piece: -piece.length):
             across, along = abs(piece.x1 - piece.x0), abs(piece.y1 - piece.y0)
             is_flat, is_steep = along < 0.1 * across, across < 0.5 * along
@@ -340,53 +357,14 @@ class _GraphFigure:
                 spots.extend((x + dx, y + dy) for dx, dy in offsets)
         return spots
 
+    def _seam_spots(self, area: Area, half: float) -> list[Point]:
+        """Return where the time of a seam may stand: below its box, above, or beside it."""
+        left, top, right, bottom = area
+        x, y, beyond = (left + right) / 2, (top + bottom) / 2, COST_SIZE * 0.62 + 1
+        return [(x, bottom + beyond), (x, top - beyond), (right + half + 1, y), (left - half - 1, y)]
+
     def _name_band(self, area: Area) -> Area:
         """Return the part of a box that its name takes."""
         left, top, right, bottom = area
         middle, half = (top + bottom) / 2, 0.58 * self.size
         return left, max(top, middle - half), right, min(bottom, middle + half)
-
-
-class _Grid:
-    """Finds the areas that overlap a place, among thousands."""
-
-    def __init__(self, areas: Sequence[Area], cell: float) -> None:
-        self.cell = max(8.0, cell)
-        self.cells: dict[tuple[int, int], list[Area]] = {}
-        for area in areas:
-            for key in self._keys(area):
-                self.cells.setdefault(key, []).append(area)
-
-    def touches(self, place: Area) -> bool:
-        return any(_overlap(place, other) for key in self._keys(place) for other in self.cells.get(key, ()))
-
-    def _keys(self, area: Area) -> list[tuple[int, int]]:
-        columns = range(int(area[0] // self.cell), int(area[2] // self.cell) + 1)
-        rows = range(int(area[1] // self.cell), int(area[3] // self.cell) + 1)
-        return [(column, row) for column in columns for row in rows]
-
-
-def _arrow_head(route: list[tuple[float, float]], size: float) -> str:
-    (x, y), before = route[-1], route[-2]
-    length = _distance(before, (x, y)) or 1.0
-    dx, dy = (x - before[0]) / length, (y - before[1]) / length
-    first = x - dx * size - dy * size / 2, y - dy * size + dx * size / 2
-    second = x - dx * size + dy * size / 2, y - dy * size - dx * size / 2
-    return f"M{_at((x, y))}L{_at(first)}L{_at(second)}Z"
-
-
-def _at(point: tuple[float, float]) -> str:
-    return f"{number(point[0])} {number(point[1])}"
-
-
-def _distance(a: tuple[float, float], b: tuple[float, float]) -> float:
-    return hypot(a[0] - b[0], a[1] - b[1])
-
-
-def _towards(start: tuple[float, float], end: tuple[float, float], distance: float) -> tuple[float, float]:
-    share = distance / (_distance(start, end) or 1.0)
-    return start[0] + (end[0] - start[0]) * share, start[1] + (end[1] - start[1]) * share
-
-
-def _overlap(a: Area, b: Area) -> bool:
-    return a[0] < b[2] and a[2] > b[0] and a[1] < b[3] and a[3] > b[1]

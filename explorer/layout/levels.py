@@ -23,6 +23,8 @@ from explorer.layout.layered import layered_layout
 from explorer.layout.lines import Layout
 from explorer.layout.names import telling_end, without_common_prefix
 from explorer.layout.rows import BOX_HEIGHT, BOX_WIDTH, Structure
+from explorer.server.byte_cache import remembered
+from explorer.server.sizes import names_bytes
 from solvers.model.costs import CutTensor
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -175,7 +177,8 @@ def _level(
 ) -> LevelView:
     box_of = {v: i for i, group in enumerate(groups) for v in group.nodes}
     boxes = tuple(_box(graph, deployment, placement, group, index, name in (STAGES, DEVICES)) for group in groups)
-    shorts = without_common_prefix([box.label for box in boxes])
+    labels = tuple(box.label for box in boxes)
+    shorts = remembered("short names", (labels,), lambda: without_common_prefix(labels), names_bytes)
     edges, seams = _cuts(graph, placement, box_of)
     boxes = tuple(replace(box, short=shorts[i], seam=seams.get(i)) for i, box in enumerate(boxes))
     pairs = tuple((edge.source, edge.target) for edge in edges)

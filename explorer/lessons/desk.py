@@ -37,6 +37,7 @@ class Desk:
 
     `own` is the graph of a lesson that brings its own, `key` tells widgets of steps apart, and `is_revealed` says
     whether the step's prediction was made. `is_live` is false where nothing can be pressed: on paper.
+    `is_presented` says that it is shown to a room, larger.
     """
 
     solver: Solver
@@ -45,6 +46,7 @@ class Desk:
     key: str = "lesson"
     is_revealed: bool = False
     is_live: bool = True
+    is_presented: bool = False
     is_waiting: bool = field(default=False)
 
     def subject(self, setting: Setting) -> Subject:

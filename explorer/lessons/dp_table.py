@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from explorer.lessons.graphs import colours, graph_marks, set_text
-from explorer.lessons.lattice import ideal_id, lattice_marks
+from explorer.lessons.lattice import LATTICE_GAP, ideal_id, lattice_marks
 from explorer.lessons.scene import Change, Frame, Mark, Scene
 from solvers.quantities import counted, number
 from solvers.teaching.dynamic_program import Candidate, Cell, On, State, filled_cells, split_of, traced_back
@@ -79,12 +79,15 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
     rows = list(dict.fromkeys((cell.state.accelerators, cell.state.cpus) for cell in cells))
     is_chain = len(ideals) == len(problem.order) + 1
     marks: list[Mark] = list(nodes)
+    nodes_end = width
     top = below + 16
+    fold = None
     if not is_chain:
-        lattice, right, _ = lattice_marks(problem, ideals, width + 30, 8.0)
+        lattice, right, _ = lattice_marks(problem, ideals, width + LATTICE_GAP, 8.0)
         marks += lattice
         width = right + 10
         top = max(below, max(m.y + m.h for m in lattice)) + 20
+        fold = (nodes_end, top)
     table, wide, low = _table_marks(problem, ideals, rows, top)
     marks += table
     frames: list[Frame] = [Frame(("Every cell is empty. Press Play, or go step by step.",))]
@@ -116,6 +119,7 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
         tuple(frames),
         film=film,
         pace=650.0,
+        fold=fold,
     )
 
 

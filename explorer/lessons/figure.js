@@ -4,6 +4,10 @@
    one before, so a step touches only that. Text is set as text, never as markup. For tests the root has `__figure`. */
 
 const SVG = "http://www.w3.org/2000/svg";
+/** Below this share of their size letters are too small to read, and the figure scrolls. */
+const LEAST_SCALE = 0.8;
+/** Pixels of a page's letters, which are larger where it is presented; figures grow with them. */
+const ROOT_FONT = 16;
 const FIELDS = ["look", "text", "sub", "fill", "ink", "tip"];
 
 function make(tag, className = "", attributes = {}) {
@@ -19,12 +23,28 @@ function makeSvg(tag, attributes) {
   return element;
 }
 
+/** Lay out what stands at the right of a figure's fold below what stands at its left, for a narrow page. */
+function folded(scene) {
+  const [x, y] = scene.fold;
+  const end = (marks, at, size) => Math.max(0, ...marks.map((mark) => mark[at] + mark[size]));
+  const isBelow = (mark) => mark.y >= y;
+  const isRight = (mark) => mark.x >= x && !isBelow(mark);
+  const [left, right, below] = [(mark) => !isRight(mark) && !isBelow(mark), isRight, isBelow].map((is) => scene.marks.filter(is));
+  const down = end(left, "y", "h") + 16;
+  const lower = down + end(right, "y", "h") + 16 - y;
+  const moved = (mark, dx, dy) => ({ ...mark, x: mark.x - dx, x2: mark.x2 - dx, y: mark.y + dy, y2: mark.y2 + dy,
+    cx: mark.cx === null ? null : mark.cx - dx, cy: mark.cy === null ? null : mark.cy + dy });
+  const marks = [...left, ...right.map((mark) => moved(mark, x, down)), ...below.map((mark) => moved(mark, 0, lower))];
+  return { ...scene, marks, width: end(marks, "x", "w") + 10, height: scene.height + (below.length ? lower : down + end(right, "y", "h") + 8 - scene.height) };
+}
+
 class Figure {
   constructor(parent) {
     this.root = make("div", "lesson-figure");
     this.root.__figure = this;
     this.say = make("div", "say", { role: "status", "aria-live": "polite" });
-    this.scroll = make("div", "scroll");
+    // With the keys, too, a figure wider than the phone can be moved.
+    this.scroll = make("div", "scroll", { tabindex: "0", role: "group", "aria-label": "Figure" });
     this.controls = make("div", "controls", { role: "group", "aria-label": "Steps of the figure" });
     this.root.append(this.controls, this.say, this.scroll);
     parent.append(this.root);
@@ -34,11 +54,26 @@ class Figure {
     this.makeControls();
     this.onUp = () => this.endPaint();
     document.addEventListener("pointerup", this.onUp);
+    this.watch = new ResizeObserver(() => this.scene && this.isNarrow() !== this.isFolded && this.show(this.frame));
+    this.watch.observe(this.root);
+  }
+
+  isNarrow() {
+    return Boolean(this.scene.fold) && this.root.clientWidth < LEAST_SCALE * this.scene.width;
+  }
+
+  /** Draw the figure anew, at a frame. */
+  show(frame) {
+    this.isFolded = this.isNarrow();
+    this.draw(this.isFolded ? folded(this.scene) : this.scene);
+    this.frame = -1;
+    this.go(frame, false);
   }
 
   destroy() {
     this.pause();
     document.removeEventListener("pointerup", this.onUp);
+    this.watch.disconnect();
     this.root.remove();
   }
 
@@ -50,11 +85,11 @@ class Figure {
       this.controls.append(element);
       return element;
     };
-    button("First step", "⏮", () => this.go(0));
+    button("First step", "|◀", () => this.go(0));
     button("One step back", "◀", () => this.go(this.frame - 1));
     this.playButton = button("Play", "▶ Play", () => (this.playing ? this.pause() : this.play()));
     button("One step on", "▶", () => this.go(this.frame + 1));
-    button("Last step", "⏭", () => this.go(Infinity));
+    button("Last step", "▶|", () => this.go(Infinity));
     this.slider = make("input", "", { type: "range", min: "0", value: "0", "aria-label": "Step" });
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     // Keys of the page are letters; Streamlit takes none while a box for input has the focus, which a slider is to it.
@@ -78,13 +113,11 @@ class Figure {
     this.film = scene.film;
     this.frames = scene.frames;
     this.pace = scene.pace;
-    this.draw(scene);
+    this.scene = scene;
     this.controls.hidden = this.frames.length < 2;
     this.say.hidden = !this.frames.some((frame) => frame.say.length);
     this.slider.max = String(Math.max(0, this.frames.length - 1));
-    const frame = isSameFilm ? this.frame : 0;
-    this.frame = -1;
-    this.go(frame, false);
+    this.show(isSameFilm ? this.frame : 0);
     if (focused) this.marks.get(focused)?.group.focus({ preventScroll: true });
   }
 
@@ -93,8 +126,8 @@ class Figure {
     const role = scene.picks.length || scene.marks.some((mark) => mark.focusable) ? "group" : "img";
     const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role });
     svg.setAttribute("aria-label", scene.alt);
-    svg.style.maxWidth = `${Math.round(width * 1.35)}px`;
-    svg.style.minWidth = `${Math.round(width * 0.8)}px`;
+    svg.style.maxWidth = `${(width * 1.35) / ROOT_FONT}rem`;
+    svg.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`;
     const defs = makeSvg("defs", {});
     const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" });
     head.append(makeSvg("path", { d: "M0 0.8 L7.5 4 L0 7.2 z", class: "head" }));

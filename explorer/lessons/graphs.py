@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from explorer.lessons.scene import Mark
+from explorer.lessons.scene import Mark, Scene
 from explorer.picture.palette import device_colour
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Node
+from solvers.model.split import Split
 from solvers.quantities import number
 
 BOX_W, BOX_H = 74.0, 44.0
@@ -110,6 +111,13 @@ def graph_marks(
             )
         )
     return marks, width, top + height
+
+
+def graph_scene(graph: DnnGraph, deployment: Deployment, split: Split | None = None) -> Scene:
+    """Return a graph in the colours of its devices, as a figure."""
+    device_of = None if split is None else split.on(deployment).device_of()
+    marks, width, height = graph_marks(graph, deployment, device_of)
+    return Scene(width, height, tuple(marks), "; ".join(mark.tip for mark in marks if mark.tip))
 
 
 def colours(device: int | None, deployment: Deployment) -> dict[str, str | None]:

@@ -13,6 +13,8 @@ from solvers.teaching.small import Ideal, SmallProblem
 MOST_DRAWN = 200
 """Ideals that are drawn one by one; more are drawn as a box a size."""
 ROW = 62.0
+LATTICE_GAP = 30.0
+"""Between a graph and the diagram of its ideals."""
 
 
 def ideal_id(ideal: Ideal) -> str:
@@ -81,7 +83,7 @@ def lattice_scene(problem: SmallProblem, ideals: Sequence[Ideal]) -> Scene:
     """Return the graph beside its ideals; pointing at an ideal lights its nodes, at a node the ideals that hold it."""
     graph: DnnGraph = problem.graph
     nodes, width, height = graph_marks(graph, problem.deployment, transfers=False)
-    marks, right, below = lattice_marks(problem, ideals, width + 30, 8.0)
+    marks, right, below = lattice_marks(problem, ideals, width + LATTICE_GAP, 8.0)
     links: dict[str, list[str]] = {}
     if len(ideals) <= MOST_DRAWN:
         links = {ideal_id(ideal): [f"n{v}" for v in sorted(ideal)] for ideal in ideals}
@@ -92,4 +94,5 @@ def lattice_scene(problem: SmallProblem, ideals: Sequence[Ideal]) -> Scene:
         (*nodes, *marks),
         f"A graph of {len(graph.nodes)} nodes beside its {len(ideals)} ideals, smaller ones below",
         links=links,
+        fold=(width, max(height, below)),
     )

@@ -31,12 +31,22 @@ STYLE = """<style>
 </style>"""
 
 
+PRESENTED = """<style>
+/* As large as the pictures of `canvas/app/presentation.js` on the same screen. */
+html { font-size: clamp(16px, min(1.29vw, 2.22vh), 41.6px) !important; }
+.stAppHeader, [data-testid="stSidebar"] { display: none; }
+.stMainBlockContainer { padding: 0.8rem 2.5rem 3rem; }
+.st-key-lesson_text, .st-key-lesson_reveal { max-width: 60rem; }
+.st-key-lesson_text p, .st-key-lesson_text li, .st-key-lesson_reveal p { font-size: 1.15rem; }
+</style>"""
+
+
 def show() -> None:
     """Draw the page."""
     problems = state.read_address()
     st.html(STYLE)
     if problems:
-        st.warning(plain(f"Could not be used: {'; '.join(problems)}."), icon=":material/link_off:")
+        st.warning(plain(f"Ignored from the link: {'; '.join(problems)}."), icon=":material/link_off:")
     own = _own_lesson()
     known = state.learning()
     lesson = None
@@ -135,7 +145,10 @@ def _show_step(lesson: Lesson, number: int) -> None:
         lesson.own,
         f"{lesson.name}_{number}",
         is_revealed=prediction is not None,
+        is_presented=state.learning().is_presented,
     )
+    if desk.is_presented:
+        st.html(PRESENTED)
     is_closing = number == lesson.num_steps
     title = "The sentence to take along" if is_closing else lesson.steps[number - 1].title
     _navigation(lesson, number, title)
@@ -148,7 +161,7 @@ def _show_step(lesson: Lesson, number: int) -> None:
         st.error(plain(str(error)), icon=":material/error:")
     if desk.is_waiting:
         show_waiting()
-    if lesson.notes:
+    if lesson.notes and not desk.is_presented:
         with st.expander("Notes for the lecturer"):
             st.markdown(lesson.notes)
 
@@ -174,6 +187,16 @@ def _navigation(lesson: Lesson, number: int, title: str) -> None:
             disabled=number == lesson.num_steps,
             type="primary",
             shortcut="N",
+        )
+        is_presented = state.learning().is_presented
+        st.button(
+            "End presentation" if is_presented else "Present",
+            key="lesson_present",
+            on_click=state.present,
+            args=(not is_presented,),
+            type="tertiary",
+            shortcut="P",
+            help="Larger, and without the lecturer's notes" if not is_presented else None,
         )
         seen = state.progress_of(lesson.name).seen
         look = {i: "here" if i == number else "seen" if i in seen else "" for i in range(1, lesson.num_steps + 1)}

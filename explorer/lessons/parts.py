@@ -6,8 +6,8 @@ import streamlit as st
 
 from explorer.elements.load_bars import load_bars
 from explorer.lessons.desk import Desk, Setting
-from explorer.lessons.graphs import graph_marks
-from explorer.lessons.scene import Scene, show_scene
+from explorer.lessons.graphs import graph_scene
+from explorer.lessons.scene import show_scene
 from explorer.picture.component import PictureOptions, placed_pipeline
 from explorer.picture.dag_view import remembered_dag_info
 from explorer.picture.gantt_view import gantt_info
@@ -29,10 +29,7 @@ def show_loads(
 
 def show_graph(desk: Desk, graph: DnnGraph, deployment: Deployment, split: Split | None, name: str = "graph") -> None:
     """Draw a small graph in the colours of its devices."""
-    device_of = None if split is None else split.on(deployment).device_of()
-    marks, width, height = graph_marks(graph, deployment, device_of)
-    alt = "; ".join(mark.tip for mark in marks if mark.tip)
-    show_scene(Scene(width, height, tuple(marks), alt), f"{desk.key}_{name}")
+    show_scene(graph_scene(graph, deployment, split), f"{desk.key}_{name}")
 
 
 def show_timelines(
@@ -46,7 +43,7 @@ def show_timelines(
             None,
             gantt_info(schedule, deployment),
             key=f"{desk.key}_{name}_{i}",
-            options=PictureOptions(compact=True, time_max_ms=end_ms),
+            options=PictureOptions(compact=True, time_max_ms=end_ms, large=desk.is_presented),
         )
 
 
@@ -58,7 +55,7 @@ def show_picture(
         remembered_dag_info(graph, deployment, split),
         None if schedule is None else gantt_info(schedule, deployment),
         key=f"{desk.key}_{name}",
-        options=PictureOptions(compact=True),
+        options=PictureOptions(compact=True, large=desk.is_presented),
     )
 
 

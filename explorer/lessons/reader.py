@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from explorer.lessons.desk import Setting, SettingError, link_of_setting, subject_of
+from explorer.lessons.desk import Desk, Setting, SettingError, link_of_setting, subject_of
+from explorer.lessons.graphs import graph_scene
 from explorer.lessons.named_figures import FIGURES, VALUES, NamedFigure, NamedValue
-from explorer.lessons.records import Ask, AskChoice, AskNumber, Closing, Exercise, Lesson, Step, Told
+from explorer.lessons.records import Ask, AskChoice, AskNumber, Closing, Exercise, Lesson, Sketch, Step, Told
+from explorer.lessons.scene import Scene
 from explorer.server.byte_cache import remembered
 from explorer.state.records import LoadedGraph
 from solvers.formats.graph_json import graph_from_document, parse_object
@@ -200,9 +202,22 @@ class _Reader:
 
     def _exercise(self, raw: Any, place: str) -> Exercise:
         fields = _object(raw, place)
-        _known_fields(fields, "question answer", place)
+        _known_fields(fields, "question answer graph plan", place)
         question = _text(fields.get("question"), f"{place}: 'question'")
-        return Exercise(question, self._told(fields.get("answer"), f"{place}: 'answer'"))
+        answer = self._told(fields.get("answer"), f"{place}: 'answer'")
+        return Exercise(question, answer, *(self._sketch(fields, name, place) for name in ("graph", "plan")))
+
+    def _sketch(self, fields: dict[str, Any], name: str, place: str) -> Sketch | None:
+        if name not in fields:
+            return None
+        setting = self._setting(fields[name], f"{place}: '{name}'", self.setting)
+
+        def drawn(desk: Desk) -> Scene:
+            subject = desk.subject(setting)
+            result = desk.answer(setting) if name == "plan" else None
+            return graph_scene(subject.graph, subject.question.deployment, None if result is None else result.split)
+
+        return drawn
 
     def _told(self, raw: Any, place: str) -> Told:
         """Return a text, in which a value's name in braces stands for its number."""

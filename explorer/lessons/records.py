@@ -9,12 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from explorer.lessons.desk import Desk
+from explorer.lessons.scene import Scene
 from explorer.state.records import LoadedGraph
 
 Draw = Callable[[Desk], None]
 """Draws a part of a step into the page."""
 Told = str | Callable[[Desk], str | None]
 """A text, or what makes one of what was computed; None while a solver is still at work."""
+Sketch = Callable[[Desk], Scene]
+"""Makes a figure for paper."""
 Number = float | Callable[[Desk], float | None]
 
 
@@ -61,10 +64,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """An exercise for paper, with its answer; both are plain text."""
+    """An exercise for paper, with its answer; both are plain text, each with a figure where that helps."""
 
     question: str
     answer: Told
+    given: Sketch | None = None
+    drawn: Sketch | None = None
 
 
 @dataclass(frozen=True, slots=True)

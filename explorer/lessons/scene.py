@@ -6,6 +6,7 @@ module knows of the component.
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -62,7 +63,9 @@ class Frame:
 class Scene:
     """A figure. `links` says which marks light up with another, `picks` which can be picked, `film` names the frames.
 
-    A figure that is drawn again with the same film stays at its frame. `pace` is the time of a frame in ms as it plays.
+    `fold` is the place (x, y) at which a figure too wide for its page is folded: what begins right of x and above y
+    goes below what is left of x. A figure that is drawn again with the same film stays at its frame. `pace` is the
+    time of a frame in ms as it plays.
     """
 
     width: float
@@ -74,6 +77,7 @@ class Scene:
     picks: tuple[str, ...] = ()
     film: str = ""
     pace: float = 700.0
+    fold: tuple[float, float] | None = None
 
 
 def show_scene(scene: Scene, key: str, on_pick: Callable[[], None] | None = None) -> None:
@@ -94,7 +98,7 @@ def static_svg(scene: Scene, frame: int = -1) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {scene.width:g} {scene.height:g}" '
         f'style="width:100%;max-width:{scene.width:g}px" role="img" aria-label="{escape(scene.alt)}" '
-        f'font-family="sans-serif" font-size="13">{body}</svg>'
+        f'font-family="sans-serif">{body}</svg>'
     )
 
 
@@ -113,6 +117,8 @@ def _drawn(mark: Mark, change: Change) -> str:
         cy = (y + mark.y2) / 2 if mark.cy is None else mark.cy
         path = f"M{x:g} {y:g} Q{cx:g} {cy:g} {mark.x2:g} {mark.y2:g}"
         shape = f'<path d="{path}" fill="none" stroke="#444" stroke-width="{width}"/>'
+        if mark.shape == "arrow":
+            shape += _head(mark.x2, mark.y2, math.atan2(mark.y2 - cy, mark.x2 - cx))
     elif mark.shape == "box":
         shape = (
             f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="3" fill="{fill}" stroke="{edge}" '
@@ -126,14 +132,20 @@ def _drawn(mark: Mark, change: Change) -> str:
     anchor = {"left": "start", "middle": "middle", "right": "end"}[mark.anchor]
     middle = {"left": x, "middle": x + w / 2, "right": x + w}[mark.anchor]
     ink = escape(at["ink"] or "#111")
-    texts = [(at["text"], -7 if at["sub"] else 0), (at["sub"], 9)]
+    size = mark.size or 13
+    texts = [(at["text"], -7 if at["sub"] else 0, size), (at["sub"], 9, min(size, 11))]
     said = "".join(
         f'<text x="{middle:g}" y="{y + h / 2 + shift:g}" text-anchor="{anchor}" dominant-baseline="central" '
-        f'fill="{ink}">{escape(text)}</text>'
-        for text, shift in texts
+        f'font-size="{points:g}" fill="{ink}">{escape(text)}</text>'
+        for text, shift, points in texts
         if text
     )
     return shape + said
+
+
+def _head(x: float, y: float, angle: float) -> str:
+    corners = [(x, y), *((x - 8 * math.cos(angle + turn), y - 8 * math.sin(angle + turn)) for turn in (-0.45, 0.45))]
+    return f'<polygon points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}" fill="#444"/>'
 
 
 def _component() -> Any:

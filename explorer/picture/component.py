@@ -60,6 +60,7 @@ class PictureOptions:
     view. `compact` leaves out the tables and lowers the graph. `time_max_ms` is where the time axis ends at the
     earliest, so that several timelines have one scale. `look` is what the picture is to show when it comes from an
     address. `title` and `facts` head it in a presentation.
+    `large` draws it larger in its place, for a page that is presented.
     `lanes_only` leaves out all of the timeline but its title and lanes.
     """
 
@@ -71,6 +72,7 @@ class PictureOptions:
     title: str = ""
     facts: str = ""
     lanes_only: bool = False
+    large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ def pack(
         "title": options.title,
         "facts": options.facts,
         "lanesOnly": options.lanes_only,
+        "large": options.large,
         "themes": {
             name: {
                 "transfer": theme.transfer,

@@ -42,6 +42,8 @@ class Progress:
 class Learning:
     """All of it. `lesson` is empty where the list is shown; `own` is the text of an uploaded lesson.
 
+    `is_presented` says that steps are shown to a room: larger, and without the lecturer's notes.
+
     `boards` are the placements of lessons in which the learner places nodes, by the board's name, and `shared` those
     that came with an address and are not taken over yet.
     """
@@ -50,6 +52,7 @@ class Learning:
     step: int = 1
     progress: Mapping[str, Progress] = field(default_factory=dict)
     own: bytes | None = None
+    is_presented: bool = False
     boards: Mapping[str, Any] = field(default_factory=dict)
     shared: tuple[BoardResult, ...] = ()
 
@@ -72,6 +75,11 @@ def _remember(value: Learning) -> None:
 def go_to(lesson: str, step: int = 1) -> None:
     """Show a step of a lesson, or the list where `lesson` is empty."""
     _remember(replace(learning(), lesson=lesson, step=step))
+
+
+def present(is_presented: bool) -> None:
+    """Begin or end the presentation."""
+    _remember(replace(learning(), is_presented=is_presented))
 
 
 def progress_of(lesson: str) -> Progress:
@@ -147,6 +155,7 @@ def read_address() -> tuple[str, ...]:
     # Coming from another page of the app, the address names no step: then the one shown before is shown again.
     if link.lesson is not None or not is_first:
         go_to(link.lesson or "", link.step or 1)
+        present(bool(link.present))
     if link.boards:
         _remember(replace(learning(), shared=link.boards))
     return problems
@@ -155,7 +164,10 @@ def read_address() -> tuple[str, ...]:
 def write_address(boards: tuple[BoardResult, ...] = ()) -> None:
     """Put the step that is shown into the address, and what was submitted there, where that says anything else."""
     known = learning()
-    link = Link(lesson=known.lesson, step=known.step, boards=boards or None) if known.lesson else Link()
+    link = Link()
+    if known.lesson:
+        present = True if known.is_presented else None
+        link = Link(lesson=known.lesson, step=known.step, boards=boards or None, present=present)
     query = to_query(link)
     if (keep := st.query_params.get("keep")) is not None:
         query["keep"] = keep

@@ -8,7 +8,9 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from explorer.lessons.catalogue import COURSE
+from explorer.lessons.lattice import ideal_id
 from explorer.lessons.records import AskNumber, Lesson
+from tests.support.accessibility import faults
 from tests.support.app_page import SOLVE_MS, download
 from tests.support.waiting import eventually
 
@@ -70,6 +72,7 @@ def predict(page: Any, lesson: Lesson, number: int, rightly: bool) -> None:
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Lesson) -> None:
     page = chromium_page
+    page.emulate_media(color_scheme=("light", "dark")[COURSE.index(lesson) % 2])
     begin(page, app, lesson)
     for number, step in enumerate(lesson.steps, start=1):
         at_step(page, lesson, number)
@@ -79,6 +82,7 @@ def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Le
             predict(page, lesson, number, rightly=number % 2 == 1)
             settled(page)
         assert page.get_by_text("was not read").count() == 0
+        assert faults(page) == [], f"step {number}"
         page.get_by_role("button", name=re.compile("^Next")).first.click()
     at_step(page, lesson, lesson.num_steps)
     page.get_by_role("textbox", name=re.compile("^In your own words")).fill("Because it is so.")
@@ -143,6 +147,60 @@ def test_keys_alone_suffice(app: str, chromium_page: Any) -> None:
     at_step(page, lesson, 2)
     page.locator("body").press("o")
     page.get_by_text("Each lesson answers one question").wait_for()
+
+
+def test_a_lesson_is_presented_larger_and_without_notes(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    lesson = lesson_called("pipelining")
+    begin(page, app, lesson)
+    page.locator("body").press("n")
+    at_step(page, lesson, 2)
+    predict(page, lesson, 2, rightly=True)
+    settled(page)
+    lanes, paragraph = page.locator("canvas.gantt").first, page.locator(".st-key-lesson_text p").first
+    sizes = "e => [parseFloat(getComputedStyle(e).fontSize), e.clientHeight]"
+    usual = [one.evaluate(sizes) for one in (lanes, paragraph)]
+    page.locator("body").press("p")
+    page.wait_for_url(re.compile("present=yes"))
+    expect(page.get_by_text("Notes for the lecturer")).to_have_count(0)
+    expect(page.get_by_role("link", name="Explore")).to_have_count(0)
+    eventually(lambda: lanes.evaluate(sizes)[1] >= 1.4 * usual[0][1])
+    assert paragraph.evaluate(sizes)[0] >= 1.4 * usual[1][0]
+    assert page.get_by_test_id("stMain").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    page.locator("body").press("n")
+    at_step(page, lesson, 3)
+    page.wait_for_url(re.compile("present=yes"))
+    page.locator("body").press("p")
+    page.get_by_text("Notes for the lecturer").wait_for()
+    page.wait_for_url(re.compile("^(?!.*present)"))
+
+
+def test_on_a_phone_the_diagram_goes_below_its_graph(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    lesson = lesson_called("ideals")
+    begin(page, app, lesson)
+    page.locator("body").press("n")
+    at_step(page, lesson, 2)
+    settled(page)
+    node, ideal = (figure(page).locator(f"[data-mark='{name}']") for name in ("n1", ideal_id(frozenset({1, 2}))))
+
+    def box_of(mark: Locator) -> Any:
+        return eventually(mark.bounding_box)  # none while the figure is drawn again
+
+    def is_beside() -> bool:
+        of_node, of_ideal = box_of(node), box_of(ideal)
+        return bool(of_ideal["x"] > of_node["x"] + of_node["width"])
+
+    assert is_beside()
+    page.set_viewport_size({"width": 390, "height": 844})
+    eventually(lambda: not is_beside())
+    box = box_of(ideal)
+    assert box["x"] + box["width"] <= 390
+    ideal.click()
+    expect(page.get_by_text(re.compile("is the stage"))).to_contain_text("{1, 2}")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    eventually(is_beside)
 
 
 def test_the_film_plays_by_itself_asks_nothing_of_the_server_and_goes_back_as_it_came(

@@ -137,6 +137,9 @@ export class PlacedPipeline {
     this.rememberView();
     this.sync.join(data.syncGroup);
     this.root.classList.toggle("compact", Boolean(data.compact));
+    const isOtherSize = this.presentation.isLarge !== data.large;
+    this.presentation.isLarge = data.large;
+    this.root.classList.toggle("large", data.large);
     if (sameGraph) this.graph.startTransition();
     this.storageKey = `placement-view ${data.key}`;
     if (!sameGraph) {
@@ -177,13 +180,14 @@ export class PlacedPipeline {
     if (!data.compact) this.tables.showSoon();
     this.editBar.show();
     this.showDetails();
+    if (isOtherSize) this.presentationChanged();
     this.graph.surface.resize();
   }
 
   /** On a narrow screen details stand below the graph, elsewhere beside what they describe. */
   resized() {
     const width = this.root.clientWidth;
-    if (this.presentation.isOn) this.presentationChanged();
+    if (this.presentation.isOn || this.presentation.isLarge) this.presentationChanged();
     const isNarrow = width < NARROW_PIXELS;
     this.root.classList.toggle("narrow", isNarrow);
     // A phone's window grows and shrinks with its bars while the page is scrolled: the picture must not jump with it.
@@ -207,9 +211,10 @@ export class PlacedPipeline {
     const share = Math.min(high, Math.max(low, GRAPH_SHARE * (this.windowHeight ?? window.innerHeight)));
     const usual = data.compact ? COMPACT_GRAPH_HEIGHT : share;
     const most = data.height ? Math.max(200, data.height - ganttPixels - 78) : usual;
-    const width = this.root.clientWidth || 1000;
+    const { zoom } = this.presentation;
+    const width = (this.root.clientWidth || 1000) / zoom;
     const wanted = data.graph.levels.map((level) => level.height * Math.min(MAX_FIT_SCALE, width / level.width) + 40);
-    const height = Math.round(Math.min(most, Math.max(LEAST_GRAPH_HEIGHT, ...wanted)));
+    const height = Math.round(zoom * Math.min(most, Math.max(LEAST_GRAPH_HEIGHT, ...wanted)));
     this.graphArea.style.height = `${height}px`;
     this.graphPart.style.setProperty("--graph-height", `${height}px`);
   }

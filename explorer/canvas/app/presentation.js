@@ -15,6 +15,8 @@ export class Presentation {
   constructor(root, actions) {
     Object.assign(this, { root, actions });
     this.isOn = false;
+    /** Whether the page itself is presented, and this picture in its place on it. */
+    this.isLarge = false;
     this.title = make("h3");
     this.facts = make("span", { className: "facts" });
     const button = (text, label, onclick) => make("button", { type: "button", text, title: label, "aria-label": label, onclick });
@@ -33,14 +35,14 @@ export class Presentation {
 
   /** How much larger than in the page everything is drawn. */
   get zoom() {
-    if (!this.isOn) return 1;
+    if (!this.isOn && !this.isLarge) return 1;
     const fits = Math.min(window.innerWidth / NATURAL[0], window.innerHeight / NATURAL[1]);
     return Math.min(MAGNIFIED[1], Math.max(MAGNIFIED[0], fits));
   }
 
   /** The height of the timeline's lanes, which need `pixels` in the page; null for what it is there. */
   laneHeight(pixels) {
-    return this.isOn ? Math.round(Math.min(pixels * this.zoom, TIMELINE_SHARE * window.innerHeight)) : pixels;
+    return Math.round(this.isOn ? Math.min(pixels * this.zoom, TIMELINE_SHARE * window.innerHeight) : pixels * this.zoom);
   }
 
   /** Begin or end; tells nobody. */

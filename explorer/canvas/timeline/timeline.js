@@ -73,6 +73,7 @@ export class TimelinePart {
     this.presentation = presentation;
     const { gantt } = this.store.data ?? {};
     if (gantt) this.canvas.style.height = `${presentation.laneHeight(ganttHeight(gantt))}px`;
+    this.memoryCanvas.style.height = `${Math.round(STRIP_HEIGHT * presentation.zoom)}px`;
   }
 
   /** Take in a message; `view` is what was last seen of the timeline of this graph. */
@@ -82,7 +83,6 @@ export class TimelinePart {
     this.shared.cursorMs = this.shared.range = null;
     if (!gantt) return void this.replay.load(null);
     this.setHeights(this.presentation);
-    this.memoryCanvas.style.height = `${STRIP_HEIGHT}px`;
     this.gantt.prepare();
     this.memory.prepare();
     this.inGraph.prepare();
@@ -94,6 +94,8 @@ export class TimelinePart {
     this.orderButton.classList.toggle("on", gantt.isByDevice);
     const count = gantt.numMicroBatches;
     this.title.textContent = `${gantt.title}, ${formatCount(count)} micro-batch${count === 1 ? "" : "es"}`;
+    // A page may hold several; a list of landmarks has to tell them apart.
+    this.element.setAttribute("aria-label", `Timeline: ${this.title.textContent}`);
     this.keys.replaceChildren(...this.legend(gantt, bars));
     this.memoryNote.hidden = gantt.tellsMemory;
     this.modeGroup.hidden = !gantt.tellsMemory;
@@ -123,7 +125,7 @@ export class TimelinePart {
     }
     if (gantt.stages.some((stage) => stage.numPieces > 1)) {
       keys.push(entry("piece", `a, b, … ${gantt.pieceName}s of a device`,
-        `Each works on a micro-batch of another age; a notch for each ${gantt.pieceName} before it`));
+        `Each works on a different micro-batch; a notch for each ${gantt.pieceName} before it`));
     }
     return keys;
   }

@@ -171,7 +171,7 @@ def _player(desk: Desk, one: Round, number: int, player: int, title: str) -> Non
             args=(name, outcome),
         )
         st.button(
-            f"Hint (-{HINT_COSTS} points)",
+            f"Hint (−{HINT_COSTS} points)",
             key=f"{name}_hint",
             disabled=placed.hints >= MOST_HINTS or placed.submitted_ms is not None,
             on_click=_hint,

@@ -6,7 +6,7 @@ import streamlit as st
 
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import chain_graph, loaded
-from explorer.lessons.graphs import BOX_H, BOX_W, GAP_X, MARGIN, chain_device_of, graph_marks
+from explorer.lessons.graphs import BOX_H, BOX_W, GAP_X, MARGIN, chain_device_of, graph_marks, graph_scene
 from explorer.lessons.parts import show_check, show_graph, show_loads
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
 from explorer.lessons.scene import Mark, Scene, show_scene
@@ -229,6 +229,8 @@ LESSON = Lesson(
             "Times 4, 3, 2, 5, 1, 3 ms, transfers 2, 1, 2, 3, 0.5 ms. Compute the three loads for cuts after "
             "layers 1 and 3.",
             f"{', '.join(map(number, loads_at((1, 3))))} ms.",
+            lambda _: graph_scene(GRAPH, DEPLOYMENT),
+            lambda _: graph_scene(GRAPH, DEPLOYMENT, split_at((1, 3))),
         ),
         Exercise(
             "How many ways are there to cut a chain of n layers into 3 stages that are not empty? And into k?",

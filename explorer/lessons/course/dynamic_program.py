@@ -9,7 +9,7 @@ from explorer.elements.html_table import html_table
 from explorer.lessons.desk import Desk
 from explorer.lessons.dp_table import dp_scene
 from explorer.lessons.example_graphs import branches, chain_graph, loaded, small_graph
-from explorer.lessons.graphs import set_text
+from explorer.lessons.graphs import graph_scene, set_text
 from explorer.lessons.parts import show_check, show_graph
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
 from explorer.lessons.scene import show_scene
@@ -72,6 +72,7 @@ WITH_CPU = problem_on(SLOW_CHAIN.name, 1, 1)
 WITHOUT_LIMIT = problem_on(UNEVEN.name, 3)
 WITH_MEMORY = problem_on(UNEVEN.name, 3, 0, 10 * GB)
 ON_WIDE = problem_on(WIDE.name, 3)
+BY_HAND = SmallProblem(chain_graph("Three layers", (2, 3, 1)), Deployment(2))
 
 
 @cache
@@ -292,6 +293,8 @@ LESSON = Lesson(
         Exercise(
             "Fill the table for the chain of times 2, 3, 1 with free transfers on two accelerators.",
             "One accelerator: 0, 2, 5, 6. Two accelerators: 0, 2, 3, 4. The plan is {1} and {2, 3}.",
+            lambda _: graph_scene(BY_HAND.graph, BY_HAND.deployment),
+            lambda _: dp_scene(BY_HAND, film="by hand"),
         ),
         Exercise(
             "A network has N ideals and there are k accelerators. How many cells has the table, and how many "

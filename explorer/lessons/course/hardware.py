@@ -290,7 +290,9 @@ LESSON = Lesson(
             "A device does 100 tera-operations and moves 1 TB in a second. From how many operations per byte on is a "
             "node "
             "limited by arithmetic?",
-            "100 operations per byte.",
+            "100 operations per byte. So it is for the two devices of the lesson: left of the bend the memory limits.",
+            None,
+            lambda _: roofline_scene(),
         ),
         Exercise(
             "Two devices take 2 ms and 6 ms for each of 40 equal layers. How many layers should each get, and what "

@@ -6,8 +6,8 @@ import streamlit as st
 
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import branches, loaded, small_graph
-from explorer.lessons.graphs import graph_marks, set_text
-from explorer.lessons.lattice import MOST_DRAWN, ideal_id, lattice_marks, lattice_scene
+from explorer.lessons.graphs import graph_marks, graph_scene, set_text
+from explorer.lessons.lattice import LATTICE_GAP, MOST_DRAWN, ideal_id, lattice_marks, lattice_scene
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
 from explorer.lessons.scene import Scene, show_scene
 from explorer.state import lessons as state
@@ -21,6 +21,8 @@ GRAPH = small_graph(
 )
 PROBLEM = SmallProblem(GRAPH, Deployment(2))
 IDEALS = ideals_of(PROBLEM)
+DIAMOND = SmallProblem(small_graph("Diamond", (1, 1, 1, 1), ((1, 2), (1, 3), (2, 4), (3, 4))), Deployment(2))
+TWO_CHAINS = SmallProblem(small_graph("Two chains", (1,) * 6, ((1, 2), (2, 3), (4, 5), (5, 6))), Deployment(2))
 FIGURE, BOARD = "ideals_figure", "ideals"
 MOST_BRANCHES, MOST_LENGTH = 8, 3
 MOST_COUNTED = 5_000
@@ -66,12 +68,12 @@ def stage_scene(small: Ideal, large: Ideal) -> Scene:
     nodes, width, height = graph_marks(
         GRAPH, PROBLEM.deployment, dict.fromkeys(large - small, 0) if small <= large else {}, transfers=False
     )
-    marks, right, below = lattice_marks(PROBLEM, IDEALS, width + 30, 8.0)
+    marks, right, below = lattice_marks(PROBLEM, IDEALS, width + LATTICE_GAP, 8.0)
     changes = {ideal_id(small): {"look": "winner"}, ideal_id(large): {"look": "path"}}
     marked = [mark if mark.id not in changes else replace(mark, look=str(changes[mark.id]["look"])) for mark in marks]
     picks = tuple(ideal_id(ideal) for ideal in IDEALS)
     alt = f"Two ideals, {set_text(small)} and {set_text(large)}, and the nodes between them"
-    return Scene(right + 10, max(height, below), (*nodes, *marked), alt, picks=picks)
+    return Scene(right + 10, max(height, below), (*nodes, *marked), alt, picks=picks, fold=(width, max(height, below)))
 
 
 def _stage(_: Desk) -> None:
@@ -200,7 +202,12 @@ LESSON = Lesson(
         "so a pipeline is a path of growing ideals from nothing to all nodes.",
     ),
     exercises=(
-        Exercise("List all ideals of the graph 1 -> 2, 1 -> 3, 2 -> 4, 3 -> 4.", "∅, {1}, {1,2}, {1,3}, {1,2,3}, all."),
+        Exercise(
+            "List all ideals of the graph 1 -> 2, 1 -> 3, 2 -> 4, 3 -> 4.",
+            "∅, {1}, {1,2}, {1,3}, {1,2,3}, all.",
+            lambda _: graph_scene(DIAMOND.graph, DIAMOND.deployment),
+            lambda _: lattice_scene(DIAMOND, ideals_of(DIAMOND)),
+        ),
         Exercise(
             "How many ideals has a chain of n nodes? And n nodes without any edge?", "n + 1, and 2 to the power n."
         ),
@@ -213,6 +220,8 @@ LESSON = Lesson(
         Exercise(
             "Two chains of 3 nodes each, side by side and not connected: how many ideals?",
             "4 x 4 = 16: each chain is taken up to some length, independently.",
+            lambda _: graph_scene(TWO_CHAINS.graph, TWO_CHAINS.deployment),
+            lambda _: lattice_scene(TWO_CHAINS, ideals_of(TWO_CHAINS)),
         ),
     ),
     notes="The diagram of step 1 is worth time: let students predict which ideals light up before you point at a node. "

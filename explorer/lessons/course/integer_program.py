@@ -8,7 +8,7 @@ import streamlit as st
 from explorer.elements.html_table import Cell, html_table
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import loaded, small_graph
-from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_marks, node_name, positions
+from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_marks, graph_scene, node_name, positions
 from explorer.lessons.parts import show_check, show_graph
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
 from explorer.lessons.scene import Change, Frame, Mark, Scene, show_scene
@@ -272,7 +272,7 @@ LESSON = Lesson(
                 (
                     "When its bound reaches the incumbent",
                     "When its bound is lower than the incumbent",
-                    "Only when all its nodes are whole",
+                    "Only when none of its nodes is divided",
                 ),
                 0,
                 right="Nothing below it can then be better than what is known.",
@@ -316,10 +316,13 @@ LESSON = Lesson(
         Exercise(
             "Devices are identical. How many placements of the five nodes on two devices are really different?",
             "16: exchanging the two devices changes nothing, so half of 32.",
+            lambda _: graph_scene(GRAPH, PROBLEM.deployment),
         ),
         Exercise(
             "Why does a better incumbent at the beginning make the tree smaller?",
             "More problems are closed at once, because their bounds reach it.",
+            None,
+            lambda _: tree_scene(False),
         ),
     ),
     notes="The rows are those of the formulation that the paper calls IP, with one variable for each tensor and "

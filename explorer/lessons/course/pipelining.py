@@ -4,8 +4,10 @@ import streamlit as st
 
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import chain_graph
+from explorer.lessons.grid import grid_scene
 from explorer.lessons.parts import show_graph, show_loads, show_timelines
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
+from explorer.lessons.scene import Scene
 from solvers.model.deployment import Deployment
 from solvers.model.split import Split
 from solvers.quantities import milliseconds, percent
@@ -97,6 +99,11 @@ def _explore(desk: Desk) -> None:
         st.metric("Work of each device", milliseconds(m * STAGE_MS), width="content")
         st.metric("Bubble", percent(bubble(schedule)), width="content")
     show_timelines(desk, deployment, [(f"{p} equal stages of {milliseconds(STAGE_MS)}, {m} micro-batches", schedule)])
+
+
+def _staircase(*, filled: bool) -> Scene:
+    deployment, schedule = even_pipeline(3, 3)
+    return grid_scene(schedule, deployment, STAGE_MS, filled=filled)
 
 
 LESSON = Lesson(
@@ -218,6 +225,8 @@ LESSON = Lesson(
         Exercise(
             "Draw the timeline of 3 equal stages and 3 micro-batches and mark the bubble.",
             "Nine boxes in a staircase over 5 intervals; two empty intervals in each of the three rows: 2 / 5.",
+            lambda _: _staircase(filled=False),
+            lambda _: _staircase(filled=True),
         ),
     ),
     notes="Begin with the question of step 2 before you show anything; half of a class says *all three*. In step 5 let "

@@ -6,13 +6,14 @@ from functools import cache
 import streamlit as st
 
 from explorer.lessons.desk import Desk
+from explorer.lessons.grid import grid_scene
 from explorer.lessons.parts import show_timelines
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
 from explorer.picture.gantt_view import KIND_TITLES
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Split
-from solvers.quantities import binary_size, milliseconds, percent
+from solvers.quantities import binary_size, milliseconds, number, percent
 from solvers.schedule.looped_split import looped_split
 from solvers.schedule.records import LOOPED_KINDS, Schedule, ScheduleKind
 from solvers.schedule.simulate import simulate
@@ -23,6 +24,7 @@ FORWARD_MS, BACKWARD_MS = 1.0, 2.0
 WEIGHT_BYTES, ACTIVATION_BYTES = 1.0 * 2**30, 0.5 * 2**30
 INPUT_BYTES = 0.05 * 2**30
 """What a layer keeps when its activations are computed again: only what it reads."""
+STAGE_FORWARD_MS = FORWARD_MS * LAYERS / DEVICES
 KINDS = (ScheduleKind.GPIPE, ScheduleKind.ONE_F_ONE_B, ScheduleKind.INTERLEAVED, ScheduleKind.ZB_H1)
 DEPLOYMENT = Deployment(DEVICES)
 
@@ -119,6 +121,18 @@ def _recompute_text(_: Desk) -> str:
         f"instead of {milliseconds(plain.makespan_ms)}. Whether that is a good trade depends on whether the memory is "
         "needed."
     )
+
+
+def _recompute_timelines(desk: Desk) -> None:
+    runs = [
+        (title, schedule(ScheduleKind.ONE_F_ONE_B, 8, recompute))
+        for title, recompute in (("Activations are kept", False), ("Activations are computed again", True))
+    ]
+    show_timelines(desk, DEPLOYMENT, runs)
+
+
+def _by_hand() -> Schedule:
+    return schedule(ScheduleKind.ONE_F_ONE_B, 5)
 
 
 LESSON = Lesson(
@@ -234,6 +248,7 @@ LESSON = Lesson(
                 wrong="A layer took 1 + 2 ms and now takes 1 + 3 ms: a third more.",
             ),
             _recompute_text,
+            _recompute_timelines,
         ),
         Step(
             "Try all of them",
@@ -256,6 +271,13 @@ LESSON = Lesson(
             "take at "
             "the peak on device 1 under GPipe and under 1F1B?",
             "GPipe keeps 16: 8 GiB. 1F1B keeps 4: 2 GiB.",
+        ),
+        Exercise(
+            "4 equal stages, 5 micro-batches; a forward pass takes one interval, a backward pass two. Draw the "
+            "timeline of 1F1B: 1 for the forward pass of micro-batch 1, 1′ for its backward pass.",
+            lambda _: f"It takes {number(_by_hand().makespan_ms / STAGE_FORWARD_MS)} intervals.",
+            lambda _: grid_scene(_by_hand(), DEPLOYMENT, STAGE_FORWARD_MS, filled=False),
+            lambda _: grid_scene(_by_hand(), DEPLOYMENT, STAGE_FORWARD_MS, filled=True),
         ),
         Exercise(
             "Which device keeps the least under 1F1B, and why?", "The last: it goes backward at once, so it keeps 1."

@@ -18,6 +18,7 @@ from explorer.layout.levels import LAYERS, OPERATORS, STAGES
 from explorer.picture.palette import MIN_CONTRAST, contrast
 from solvers.model.deployment import Deployment
 from solvers.model.split import Split
+from solvers.quantities import moving_time
 from solvers.schedule.simulate import ScheduleKind, SlotKind
 from tests.support.examples import examples
 from tests.support.graphs import chain
@@ -63,6 +64,26 @@ def test_every_node_is_drawn_once_with_its_device() -> None:
         # Once on each of its boxes, and once in the legend.
         label = {"Accelerator": "", "CPU": "C"}[device.name.split()[0]] + device.name.split()[1]
         assert labels.count(label) == device.num_nodes + 1, label
+
+
+def test_cuts_inside_boxes_and_ties_are_drawn_and_counted_as_in_the_app() -> None:
+    mixtral = sample_subject("mixtral_8x7b_layer_inference")
+    level = next(level for level in mixtral.dag.levels if level.name == mixtral.dag.opening_level)
+    seams = [box.seam for box in level.boxes if box.seam is not None]
+    assert seams
+    words = texts(figure_svg(mixtral, FigureOptions(Part.GRAPH, level.name)))
+    assert f"{len(seams)} boxes cut inside" in words
+    assert all(moving_time(seam.send_ms, [seam.receive_ms]) in words for seam in seams)
+    tied = sample_subject("teaching_tied_embedding")
+    svg = figure_svg(tied, FigureOptions(Part.GRAPH, OPERATORS))
+    assert "1 tie: must share a device" in texts(svg)
+    shapes = list(ET.fromstring(svg).iter())  # noqa: S314
+    (curve,) = [str(path.get("d")) for path in shapes if path.get("stroke-dasharray") and "Q" in str(path.get("d"))]
+    _, begin, _, corner, _, end = map(float, re.findall(r"[\d.]+", curve))
+    chips = [float(str(rect.get("y"))) + 14 for rect in shapes if rect.get("height") == "14"]
+    assert (begin + 2 * corner + end) / 4 > max(chips), "the line stays below the legend"
+    plain = texts(figure_svg(sample_subject("teaching_chain")))
+    assert not any("share a device" in word or "cut inside" in word for word in plain)
 
 
 @pytest.mark.parametrize("part", Part)

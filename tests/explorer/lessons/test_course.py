@@ -1,6 +1,8 @@
 """The lessons of the course: what they take for right is what the solvers say, and their figures can be drawn."""
 
+import re
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import pytest
 
@@ -17,6 +19,7 @@ from explorer.lessons.course import (
 )
 from explorer.lessons.desk import Desk, SettingError, subject_of
 from explorer.lessons.dp_table import dp_scene, state_id
+from explorer.lessons.grid import grid_scene
 from explorer.lessons.lattice import MOST_DRAWN, lattice_scene
 from explorer.lessons.records import AskChoice, AskNumber, Lesson
 from explorer.lessons.scene import Scene, static_svg
@@ -77,6 +80,9 @@ def test_the_sheet_has_all_exercises_and_their_answers_behind_them(lesson: Lesso
     assert questions.count("<li>") == answers.count("<li>") == len(lesson.exercises) + 1
     assert "still at work" not in page
     assert lesson.exercises
+    assert questions.count("<svg") == sum(one.given is not None for one in lesson.exercises)
+    assert answers.count("<svg") == sum(one.drawn is not None for one in lesson.exercises)
+    assert ElementTree.fromstring(re.sub(r"<(!doctype html|meta [^>]*)>", "", page)).tag == "html"  # noqa: S314 -- our own
 
 
 def test_names_are_unique_and_found() -> None:
@@ -200,6 +206,16 @@ def test_rounds_are_what_their_texts_say() -> None:
 def test_a_setting_that_explore_does_not_know_is_refused() -> None:
     with pytest.raises(SettingError, match="acelerators"):
         subject_of({"sample": "teaching_chain", "acelerators": "2"}, None)
+
+
+@pytest.mark.parametrize(("p", "m"), [(1, 1), (3, 3), (4, 7)])
+def test_a_timeline_on_paper_has_as_many_boxes_as_the_pipeline_has_passes(p: int, m: int) -> None:
+    deployment, schedule = pipelining.even_pipeline(p, m)
+    empty, full = (grid_scene(schedule, deployment, pipelining.STAGE_MS, filled=filled) for filled in (False, True))
+    boxes = {mark.id for mark in full.marks if mark.shape == "box"} - {mark.id for mark in empty.marks}
+    assert len(boxes) == p * m
+    assert sum(mark.shape == "box" for mark in empty.marks) == p * (m + p - 1)
+    assert all(mark.x + mark.w <= full.width and mark.y + mark.h <= full.height for mark in full.marks)
 
 
 def test_a_figure_on_paper_has_its_last_colours() -> None:
