@@ -8,9 +8,10 @@ from explorer.plan.reload import page_link
 from explorer.state.choice import Choice
 from explorer.state.query import Link
 from solvers.analysis.what_if import LINK_FACTOR, Change
+from solvers.hardware.device_list import devices_text, parse_devices
 from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import QUESTION, Values, asked, begin
-from solvers.parameters.hardware import BANDWIDTH_FACTOR
+from solvers.parameters.hardware import BANDWIDTH_FACTOR, DEVICE_LIST
 from solvers.parameters.parameter import Asked, Parameter
 
 SAME = 1e-9
@@ -44,6 +45,17 @@ def link_with(choice: Choice, parameter: Parameter[Any], value: Any, *, is_multi
     if known is not None and _is_same(float(known), float(value)):
         return None
     return replace(link, values={**link.values, parameter.name: value})
+
+
+def link_with_count(choice: Choice, name: str, number: int) -> Link | None:
+    """Return the page's link with another number of one device type of its list; None where no list names it once."""
+    link = page_link(choice)
+    text = link.values.get(DEVICE_LIST.name)
+    kinds = parse_devices(text) if text else ()
+    if [kind.name for kind in kinds].count(name) != 1:
+        return None
+    changed = tuple(replace(kind, count=number) if kind.name == name else kind for kind in kinds)
+    return None if changed == kinds else link.with_values(**{DEVICE_LIST.name: devices_text(changed)})
 
 
 def _changed(known: Asked, change: Change) -> Asked:

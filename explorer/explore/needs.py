@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import streamlit as st
 
 from explorer.elements.html_table import Cell, html_table
-from explorer.explore.applying import link_with
+from explorer.explore.applying import link_with, link_with_count
 from explorer.jobs.pool import Job, JobState, Question
 from explorer.jobs.server_pool import solver_pool
 from explorer.plan.solve_control import feels_live
@@ -260,7 +260,11 @@ def _offer(inquiry: Inquiry, choice: Choice) -> None:
 def _link(choice: Choice, need: Need) -> Link | None:
     """Return the page's link with just enough of a quantity; None where no input takes that, or it is there already."""
     varied = need.varied
-    if need.least is None or need.is_any or varied.of_class:
+    if need.least is None or need.is_any:
+        return None
+    if varied.quantity is Quantity.COUNT:
+        return link_with_count(choice, varied.of_class, int(need.least))
+    if varied.of_class:
         return None
     value = varied.quantity.shown(stated(varied, need.least, up=True))
     is_multiple = varied.quantity is Quantity.BANDWIDTH_FACTOR

@@ -21,7 +21,7 @@ from explorer.state.records import LoadedGraph, Subject
 from explorer.state.shared import NOT_HERE
 from solvers.hardware.device_list import devices_text, is_of_catalogue, parse_devices
 from solvers.hardware.equipment import Equipped
-from solvers.hardware.prices import MAX_PRICE, PriceBasis, Prices
+from solvers.hardware.prices import CURRENCY, MAX_PRICE, PriceBasis, Prices
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
 from solvers.model.errors import PlacementError
@@ -44,7 +44,12 @@ from solvers.sweep.axes import OF_A_CLASS, PARAMETERS, Change, DeviceSource, Qua
 from solvers.sweep.measures import Measure
 from solvers.sweep.spec import Index, SweepSpec
 
-PARTS = ("over", "values", "and", "and_values", "show", "prices", "cpu_price", "pay", "at_least", "budget")
+OF_HARDWARE = ("cpu", "memory", "link")
+"""Prices beside those of accelerators, each `<name>_price` in the address."""
+PARTS = (
+    *("over", "values", "and", "and_values", "show", "prices", "pay", "currency", "at_least", "budget"),
+    *(f"{name}_price" for name in OF_HARDWARE),
+)
 """Parts of the address that only this page has."""
 SETTINGS = {Quantity.MEMORY: ("memory", GIB, "GiB"), Quantity.BANDWIDTH: ("link", BYTES_PER_MS, "GB/s")}
 """What a list of devices calls the figures of one class that may vary, and their units."""
@@ -76,8 +81,9 @@ def prices_query(prices: Prices) -> dict[str, str]:
     query: dict[str, str] = {}
     if prices.of:
         query["prices"] = ",".join(f"{quote(name)}={price:.10g}" for name, price in prices.of)
-    if prices.cpu:
-        query["cpu_price"] = f"{prices.cpu:.10g}"
+    query |= {f"{name}_price": f"{value:.10g}" for name in OF_HARDWARE if (value := getattr(prices, name))}
+    if prices.currency:
+        query["currency"] = prices.currency
     if prices.basis is not PriceBasis.PER_HOUR:
         query["pay"] = prices.basis.value
     return query
@@ -86,8 +92,8 @@ def prices_query(prices: Prices) -> dict[str, str]:
 def prices_from(query: Mapping[str, str]) -> tuple[Prices, tuple[str, ...]]:
     """Return the prices of an address, and a phrase for each part that cannot be used.
 
-    >>> prices_from(prices_query(Prices(of=(("a,b=", 2.5),), basis=PriceBasis.TO_BUY)))[0]
-    Prices(accelerator=None, cpu=0.0, of=(('a,b=', 2.5),), basis=<PriceBasis.TO_BUY: 'to buy'>)
+    >>> prices_from(prices_query(Prices(of=(("a,b=", 2.5),), basis=PriceBasis.TO_BUY)))[0].of
+    (('a,b=', 2.5),)
     """
     of, problems = [], []
     for part in filter(None, query.get("prices", "")[:MAX_TEXT].split(",")):
@@ -97,13 +103,21 @@ def prices_from(query: Mapping[str, str]) -> tuple[Prices, tuple[str, ...]]:
             of.append((unquote(name), price))
         else:
             problems.append(f"prices {part[:40]} (write NAME=PRICE)")
-    cpu = number_from(query.get("cpu_price", "0"))
-    if cpu is None:
-        problems.append(f"cpu_price {query['cpu_price'][:40]} (give a number such as 0.5)")
+    known = {name: number_from(query.get(f"{name}_price", "0")) for name in OF_HARDWARE}
+    problems += [
+        f"{name}_price {query[f'{name}_price'][:40]} (give a number such as 0.5)"
+        for name, value in known.items()
+        if value is None
+    ]
+    currency = query.get("currency", "")
+    if currency and not CURRENCY.fullmatch(currency):
+        problems.append(f"currency {currency[:40]} (give up to five letters such as EUR, or a sign)")
+        currency = ""
     basis = next((basis for basis in PriceBasis if basis == query.get("pay")), PriceBasis.PER_HOUR)
     if query.get("pay", basis) != basis:
         problems.append(f"pay {query['pay'][:40]} (give one of {', '.join(PriceBasis)})")
-    return Prices(cpu=cpu or 0.0, of=tuple(of), basis=basis), tuple(problems)
+    cpu, memory, link = (known[name] or 0.0 for name in OF_HARDWARE)
+    return Prices(None, cpu, tuple(of), basis, memory, link, currency), tuple(problems)
 
 
 def number_from(text: str) -> float | None:
@@ -150,7 +164,7 @@ def subject_of_link(link: Link, uploaded: LoadedGraph | None = None) -> tuple[Su
         f"{parameter_named(name).address} {parameter_named(name).codec.write(link.values[name])} ({reason})"
         for name, reason in asking.in_vain.items()
     ]
-    said += [f"Could not be used: {'; '.join(problems)}."] if problems else []
+    said += [f"Ignored from the link: {'; '.join(problems)}."] if problems else []
     question = question_of(asking.asked)
     return Subject(loaded, asking.asked.graph, question, replace(link, edits=None, keep=None)), tuple(said)
 

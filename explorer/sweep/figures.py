@@ -42,8 +42,6 @@ NOT_YET = {"light": "#F2F4F7", "dark": "#1B212B"}
 
 IN_FULL = {"exponentformat": "none", "separatethousands": True}
 """How numbers are written at an axis: as 200,000, not as 200k or 2e5."""
-COUNTS = (Quantity.ACCELERATORS, Quantity.CPUS, Quantity.COUNT)
-"""Quantities that count devices."""
 NAMED = (Quantity.OBJECTIVE, Quantity.DEVICES)
 """Quantities whose values have no order: nothing lies between two of them."""
 
@@ -66,7 +64,7 @@ class Picture:
     @property
     def label(self) -> str:
         """What an axis of the measure is labelled with."""
-        return self.measure.label(self.prices.basis, unit_of(self.spec))
+        return self.measure.label(self.prices, unit_of(self.spec))
 
     def text(self, index: Index, digits: int) -> str:
         """The measure of a point in so many digits, with a mark where it is not proven optimal; empty without one."""
@@ -85,13 +83,7 @@ class Picture:
     def is_infeasible(self, index: Index) -> bool:
         """Whether it is proven that a point has no plan; one of no devices at all is no point."""
         result = self.answers.get(index)
-        return result is not None and result.status is SolveStatus.INFEASIBLE and not self.is_empty(index)
-
-    def is_empty(self, index: Index) -> bool:
-        """Whether a point has no device because the counts on both axes are 0."""
-        devices = self.spec.devices_at(index)
-        counts = all(axis.quantity in COUNTS for axis in self.spec.axes)
-        return counts and len(index) > 1 and devices.num_accelerators + devices.num_cpus == 0
+        return result is not None and result.status is SolveStatus.INFEASIBLE and not self.spec.has_no_device(index)
 
     @property
     def has_iso_lines(self) -> bool:
@@ -133,7 +125,7 @@ class Picture:
         """What is said of a point."""
         place = "<br>".join(escape(axis.text(i)) for axis, i in zip(self.spec.axes, index, strict=True))
         result = self.answers.get(index)
-        if self.is_empty(index):
+        if self.spec.has_no_device(index):
             return f"{place}<br>no device"
         if result is None:
             return f"{place}<br>not solved yet"

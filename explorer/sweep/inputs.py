@@ -206,7 +206,7 @@ def _subject_of_page() -> Subject:
     if known is None or not keeps:
         known, said = subject_of_link(link, session.uploaded_graph())
         session.remember_subject(known)
-    said += (f"Could not be used: {'; '.join(problems)}.",) if problems and is_new else ()
+    said += (f"Ignored from the link: {'; '.join(problems)}.",) if problems and is_new else ()
     if said:
         st.warning(plain(" ".join(said)), icon=":material/link_off:")
     return known

@@ -237,8 +237,8 @@ def _summary(sweep: Sweep, state: SweepState) -> str:
     parts = [f"**{plain(sweep.subject.loaded.origin)}**", plain(axes)]
     if not state.is_running and len(state.answers) == spec.num_points:
         parts.append(f"{counted(spec.num_points, 'point')} in {seconds(state.seconds)}")
-    statuses = [result.status for result in state.answers.values()]
-    is_complete = len(statuses) == spec.num_points
+    statuses = [result.status for index, result in state.answers.items() if not spec.has_no_device(index)]
+    is_complete = len(state.answers) == spec.num_points
     if is_complete and all(status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE) for status in statuses):
         parts.append("all optimal (proven)" if SolveStatus.INFEASIBLE not in statuses else "all proven")
     elif statuses:

@@ -1,14 +1,18 @@
-"""Prices of devices on the page Sweep: a box for each type of accelerator and for CPUs, and what they are for."""
+"""Prices on the page Sweep: a box for each type of accelerator, for CPUs, and for memory and links that are varied."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
 from explorer.state import session, widgets
 from explorer.words.wording import plain, plain_label
 from solvers.hardware.prices import MAX_PRICE, PriceBasis, Prices
+from solvers.model.errors import PlacementError
 from solvers.quantities import money
-from solvers.sweep.spec import SweepSpec
+from solvers.sweep.axes import Quantity
+from solvers.sweep.spec import LINKS, MEMORIES, SweepSpec
 
 MOST_NAMED = 3
 """Prices that the button names; more would not fit on it."""
@@ -20,13 +24,16 @@ def prices() -> Prices:
 
 
 def prices_of(spec: SweepSpec) -> Prices:
-    """Return the prices of the devices of a sweep as they are set now."""
-    return prices().among(spec.device_types)
+    """Return the prices of what a sweep has as they are set now; of memory and links only where it varies them."""
+    known = prices().among(spec.device_types)
+    memory, link = known.memory if spec.varies(MEMORIES) else 0.0, known.link if spec.varies(LINKS) else 0.0
+    return replace(known, memory=memory, link=link)
 
 
 def pick_prices(spec: SweepSpec) -> None:
     """Draw the button with the prices of the devices of a sweep, and their boxes behind it."""
     known = prices_of(spec)
+    is_factor = any(axis.quantity is Quantity.BANDWIDTH_FACTOR for axis in spec.axes)
     with st.popover(_label(known, spec), icon=":material/payments:"):
         st.segmented_control(
             "Prices",
@@ -34,16 +41,28 @@ def pick_prices(spec: SweepSpec) -> None:
             default=PriceBasis.PER_HOUR,
             required=True,
             key=widgets.show("sweep_pay", known.basis),
-            on_change=_take,
-            args=("sweep_pay", ""),
+            on_change=lambda: session.remember_prices(replace(prices(), basis=widgets.value("sweep_pay"))),
         )
         for name in spec.device_types:
-            _box(_titled(name), f"sweep_price_{name}", dict(known.of).get(name), name)
-        _box("CPU", "sweep_cpu_price", known.cpu, None)
-        st.caption("In any currency. A point costs what all its devices cost, used or idle.")
+            _box(_titled(name), f"sweep_price_{name}", dict(known.of).get(name), partial(_take_type, name))
+        _box("CPU", "sweep_cpu_price", known.cpu, _take_cpu)
+        if spec.varies(MEMORIES):
+            _box("A GiB of memory", "sweep_memory_price", known.memory, _take_memory)
+        if spec.varies(LINKS):
+            of_link = "A link as it is" if is_factor else "A GB/s of a link"
+            _box(of_link, "sweep_link_price", known.link, _take_link)
+        st.text_input(
+            "Currency",
+            max_chars=5,
+            key=widgets.show("sweep_currency", known.currency),
+            on_change=_take_currency,
+            placeholder="any",
+        )
+        of_all = " Memory and links count for each accelerator." if spec.varies(MEMORIES | LINKS) else ""
+        st.caption(f"A point costs what all its devices cost, used or idle.{of_all} The address of the page keeps it.")
 
 
-def _box(label: str, key: str, value: float | None, name: str | None) -> None:
+def _box(label: str, key: str, value: float | None, take: Callable[[float | None], None]) -> None:
     st.number_input(
         plain_label(label),
         0.0,
@@ -52,25 +71,36 @@ def _box(label: str, key: str, value: float | None, name: str | None) -> None:
         step=0.1,
         format="%.10g",
         key=widgets.show(key, value),
-        on_change=_take,
-        args=(key, name),
+        on_change=lambda: take(widgets.value(key)),
         placeholder="no price",
     )
 
 
-def _take(key: str, name: str | None) -> None:
-    """Take over what the user has set: a price of a type, of CPUs where there is no name, or what prices are for.
+def _take_cpu(value: float | None) -> None:
+    session.remember_prices(replace(prices(), cpu=value or 0.0))
 
-    An emptied box is no price.
-    """
-    known, value = prices(), widgets.value(key)
-    if isinstance(value, PriceBasis):
-        session.remember_prices(replace(known, basis=value))
-    elif name is None:
-        session.remember_prices(replace(known, cpu=float(value or 0.0)))
-    else:
-        others = [(own, price) for own, price in known.of if own.casefold() != name.casefold()]
-        session.remember_prices(replace(known, of=(*others, *([] if value is None else [(name, float(value))]))))
+
+def _take_memory(value: float | None) -> None:
+    session.remember_prices(replace(prices(), memory=value or 0.0))
+
+
+def _take_link(value: float | None) -> None:
+    session.remember_prices(replace(prices(), link=value or 0.0))
+
+
+def _take_type(name: str, value: float | None) -> None:
+    """Take over the price of a type of accelerators."""
+    known = prices()
+    others = [(own, price) for own, price in known.of if own.casefold() != name.casefold()]
+    session.remember_prices(replace(known, of=(*others, *([] if value is None else [(name, float(value))]))))
+
+
+def _take_currency() -> None:
+    text = str(widgets.value("sweep_currency") or "").strip()
+    try:
+        session.remember_prices(replace(prices(), currency=text))
+    except PlacementError as error:
+        st.warning(plain(str(error)))
 
 
 def lacking_text(known: Prices, spec: SweepSpec) -> str:
@@ -84,15 +114,18 @@ def _titled(name: str) -> str:
 
 
 def _label(known: Prices, spec: SweepSpec) -> str:
-    if known.count_alike and not known.cpu:
+    if known.has_none:
         return "Set prices"
     types = () if known.count_alike else spec.device_types
     parts = [f"{_titled(name)} {_amount(known.price_of(name))}" for name in types[:MOST_NAMED]]
     if len(types) > MOST_NAMED:
         parts.append("...")
-    if known.cpu:
-        parts.append(f"CPU {money(known.cpu)}")
-    return plain(f"{', '.join(parts)} {known.basis}")
+    parts += [
+        f"{title} {money(value)}"
+        for title, value in (("CPU", known.cpu), ("GiB", known.memory), ("link", known.link))
+        if value
+    ]
+    return plain(f"{', '.join(parts)} {known.unit}")
 
 
 def _amount(price: float | None) -> str:

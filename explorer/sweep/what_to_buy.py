@@ -51,7 +51,7 @@ def show_what_to_buy(picture: Picture, draw: Callable[[go.Figure, str, str], Non
         return
     boxes = [
         (f"At least ({unit_of(spec)}/s)", "sweep_at_least"),
-        (f"Budget ({cost_label(prices).lower().removeprefix('cost ')})", "sweep_budget"),
+        (f"Budget ({'accelerators' if prices.has_none else prices.unit})", "sweep_budget"),
     ]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         for label, key in boxes if cost is None else boxes[:1]:

@@ -134,7 +134,8 @@ def add_strict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help=f"Exit with code {VIOLATED} if the split breaks a rule or a memory overflows (default: 0 and a message)",
+        help=f"Exit with code {VIOLATED} if the split violates a constraint or a memory overflows (default: 0 and a "
+        "message)",
     )
 
 

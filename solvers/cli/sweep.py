@@ -65,7 +65,7 @@ from solvers.sweep.journal import SweepFile
 from solvers.sweep.measures import Measure
 from solvers.sweep.ranges import RangeError, read_ranges
 from solvers.sweep.run import PointResult, run_sweep, solve_point
-from solvers.sweep.spec import Index, SweepSpec
+from solvers.sweep.spec import LINKS, MEMORIES, Index, SweepSpec
 from solvers.sweep.table import csv_of, parquet_of, sweep_rows, sweep_text
 
 PROGRESS_SECONDS = 1.0
@@ -151,6 +151,22 @@ def add_sweep(commands: Any) -> None:
         "that have none of their own (without any price each counts as 1)",
     )
     group.add_argument("--cpu-price", type=price, default=0.0, metavar="P", help="of a CPU (default: 0)")
+    group.add_argument(
+        "--memory-price",
+        type=price,
+        default=0.0,
+        metavar="P",
+        help="of a GiB of an accelerator's memory, for a sweep over memory (default: 0)",
+    )
+    group.add_argument(
+        "--link-price",
+        type=price,
+        default=0.0,
+        metavar="P",
+        help="of a GB/s of an accelerator's link, for a sweep over links; over multiples of their speed, of a link as "
+        "it is (default: 0)",
+    )
+    group.add_argument("--currency", default="", metavar="EUR", help="of all prices: up to five letters, or a sign")
     group.add_argument("--to-buy", action="store_true", help="prices are those of buying the devices, not of an hour")
     group.add_argument(
         "--at-least",
@@ -242,7 +258,7 @@ def _print_what_to_buy(
     """
     is_data = options.json or options.out == STREAM
     front, cost = front_of(spec, answers, prices), cost_of_all(spec, prices)
-    has_prices = not prices.count_alike or prices.cpu > 0
+    has_prices = not prices.has_none
     if front and has_prices and cost is None and not is_data:
         print_text("\n" + front_text(spec, front, prices) + "\n")
     wishes = wish_text(spec, answers, prices, at_least=options.at_least, budget=options.budget)
@@ -265,7 +281,15 @@ def _prices(options: argparse.Namespace, spec: SweepSpec) -> Prices:
             raise PlacementError(f"The price of {name or 'all others'} is given twice; keep one.")
     basis = PriceBasis.TO_BUY if options.to_buy else PriceBasis.PER_HOUR
     usual = known.pop("", None)
-    return Prices(usual, options.cpu_price, tuple(known.items()), basis).checked(spec.device_types)
+    for what, value, quantities in (
+        ("memory", options.memory_price, MEMORIES),
+        ("links", options.link_price, LINKS),
+    ):
+        if value and not spec.varies(quantities):
+            raise PlacementError(f"There is a price of {what}, which this sweep does not vary; leave it out.")
+    of = tuple(known.items())
+    prices = Prices(usual, options.cpu_price, of, basis, options.memory_price, options.link_price, options.currency)
+    return prices.checked(spec.device_types)
 
 
 def _without_any(answers: dict[Index, SolveResult]) -> int:

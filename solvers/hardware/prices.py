@@ -1,5 +1,9 @@
-"""What devices cost: a price for each type of accelerator and for a CPU, per hour or to buy, in any currency."""
+"""What hardware costs, per hour or to buy, in any currency.
 
+There is a price for each type of accelerator and for a CPU; and for memory and links, where a sweep varies them.
+"""
+
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -10,6 +14,9 @@ from solvers.model.errors import PlacementError
 from solvers.quantities import as_given
 
 MAX_PRICE = 1e9
+
+CURRENCY = re.compile(r"[^\W\d_]{1,5}|[$€£¥₩₹]")
+"""What is taken for a currency: the letters of its code or name, or a sign."""
 
 ANY_ACCELERATOR = "accelerator"
 """The type of accelerators of which nobody says what they are."""
@@ -24,10 +31,16 @@ class PriceBasis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceCounts:
-    """How many accelerators of each type there are, by the names that prices go by, and how many CPUs."""
+    """How many accelerators of each type there are, by the names that prices go by, and how many CPUs.
+
+    Where a sweep varies them, also what all accelerators together have of memory, in GiB, and of links, in GB/s or in
+    multiples of the links as they are.
+    """
 
     accelerators: tuple[tuple[str, int], ...]
     num_cpus: int = 0
+    memory_gib: float = 0.0
+    link_speed: float = 0.0
 
     @classmethod
     def of(cls, deployment: Deployment, name: str = ANY_ACCELERATOR) -> "DeviceCounts":
@@ -46,7 +59,9 @@ class Prices:
     """Prices of one accelerator and of one CPU; `of` names types of accelerators with prices of their own.
 
     `accelerator` is for all types that have none of their own; None where nobody gave one. Then those without a price
-    have none, unless no type has any: so each accelerator counts as 1. Raises PlacementError for what is no price.
+    have none, unless no type has any: so each accelerator counts as 1. `memory` is for a GiB, `link` for a GB/s of one
+    accelerator's link or for the link as it is, see `DeviceCounts`. Raises PlacementError for what is no price, and for
+    a `currency` that is neither letters nor a sign.
 
     >>> prices = Prices(accelerator=1.0, of=(("A100-80", 4.0), ("T4", 0.5)))
     >>> prices.cost(DeviceCounts((("A100-80", 2), ("T4", 4), ("L4", 1))))
@@ -57,13 +72,36 @@ class Prices:
     cpu: float = 0.0
     of: tuple[tuple[str, float], ...] = ()
     basis: PriceBasis = PriceBasis.PER_HOUR
+    memory: float = 0.0
+    link: float = 0.0
+    currency: str = ""
 
     def __post_init__(self) -> None:
-        for what, price in (("an accelerator", self.accelerator), ("a CPU", self.cpu), *self.of):
+        of_all = (("an accelerator", self.accelerator), ("a CPU", self.cpu), ("memory", self.memory))
+        for what, price in (*of_all, ("links", self.link), *self.of):
             if price is not None and not 0 <= price <= MAX_PRICE:
                 raise PlacementError(
                     f"A price of {as_given(price)} for {what}: give a number from 0 to {as_given(MAX_PRICE)}."
                 )
+
+        if self.currency and not CURRENCY.fullmatch(self.currency):
+            raise PlacementError(
+                f"A currency of {self.currency[:20]!r}: give up to five letters such as EUR, or a sign."
+            )
+
+    @property
+    def unit(self) -> str:
+        """What costs are counted in.
+
+        >>> Prices(currency="EUR").unit, Prices(basis=PriceBasis.TO_BUY).unit
+        ('EUR per hour', 'to buy')
+        """
+        return f"{self.currency} {self.basis}".strip()
+
+    @property
+    def money(self) -> str:
+        """What a unit of it is called: the currency, if it is known."""
+        return self.currency or "money"
 
     @property
     def count_alike(self) -> bool:
@@ -73,18 +111,20 @@ class Prices:
     @property
     def has_none(self) -> bool:
         """Whether nothing has a price, so that costs are numbers of accelerators."""
-        return self.count_alike and not self.cpu
+        return self.count_alike and not (self.cpu or self.memory or self.link)
 
     def price_of(self, name: str) -> float | None:
         """Return the price of one accelerator of a type; None where only others have one."""
         return 1.0 if self.count_alike else dict(self.of).get(name, self.accelerator)
 
     def cost(self, counts: DeviceCounts) -> float | None:
-        """Return what devices cost together, used or idle: for an hour, or to buy; None where one has no price.
+        """Return what hardware costs together, used or idle: for an hour, or to buy; None where a type has no price.
 
         The sum is that of the prices as they are written, in decimals: three at 1.1 cost 3.3.
         """
         total = counts.num_cpus * Decimal(str(self.cpu))
+        total += Decimal(str(counts.memory_gib)) * Decimal(str(self.memory))
+        total += Decimal(str(counts.link_speed)) * Decimal(str(self.link))
         for name, count in counts.accelerators:
             price = self.price_of(name)
             if price is None:

@@ -12,9 +12,8 @@ from solvers.formats.text_table import text_table
 from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.quantities import as_given, as_written, count, money, number
-from solvers.sweep.axes import Quantity
 from solvers.sweep.measures import BOUGHT_UNIT, Measure, is_unproven, measured_at, pareto_front, unit_of
-from solvers.sweep.spec import Index, SweepSpec
+from solvers.sweep.spec import LINKS, MEMORIES, Index, SweepSpec
 
 MARK = "*"
 """Behind values that are not proven optimal."""
@@ -23,7 +22,6 @@ BEST_NOTE = "best price-performance"
 NO_PRICES = "No accelerator has a price here: each counts as 1."
 MOST_NAMED = 4
 """Points that a sentence names."""
-WITHOUT_PRICE = frozenset({Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR, Quantity.MEMORY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +98,9 @@ def cost_of_all(spec: SweepSpec, prices: Prices) -> float | None:
 
 def same_cost_text(spec: SweepSpec, cost: float, prices: Prices) -> str:
     """Say that every point costs the same, and why where what varies has no price."""
-    amount = "the same" if prices.count_alike else f"{money(cost)} {prices.basis}"
-    if WITHOUT_PRICE.issuperset(axis.quantity for axis in spec.axes):
+    amount = "the same" if prices.count_alike else f"{money(cost)} {prices.unit}"
+    unpriced = (frozenset() if prices.memory else MEMORIES) | (frozenset() if prices.link else LINKS)
+    if unpriced.issuperset(axis.quantity for axis in spec.axes):
         return f"Links and memory have no price, so every point costs {amount}."
     return f"Every point costs the same{'' if prices.count_alike else f', {amount}'}."
 
@@ -207,12 +206,14 @@ def cost_text(cost: float, prices: Prices) -> str:
     """
     if prices.has_none:
         return f"{money(cost)} accelerator{'s' * (cost != 1)}"
-    return f"{money(cost)} {prices.basis}"
+    return f"{money(cost)} {prices.unit}"
 
 
 def cost_label(prices: Prices) -> str:
     """Say what a column or an axis of costs counts."""
-    return "Accelerators" if prices.has_none else f"Cost {prices.basis}"
+    if prices.has_none:
+        return "Accelerators"
+    return f"Cost ({prices.unit})" if prices.currency else f"Cost {prices.basis}"
 
 
 def _rate(point: FrontPoint) -> str:
@@ -237,7 +238,14 @@ def front_text(spec: SweepSpec, front: Sequence[FrontPoint], prices: Prices) -> 
         )
         for point in front
     ]
-    head = ("Pareto front", cost_label(prices).lower(), f"{unit_of(spec)}/s", per_money_text(prices, unit_of(spec)), "")
+    cost = cost_label(prices)
+    head = (
+        "Pareto front",
+        cost[:1].lower() + cost[1:],
+        f"{unit_of(spec)}/s",
+        per_money_text(prices, unit_of(spec)),
+        "",
+    )
     table = text_table(head, lines)
     return table + (f"\n{MARK_NOTE}" if any(point.is_unproven for point in front) else "")
 
@@ -247,4 +255,5 @@ def per_money_text(prices: Prices, unit: str) -> str:
     if prices.has_none and prices.basis is PriceBasis.PER_HOUR:
         return f"{unit} per accelerator-hour"
     basis = prices.basis
-    return f"{unit} per money" if basis is PriceBasis.PER_HOUR else f"{unit}/s per {count(BOUGHT_UNIT)} of money"
+    many = f"{count(BOUGHT_UNIT)} {prices.currency or 'of money'}"
+    return f"{unit} per {prices.money}" if basis is PriceBasis.PER_HOUR else f"{unit}/s per {many}"

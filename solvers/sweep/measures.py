@@ -17,6 +17,7 @@ BOUGHT_UNIT = 1000
 """Units of money that throughput is told for where devices are bought; of one unit it would be very small."""
 MS_PER_SECOND = 1000
 
+NO_PRICES = Prices()
 SENSITIVITY = 1.0
 """S of Kneedle: how far a curve must flatten behind a knee, in mean steps; 1 is what its authors suggest."""
 
@@ -29,15 +30,16 @@ class Measure(StrEnum):
     PER_DEVICE = "per-accelerator"
     PER_COST = "per-cost"
 
-    def label(self, basis: PriceBasis = PriceBasis.PER_HOUR, unit: str = PASSES) -> str:
+    def label(self, prices: Prices = NO_PRICES, unit: str = PASSES) -> str:
         """What an axis of the measure is labelled with; `unit` is what throughput counts, see `unit_of`."""
+        per = prices.currency or "unit of money"
         return {
             Measure.TIME: "Time per micro-batch (ms)",
             Measure.THROUGHPUT: f"Throughput ({unit}/s)",
             Measure.PER_DEVICE: f"Throughput per accelerator ({unit}/s)",
-            Measure.PER_COST: f"{unit[0].upper()}{unit[1:]} per unit of money"
-            if basis is PriceBasis.PER_HOUR
-            else f"Throughput per {count(BOUGHT_UNIT)} of money ({unit}/s)",
+            Measure.PER_COST: f"{unit[0].upper()}{unit[1:]} per {per}"
+            if prices.basis is PriceBasis.PER_HOUR
+            else f"Throughput per {count(BOUGHT_UNIT)} {prices.currency or 'of money'} ({unit}/s)",
         }[self]
 
 

@@ -13,7 +13,8 @@ not depend on executor, number of workers, order of arrival, interruptions or lo
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from itertools import product
 
@@ -34,6 +35,11 @@ from solvers.sweep.axes import OUR_DEVICES, Axis, Change, DeviceSource, Quantity
 
 MAX_POINTS = 10_000
 MAX_AXES = 2
+MEMORIES = frozenset({Quantity.MEMORY})
+COUNTS = frozenset({Quantity.ACCELERATORS, Quantity.CPUS, Quantity.COUNT})
+"""Quantities that count devices."""
+LINKS = frozenset({Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR})
+"""Quantities that may have prices of their own."""
 
 Index = tuple[int, ...]
 """A point: the index of its value on each axis."""
@@ -142,10 +148,37 @@ class SweepSpec:
         """Those that were asked for: devices of the catalogue take a while."""
         return {}
 
+    def has_no_device(self, index: Index) -> bool:
+        """Whether a point has no device because both axes are counts and are 0: nobody asks for a plan there."""
+        devices = self.deployment_at(index)
+        counts = all(axis.quantity in COUNTS for axis in self.axes)
+        return counts and len(index) > 1 and devices.num_accelerators + devices.num_cpus == 0
+
     def devices_at(self, index: Index) -> DeviceCounts:
-        """Return how many devices of each type there are at a point, by the names of a list, a class or of times."""
+        """Return how many devices of each type there are at a point, by the names of a list, a class or of times.
+
+        With the memory and the links of all of them where these are varied.
+        """
         deployment = self.deployment_at(index)
-        return DeviceCounts.of(deployment, "" if deployment.classes else self._name_of_alike(index))
+        counts = DeviceCounts.of(deployment, "" if deployment.classes else self._name_of_alike(index))
+        return replace(
+            counts,
+            memory_gib=self._together(index, counts, MEMORIES),
+            link_speed=self._together(index, counts, LINKS),
+        )
+
+    def _together(self, index: Index, counts: DeviceCounts, quantities: frozenset[Quantity]) -> float:
+        """Return what the accelerators that an axis is about have together of its quantity, in the axis's unit."""
+        total = Decimal(0)
+        for varied, value in self.changes(index):
+            if varied.quantity in quantities:
+                number = dict(counts.accelerators).get(varied.of_class) if varied.of_class else counts.num_accelerators
+                total += (number or 0) * Decimal(str(varied.quantity.shown(value)))
+        return float(total)
+
+    def varies(self, quantities: frozenset[Quantity]) -> bool:
+        """Whether an axis is one of these."""
+        return any(axis.quantity in quantities for axis in self.axes)
 
     @cached_property
     def device_types(self) -> tuple[str, ...]:

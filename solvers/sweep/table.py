@@ -79,6 +79,7 @@ def _row(spec: SweepSpec, index: Index, result: SolveResult | None, prices: Pric
         "throughput_per_s": passes_per_s,
         "throughput_per_accelerator_per_s": of(Measure.PER_DEVICE),
         "price_per_hour" if is_hourly else "price_to_buy": prices.cost(devices),
+        "currency": prices.currency or None,
         **(
             {"samples_per_price": per_cost, "micro_batches_per_price": per_cost}
             if is_hourly

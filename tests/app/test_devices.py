@@ -167,7 +167,7 @@ def test_what_an_address_asks_in_vain_is_named(query: dict[str, str]) -> None:
     assert not app.exception
     (warning,) = app.warning
     wanted = next(iter(query))
-    assert warning.value.replace("\\", "").startswith(f"Could not be used: {wanted} ")
+    assert warning.value.replace("\\", "").startswith(f"Ignored from the link: {wanted} ")
     assert metrics(app)["Time per micro-batch"]
 
 

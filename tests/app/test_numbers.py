@@ -8,18 +8,26 @@ from pathlib import Path
 
 import pytest
 
+from explorer.explore.downloads import subject_of as exported
 from explorer.exports.report import report_html
 from explorer.figures.subject import result_facts
+from explorer.jobs.record import Question
+from explorer.picture.dag_view import dag_info
+from explorer.picture.gantt_view import gantt_info
+from explorer.plan.timeline import plan_run, schedule_of
+from explorer.state.choice import ScheduleOptions
+from explorer.state.records import LoadedGraph, Plan
 from solvers.cli.main import solve_document
 from solvers.exporters.csv_tables import csv_tables
-from solvers.formats.graph_json import read_graph, write_graph
+from solvers.formats.graph_json import read_graph, split_document, write_graph
 from solvers.hardware.prices import Prices
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.micro_batch import throughput_text
 from solvers.model.result import SolveResult
-from solvers.quantities import factor, milliseconds, number
+from solvers.quantities import factor, milliseconds, number, percent
 from solvers.samples import read_sample, sample_names
+from solvers.schedule.records import LOOPED_KINDS, TRAINING_KINDS
 from solvers.schedule.simulate import ScheduleKind
 from solvers.solve import solve
 from solvers.sweep.axes import Axis, Quantity
@@ -104,6 +112,49 @@ def test_the_page_exports_and_command_line_agree(sample: str, placement: Run, tm
         assert f"latency {milliseconds(evaluated['latency_ms'])}" in beside
     alone_ms = sum(node.accelerator_ms for node in graph.nodes)
     assert shown["Speed-up"] == factor(alone_ms / printed["value_ms"])
+
+
+@pytest.mark.parametrize("kind", TRAINING_KINDS)
+def test_every_schedule_has_one_bubble_memory_and_load_for_each_device(
+    kind: ScheduleKind, placement: Run, tmp_path: Path
+) -> None:
+    graph, deployment = read_sample("gpt2_xl_layer_training")
+    result = solve(graph, deployment)
+    assert result.split is not None
+    options = ScheduleOptions(chunks=2)
+    shown = schedule_of(graph, deployment, result.split, kind, 8, options)
+    assert shown.schedule is not None
+    assert (shown.looped is not None) is (kind in LOOPED_KINDS)
+    loaded = LoadedGraph(graph, deployment, "test")
+    plan = Plan(Question(graph.digest, deployment), loaded, graph, deployment, result, result.split)
+    run = plan_run(plan, shown)
+    dag, gantt = dag_info(graph, deployment, shown.split), gantt_info(shown.schedule, deployment)
+    subject = exported(plan, shown, options, dag, gantt)
+    write_graph(tmp_path / "graph.json", graph, deployment)
+    (tmp_path / "split.json").write_text(json.dumps(split_document(result.split)))
+    asked = ("--schedule", kind, "--micro-batches", 8)
+    printed = placement("simulate", tmp_path / "graph.json", tmp_path / "split.json", *asked).json
+    tables = csv_tables(graph, deployment, subject.split, subject.costs, result, shown.schedule)
+    (name,) = (name for name in tables if "devices" in name)
+    rows = {int(row["device"]): row for row in csv.DictReader(io.StringIO(tables[name]))}
+    lanes = {lane.device: lane for lane in gantt.lanes}
+    report, view = report_html(subject), {device.device: device for device in dag.devices}
+    assert lanes.keys() <= rows.keys()
+    assert {d for d, row in rows.items() if float(row["load (ms)"])} == lanes.keys()
+    for d, lane in lanes.items():
+        assert lane.bubble_fraction is not None
+        assert float(rows[d]["bubble share"]) == pytest.approx(lane.bubble_fraction, rel=1e-9)
+        assert printed["devices"][d]["bubble_share"] == pytest.approx(lane.bubble_fraction, rel=1e-9)
+        assert lane.utilisation == pytest.approx(1 - lane.bubble_fraction, rel=1e-9)
+        assert percent(lane.bubble_fraction) in report
+        assert printed["devices"][d]["peak_memory_bytes"] == float(rows[d]["peak memory in the schedule (bytes)"])
+        assert float(rows[d]["load (ms)"]) == pytest.approx(view[d].load_ms, rel=1e-9)
+        busy_ms = sum(slot.end_ms - slot.start_ms for slot in shown.schedule.slots if slot.device == d)
+        assert lane.bubble_fraction == pytest.approx(1 - busy_ms / printed["makespan_ms"], abs=1e-9)
+        assert busy_ms == pytest.approx(8 * view[d].load_ms, rel=1e-9)
+    slowest = max(view[d].load_ms for d in lanes)
+    assert run.result.value_ms == pytest.approx(slowest, rel=1e-9)
+    assert milliseconds(printed["makespan_ms"]) in report
 
 
 @pytest.mark.slow

@@ -495,6 +495,14 @@ def prices_page() -> None:
     pick_prices(mixed_spec())
 
 
+def priced_page() -> None:
+    import streamlit as st
+
+    from explorer.sweep.prices import pick_prices
+
+    pick_prices(st.session_state["spec"])
+
+
 def mixed_spec() -> SweepSpec:
     classes = (DeviceClass("A100", 1), DeviceClass("T4", 1))
     return SweepSpec(chain([1.0, 2.0]), Deployment.of_classes(classes), (Axis(Quantity.COUNT, (1, 2), "T4"),))
@@ -513,6 +521,23 @@ def test_an_emptied_price_is_none_and_a_price_of_0_is_one() -> None:
     assert [box.value for box in app.number_input] == [None, 0.5, 0.0]
 
 
+def test_memory_and_links_have_a_price_where_they_vary_and_a_currency_is_letters() -> None:
+    spec = SweepSpec(chain([1.0]), Deployment(2), (Axis(Quantity.MEMORY, (4.0 * 2**30, 8.0 * 2**30)),))
+    app = AppTest.from_function(priced_page)
+    app.session_state["spec"] = spec
+    app = app.run()
+    assert [box.label for box in app.number_input] == ["Accelerator", "CPU", "A GiB of memory"]
+    app = app.number_input[2].set_value(0.5).run()
+    app = app.text_input[0].set_value("EUR").run()
+    known = app.session_state["prices"]
+    assert (known.memory, known.currency) == (0.5, "EUR")
+    assert known.cost(spec.devices_at((1,))) == 2 + 0.5 * 2 * 8
+    app = app.text_input[0].set_value("12").run()
+    assert not app.exception
+    assert app.session_state["prices"].currency == "EUR"
+    assert "up to five letters" in app.warning[0].value
+
+
 def test_a_price_does_not_overwrite_what_is_typed_into_another_box() -> None:
     app = AppTest.from_function(prices_page).run()
     app = app.number_input[0].set_value(4.0).run()
@@ -524,19 +549,33 @@ def test_a_price_does_not_overwrite_what_is_typed_into_another_box() -> None:
     st.lists(st.tuples(st.text(min_size=1, max_size=8), st.floats(0, 1e6)), max_size=4, unique_by=lambda p: p[0]),
     st.floats(0, 1e6),
     st.sampled_from(PriceBasis),
+    st.sampled_from(["", "EUR", "€", "kr"]),
 )
-def test_prices_come_back_from_an_address(of: list[tuple[str, float]], cpu: float, basis: PriceBasis) -> None:
-    prices = Prices(cpu=cpu, of=tuple(of), basis=basis)
+def test_prices_come_back_from_an_address(
+    of: list[tuple[str, float]], cpu: float, basis: PriceBasis, currency: str
+) -> None:
+    prices = Prices(cpu=cpu, of=tuple(of), basis=basis, memory=cpu / 2, link=cpu / 3, currency=currency)
     again, problems = prices_from(prices_query(prices))
     assert problems == ()
     assert again.basis is basis
-    assert again.cpu == pytest.approx(cpu)
+    assert again.currency == currency
+    assert [again.cpu, again.memory, again.link] == pytest.approx([cpu, cpu / 2, cpu / 3])
     assert [name for name, _ in again.of] == [name for name, _ in of]
     assert [price for _, price in again.of] == pytest.approx([price for _, price in of])
 
 
 @pytest.mark.parametrize(
-    "query", [{"prices": "T4"}, {"prices": "T4=-1,L4=1e99"}, {"cpu_price": "x"}, {"pay": "never"}, {"prices": "=3"}]
+    "query",
+    [
+        {"prices": "T4"},
+        {"prices": "T4=-1,L4=1e99"},
+        {"cpu_price": "x"},
+        {"pay": "never"},
+        {"prices": "=3"},
+        {"memory_price": "-1"},
+        {"link_price": "nan"},
+        {"currency": "<b>"},
+    ],
 )
 def test_prices_that_cannot_be_used_are_named(query: dict[str, str]) -> None:
     found, problems = prices_from(query)

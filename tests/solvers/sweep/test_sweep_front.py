@@ -32,6 +32,7 @@ from solvers.sweep.spec import Index, SweepSpec
 from solvers.sweep.table import sweep_text
 from tests.support.graphs import chain
 
+GIB = 2.0**30
 CLASSES = (DeviceClass("A100", 1), DeviceClass("T4", 1, speed=0.25))
 
 
@@ -135,6 +136,40 @@ def test_links_and_memory_have_no_price_which_is_said() -> None:
     assert cost_of_all(mix(), Prices()) is None
     cpus = SweepSpec(chain([1.0] * 4), Deployment(2), (Axis(Quantity.CPUS, (0, 1)),))
     assert same_cost_text(cpus, 4.0, Prices(2.0)) == "Every point costs the same, 4 per hour."
+
+
+@pytest.mark.parametrize("of_class", ["", "T4"])
+def test_memory_and_links_that_are_varied_have_prices(of_class: str) -> None:
+    classes = (DeviceClass("A100", 1, memory_bytes=8 * GIB), DeviceClass("T4", 3, memory_bytes=8 * GIB))
+    deployment = Deployment.of_classes(classes, 0) if of_class else Deployment(4)
+    memory = Axis(Quantity.MEMORY, (4.0 * GIB, 16.0 * GIB), of_class)
+    spec = SweepSpec(chain([1.0] * 4), deployment, (memory, Axis(Quantity.BANDWIDTH_FACTOR, (1.0, 2.0))))
+    prices = Prices(1.375, of=(("A100", 4.0), ("T4", 0.5)) * bool(of_class), memory=0.1, link=0.25, currency="EUR")
+    with_memory = 3 if of_class else 4
+    for index in spec.points():
+        gib, factor = (4, 16)[index[0]], (1, 2)[index[1]]
+        wanted = 5.5 + 0.1 * gib * with_memory + 0.25 * factor * 4
+        assert prices.cost(spec.devices_at(index)) == pytest.approx(wanted, abs=1e-12)
+    assert cost_of_all(spec, prices) is None
+    assert cost_of_all(spec, replace(prices, memory=0.0, link=0.0)) == 5.5
+    found = {index: result(10.0 / (1 + sum(index))) for index in spec.points()}
+    front = front_of(spec, found, prices)
+    assert [point.cost for point in front] == sorted(point.cost for point in front)
+    assert front[0].index == (0, 0)
+    assert "cost (EUR per hour)" in front_text(spec, front, prices).splitlines()[0]
+    assert "EUR per hour" in wish_text(spec, found, prices, at_least=150, budget=None)[0]
+
+
+def test_a_price_of_memory_alone_is_said_for_links() -> None:
+    spec = links(of_memory=False)
+    assert "Links and memory have no price" in same_cost_text(spec, 4.0, Prices(2.0, memory=1.0))
+    assert cost_of_all(spec, Prices(2.0, link=1.0)) is None
+
+
+@pytest.mark.parametrize("text", ["EUR1", "EURODOLLAR", "<b>", "1", " ", "$$"])
+def test_a_currency_is_letters_or_a_sign(text: str) -> None:
+    with pytest.raises(PlacementError, match="currency"):
+        Prices(currency=text)
 
 
 def test_what_is_not_proven_is_marked_on_the_front_and_in_wishes() -> None:
