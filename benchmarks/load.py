@@ -70,6 +70,7 @@ async def trial(options: argparse.Namespace, one: Server) -> dict[str, Any]:
     found["alive"] = one.is_alive()
     found |= {"seconds": _seconds(record, idle), "late": record.late + idle.late, "errors": record.errors + idle.errors}
     found["slowest live plans"] = _slowest(record)
+    found["live plans by minute"] = _by_minute(record, began_s)
     found["lost changes"] = record.lost + idle.lost
     found["exceptions on pages"] = sorted(record.exceptions | idle.exceptions)
     found["alerts"] = sentences(record.alerts | idle.alerts)
@@ -175,6 +176,15 @@ def _slowest(record: Record) -> list[str]:
     ]
 
 
+def _by_minute(record: Record, began_s: float) -> list[tuple[float, float]]:
+    """Return median and 95th percentile of the seconds of live plans, by the minute in which they came."""
+    minutes: dict[int, list[float]] = {}
+    for one in record.shown:
+        if one.kind.startswith("live"):
+            minutes.setdefault(int((one.answer.came_s - began_s) / 60), []).append(one.seconds)
+    return [(quantile(minutes[i], 0.5), quantile(minutes[i], 0.95)) for i in sorted(minutes)]
+
+
 def quantile(values: Sequence[float], share: float) -> float:
     """Return the value that this share of the values is not above.
 
@@ -209,6 +219,7 @@ def _judged(record: Record) -> dict[str, Any]:
 def text_of(found: dict[str, Any]) -> str:
     """Return the report as markdown."""
     memory = found["memory_mib"]
+    by_minute = ", ".join(f"{p50:.1f}/{p95:.1f}" for p50, p95 in found["live plans by minute"])
     start, after = memory["at start"], memory["after all have left"]
     lines = [
         f"{found['machine']}; {found['visitors']} visitors for {found['minutes']:g} minutes",
@@ -220,6 +231,7 @@ def text_of(found: dict[str, Any]) -> str:
         lines.append(
             f"| {kind} | {numbers['number']} | {numbers['p50']:.2f} | {numbers['p95']:.2f} | {numbers['most']:.1f} |"
         )
+    lines += ["", f"Live plans by the minute, p50/p95 in s: {by_minute}."]
     lines += ["", "| memory (PSS), MiB | server and solvers | server |", "|---|---:|---:|"]
     lines += [f"| {when} | {sizes['tree']:,} | {sizes['server']:,} |" for when, sizes in memory.items()]
     lines += ["", "| processor, cores | |", "|---|---:|"]

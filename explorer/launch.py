@@ -11,7 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+import platformdirs
+
 from explorer.server.limits import EDGES_PER_NODE, MAX_UPLOAD_MB, Limits, set_limits
+from explorer.server.private_folder import NotOursError, make_private
 from solvers.quantities import as_given
 
 PASSWORD_VARIABLE = "PLACEMENT_PASSWORD"  # noqa: S105 -- the name of a variable
@@ -172,6 +175,16 @@ def _parser() -> argparse.ArgumentParser:
         default=usual.max_nodes,
         help=f"nodes of the largest graph that is taken, with {EDGES_PER_NODE} edges each (default: %(default)d)",
     )
+    keeping = parser.add_argument_group("uploads and plans, so that a restart of the server loses none")
+    either = keeping.add_mutually_exclusive_group()
+    either.add_argument(
+        "--keep-in",
+        metavar="FOLDER",
+        type=Path,
+        help="folder for what visitors would lose, for a day; only this user may enter it "
+        "(default: one of this user's, by the port)",
+    )
+    either.add_argument("--keep-in-memory", action="store_true", help="write nothing of visitors to the disk")
     group.add_argument("--certificate", metavar="FILE", help="TLS certificate (PEM), to serve https")
     group.add_argument("--key", metavar="FILE", help="its private key (PEM)")
     return parser
@@ -201,7 +214,20 @@ def _limits(options: argparse.Namespace) -> Limits:
         solver_memory_bytes=None if memory_gib is None else memory_gib * 2**30,
         max_nodes=options.largest_graph,
         max_edges=EDGES_PER_NODE * options.largest_graph,
+        keep_in=_folder_to_keep_in(options),
     )
+
+
+def _folder_to_keep_in(options: argparse.Namespace) -> Path | None:
+    """Return the folder of what visitors would lose; leave with a sentence where it cannot be used."""
+    if options.keep_in_memory or not (options.keep_in or options.port):  # no page finds a port that was drawn again
+        return None
+    folder: Path = options.keep_in or platformdirs.user_state_path("placement-explorer") / f"port-{options.port}"
+    try:
+        make_private(folder)
+    except (OSError, NotOursError) as error:
+        _leave(f"--keep-in {folder} cannot be used: {error} Name another folder, or give --keep-in-memory.")
+    return folder.resolve()
 
 
 def _leave(why: str) -> NoReturn:
@@ -320,10 +346,13 @@ def _prepare_in_background() -> threading.Event:
 
         try:
             solver_pool()
-            for page in ("explore", "compare", "sweep"):
+            for page in ("explore", "compare", "sweep", "lessons"):
                 import_module(f"explorer.{page}.page")
-            import_module("pandas")  # which Streamlit loads when it first shows a table
-            import_module("explorer.sweep.what_to_buy")  # with Plotly, which the first sweep would wait for
+            # Streamlit loads Pandas and Arrow when it first shows a table, and Plotly most of itself with the first
+            # figure: the first sweep would wait for them.
+            import_module("pyarrow").Table.from_pandas(import_module("pandas").DataFrame({"of": [1.0]}))
+            figure = import_module("explorer.sweep.figures").empty_figure("light", height=100)
+            figure.add_scatter(x=[0.0], y=[0.0]).to_json()
         finally:  # a page says what is wrong with an import
             is_loaded.set()
 

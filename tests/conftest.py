@@ -1,6 +1,10 @@
 """What tests in both folders share: the paper's workloads, settings of hypothesis, and Ctrl-C."""
 
+import atexit
+import os
+import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,10 @@ pytest_plugins = (
     "tests.support.solver_processes",
     "tests.support.sweeps",
 )
+
+# Servers that tests start keep what visitors have in a folder of their own, not in that of whoever runs the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="placement-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 # Machines of the continuous integration are slow at times; a slow example is no failure.
 settings.register_profile("placement", max_examples=USUAL, deadline=None, print_blob=True)

@@ -98,6 +98,13 @@ class Job:
             self._pool._lock.wait_for(lambda: self.is_over, timeout_s)
             return self.snapshot()
 
+    def as_if_stopped(self, how: str, why: str) -> Snapshot:
+        """Return the job as if it were stopped at this moment; as it is, when it is over."""
+        with self._pool._lock:
+            if self.is_over:
+                return self.snapshot()
+            return self._pool._snapshot(self, JobState.STOPPED, self._run.result_so_far(how, why))
+
     def cancel(self) -> Snapshot:
         """End this job now and return it; its result is the best plan so far. Does nothing when it is over.
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from explorer.elements.headline import Standing
-from explorer.jobs.pool import Snapshot
+from explorer.jobs.pool import Question, Snapshot
 from explorer.plan.edited_plan import edited_plan
 from explorer.state import session
 from explorer.state.choice import Choice
@@ -31,7 +31,20 @@ def standing_of(plan: Plan, choice: Choice) -> Standing:
     """Return what the numbers of a shown plan are: an answer to the choice, the best so far, or for earlier inputs."""
     if plan.question != choice.question:
         return Standing.STALE
-    return Standing.SO_FAR if plan.result.method.endswith(RUNNING) else Standing.FINAL
+    if plan.result.method.endswith(RUNNING):
+        return Standing.SO_FAR
+    # What was known of the question before stands until the solve that looks again ends, or has something better.
+    may_improve = plan.result.status is not SolveStatus.OPTIMAL and _is_at_work(plan.question)
+    return Standing.SO_FAR if may_improve else Standing.FINAL
+
+
+def _is_at_work(question: Question) -> bool:
+    """Whether a solve of this session waits or runs that answers a question."""
+    run = session.run()
+    if run is None:
+        return False
+    snapshot = run.job.snapshot()
+    return snapshot.question == question and not snapshot.state.is_over
 
 
 def last_plan(choice: Choice) -> Plan | None:

@@ -18,6 +18,7 @@ from explorer.form.graph import DEFAULT_SAMPLE
 from explorer.jobs.server_pool import is_open, solver_pool
 from explorer.plan.solve_control import feels_live
 from explorer.server.janitor import FORGETTERS
+from explorer.server.limits import limits
 from explorer.server.visitor import current_visitor
 from explorer.state import address, session, widgets
 from explorer.state.address import query_of
@@ -30,6 +31,7 @@ from explorer.state.project import judged_plan
 from explorer.state.query import Link
 from explorer.state.records import LoadedGraph, Notice, Run, Subject
 from explorer.state.shared import NOT_HERE, OVER, Shares
+from explorer.state.shelf import Shelf
 
 NOT_KEPT = (
     "What was solved at this address is not kept for this browser, or not any more. Solve again; a project file keeps "
@@ -44,8 +46,10 @@ LOST = (
 @cache
 def keeper() -> Keeper:
     """Return what this server keeps for all its sessions."""
-    made = Keeper(is_open)
+    folder = limits().keep_in
+    made = Keeper(is_open, shelf=None if folder is None else Shelf(folder))
     FORGETTERS.append(made.tidy)
+    made.shelve_again_and_again()
     return made
 
 

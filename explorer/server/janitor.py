@@ -21,8 +21,11 @@ from explorer.server.media import collect
 EVERY_SECONDS = 20.0
 SECONDS_ALONE = 60.0
 """What a page has to come back before what was remembered for it goes."""
-LARGE_BYTES = 8 * 2**20
-"""So much more memory than after the last collection is worth another one, which holds up every thread."""
+LARGE_BYTES = 32 * 2**20
+"""So much more memory than after the last collection is worth another one, which holds up every thread.
+
+In a class a collection takes about a second; with 8 MiB there was one in every round.
+"""
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3
 """Of mallopt(3): each thread of a server would else keep freed memory in an arena of its own, and what is as large as a
 message to the canvas would come from there, too."""

@@ -1,9 +1,10 @@
-"""What this server takes and holds at most: one place for all numbers, set once when it starts.
+"""What this server takes and holds at most, and where: one place for all numbers, set once when it starts.
 
 Nothing here imports anything of the app, so that whoever needs a limit can have it.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 MAX_UPLOAD_MB = 32
 """Largest upload; a graph of 20,000 nodes takes about 6 MB."""
@@ -18,6 +19,7 @@ class Limits:
 
     `solvers` solves that were asked for run at a time, each for at most `longest_solve_s` seconds and with at most
     `solver_memory_bytes` of memory. A graph may have `max_nodes` nodes and `max_edges` edges.
+    What visitors would lose when the server is started again is written to the folder `keep_in`; None: it is lost.
     """
 
     solvers: int | None = None
@@ -25,6 +27,7 @@ class Limits:
     solver_memory_bytes: float | None = None
     max_nodes: int = 100_000
     max_edges: int = EDGES_PER_NODE * 100_000
+    keep_in: Path | None = None
 
 
 _limits = Limits()

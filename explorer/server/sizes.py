@@ -7,6 +7,7 @@ several values share (the layout of a picture, the names of nodes) counts with e
 side.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ NAMED_TENSOR_BYTES = 500
 NUMBER_BYTES = 32
 """A number and its place in a tuple."""
 TUPLE_BYTES = 56
+NAME_BYTES = 60
 GROUP_BYTES = 200
 NODE_VIEW_BYTES = 250
 BOX_BYTES = 350
@@ -38,6 +40,11 @@ def graph_bytes(graph: "DnnGraph") -> int:
     tensors = sum(NAMED_TENSOR_BYTES + len(name) for node in graph.nodes for name, _ in node.tensor_ms)
     names = sum(len(edge.tensor) for edge in graph.edges)
     return NODE_BYTES * len(graph.nodes) + EDGE_BYTES * len(graph.edges) + named + tensors + names
+
+
+def names_bytes(names: Sequence[str]) -> int:
+    """Return the size of names that stand for others of about their length, with these."""
+    return TUPLE_BYTES + sum(2 * (NAME_BYTES + 8 + len(name)) for name in names)
 
 
 def schedule_bytes(schedule: "Schedule | None") -> int:

@@ -208,7 +208,7 @@ def show_problems() -> None:
     if address.problems:
         known, more = address.problems[:MAX_PROBLEMS], len(address.problems) - MAX_PROBLEMS
         rest = [f"and {count(more)} more"] if more > 0 else []
-        sentences.append(f"Could not be used: {'; '.join([*known, *rest])}.")
+        sentences.append(f"Ignored from the link: {'; '.join([*known, *rest])}.")
     if sentences:
         from explorer.words.wording import plain
 

@@ -3,9 +3,14 @@
 A browser is known by its cookie (`explorer.server.visitor`), a tab of it by a small number that its address names: with
 another cookie the number means nothing. As long as a session is there its record only points at what the session holds
 anyway. A minute after it has left the record is frozen to compressed bytes, so that a day of visits takes little room.
-Everything is in memory: it ends with the server, a day after the last visit, or when newer things need the room.
+It ends a day after the last visit, or when newer things need the room.
+
+Records are in memory, and every few seconds what has changed is written to a shelf (`explorer.state.shelf`), if there
+is one: from there a server that is started again has them.
 """
 
+import atexit
+import logging
 import secrets
 import threading
 import time
@@ -15,10 +20,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.state.frozen import StillAtWorkError, frozen, thawed
+from explorer.state.shelf import Shelf
 
 HOURS_KEPT = 24.0
 FREEZE_AFTER_S = 60.0
 """A page that is loaded again is back long before; until then nothing need be written and read."""
+SHELVE_SECONDS = 5.0
 MAX_RECORDS = 1_000
 MAX_RECORDS_OF_VISITOR = 20
 MAX_BYTES = 100 * 2**20
@@ -30,13 +37,17 @@ NUMBERS = range(1_000, 10_000)
 
 @dataclass(slots=True)
 class Record:
-    """What is kept of one tab: live values by name, or the same as bytes, and the session that had them last."""
+    """What is kept of one tab: live values by name, or the same as bytes, and the session that had them last.
+
+    `is_shelved` says that they are written, and that nothing in them is at work that may change them.
+    """
 
     session: str
     values: dict[str, Any] | None
     frozen: bytes
     used_s: float
     left_s: float | None = None
+    is_shelved: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -55,7 +66,7 @@ class Kept:
 class Keeper:
     """Records by browser and number, the least recently used first; safe to use from any thread.
 
-    `is_open` tells whether a session is there.
+    `is_open` tells whether a session is there; on the `shelf` is what a server before this one kept.
     """
 
     def __init__(
@@ -67,6 +78,7 @@ class Keeper:
         max_bytes: int = MAX_BYTES,
         max_bytes_of_visitor: int = MAX_BYTES_OF_VISITOR,
         hours_kept: float = HOURS_KEPT,
+        shelf: Shelf | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._is_open = is_open
@@ -75,6 +87,7 @@ class Keeper:
         self._max_bytes = max_bytes
         self._max_bytes_of_visitor = max_bytes_of_visitor
         self._seconds_kept = hours_kept * 3600
+        self._shelf = shelf
         self._clock = clock
         self._lock = threading.Lock()
         self._records: OrderedDict[tuple[str, int], Record] = OrderedDict()
@@ -90,6 +103,7 @@ class Keeper:
         with self._lock:
             if number is None:
                 taken = {known for owner, known in self._records if owner == visitor}
+                taken |= set() if self._shelf is None else self._shelf.numbers_of(visitor)
                 number = secrets.choice([free for free in NUMBERS if free not in taken])
             self._records[visitor, number] = Record(session, dict(values), b"", self._clock())
             self._records.move_to_end((visitor, number))
@@ -102,7 +116,8 @@ class Keeper:
             self._forget()
             record = self._records.get((visitor, number))
             if record is None:
-                return None
+                values = None if self._shelf is None else self._shelf.read(visitor, number)
+                return None if values is None else Kept(values, "")
             record.used_s = self._clock()
             self._records.move_to_end((visitor, number))
             values, data, session = record.values, record.frozen, record.session
@@ -131,6 +146,44 @@ class Keeper:
                     num_frozen += 1
                     self._forget()
         return num_frozen
+
+    def shelve(self) -> int:
+        """Write what has changed to the shelf; return how many records."""
+        if self._shelf is None:
+            return 0
+        self._shelf.tidy()
+        with self._lock:
+            changed = {
+                key: record
+                for key, record in self._records.items()
+                if record.values is not None and not record.is_shelved
+            }
+        num_written = 0
+        for (visitor, number), record in changed.items():
+            assert record.values is not None
+            try:
+                is_at_work = self._shelf.write(visitor, number, record.values)
+            except RuntimeError:  # changed while it was written: next time
+                continue
+            record.is_shelved = not is_at_work
+            num_written += 1
+        return num_written
+
+    def shelve_again_and_again(self) -> None:
+        """Shelve every `SHELVE_SECONDS` seconds while the process runs, and once more when it ends."""
+        atexit.register(self.shelve)
+        threading.Thread(target=self._keep_shelving, name="shelf", daemon=True).start()
+
+    def _keep_shelving(self) -> None:
+        pause, log, is_told = threading.Event(), logging.getLogger(__name__), False
+        while not pause.wait(SHELVE_SECONDS):
+            try:
+                self.shelve()
+                is_told = False
+            except Exception as error:  # tried again in a while, as when a full disk has room again
+                if not is_told:
+                    log.warning("What visitors have cannot be written; a restart would lose it. %s", error)
+                is_told = True
 
     def _forget(self) -> None:
         """Drop what is too old or too much: called with the lock held."""

@@ -139,6 +139,9 @@ def test_the_end_of_a_proof_moves_nothing(app: Address, chromium_page: Any) -> N
     page.get_by_role("button", name="Hide", exact=True).wait_for(timeout=SOLVE_MS)
     assert place_of_picture(page) == running
     expect(page.locator(".solve-strip")).to_have_text(re.compile(r"^(Optimal \(proven\)|Solved)"))
+    page.get_by_role("button", name="Hide", exact=True).click()
+    page.locator(".solve-strip").wait_for(state="detached")
+    assert place_of_picture(page) == running
 
 
 def test_a_reload_goes_on_with_the_same_solve(app: Address, chromium_page: Any) -> None:

@@ -546,12 +546,19 @@ def test_options_that_cannot_be_used_are_one_sentence(
     assert written.count("\n") == 1
 
 
-def test_limits_are_the_operators() -> None:
+def test_limits_are_the_operators(tmp_path: Path) -> None:
     from explorer.launch import _limits, _parser
 
-    assert _limits(_parser().parse_args([])) == Limits()
+    assert _limits(_parser().parse_args(["--keep-in-memory"])) == Limits()
     given = ["--solvers", "3", "--longest-solve", "90", "--solver-memory", "1.5", "--largest-graph", "2000"]
-    assert _limits(_parser().parse_args(given)) == Limits(3, 90.0, 1.5 * 2**30, 2000, 8000)
+    folder = tmp_path / "kept"
+    expected = Limits(3, 90.0, 1.5 * 2**30, 2000, 8000, folder)
+    assert _limits(_parser().parse_args([*given, "--keep-in", str(folder)])) == expected
+    assert folder.stat().st_mode & 0o777 == 0o700
+    ports = [_limits(_parser().parse_args(["--port", port])).keep_in for port in ("8501", "8502", "0")]
+    assert None not in ports[:2]
+    assert ports[0] != ports[1]
+    assert ports[2] is None
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,16 @@ def test_a_value_in_progress_and_one_of_earlier_inputs_are_told_apart_from_an_an
     assert 'data-state="so-far" data-value-ms="3.5" data-bound-ms=""' in html
 
 
+def test_what_was_known_before_is_no_answer_while_a_solve_looks_again() -> None:
+    plan = replace(last_plan(), result=replace(last_plan().result, status=SolveStatus.FEASIBLE))
+    job = running(best_split=None)
+    assert standing_of(plan, choice()) is Standing.SO_FAR
+    proven = replace(plan, result=replace(plan.result, status=SolveStatus.OPTIMAL))
+    assert standing_of(proven, choice()) is Standing.FINAL, "nothing better can be found"
+    job.now = replace(job.now, state=JobState.DONE)
+    assert standing_of(plan, choice()) is Standing.FINAL
+
+
 @pytest.mark.parametrize(
     "changes",
     [
