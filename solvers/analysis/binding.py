@@ -4,8 +4,8 @@ Four constraints can be left out: memory, colocation, the support of accelerator
 was valid stays valid, so the optimum can only fall; by how much is the price of the constraint. It is binding where the
 price is positive and not where it is proven to be zero. Prices do not add up: two constraints may forbid the same plan.
 
-Colocation is left out of inference graphs only: in training a class also holds a layer's forward and backward node
-together, which share weights and cannot be parted.
+Of training graphs only ties of layers are left out: a forward node and its backward node share weights and stay
+together. Which belong together in a class of several is told by their order, for the backward pass runs the other way.
 """
 
 from dataclasses import dataclass, replace
@@ -56,10 +56,9 @@ def relaxations(
             classes=tuple(replace(one, memory_bytes=None) for one in deployment.classes),
         )
         found.append(Change(MEMORY, "a memory limit", graph, unlimited, family, method))
-    ties = tied(graph)
-    if ties and not graph.is_training:
-        loose = tuple(replace(node, colocation_class=None) for node in graph.nodes)
-        found.append(Change(COLOCATION, _ties_text(graph), graph.with_nodes(loose), deployment, family, method))
+    if (untied := _untied(graph)) is not None:
+        loose, ties = untied
+        found.append(Change(COLOCATION, _ties_text(graph, ties), loose, deployment, family, method))
     unsupported = [node for node in graph.nodes if not node.runs_on_accelerator]
     if unsupported and deployment.num_accelerators:
         capable = tuple(replace(node, runs_on_accelerator=True) for node in graph.nodes)
@@ -77,6 +76,30 @@ def tied(graph: DnnGraph) -> tuple[tuple[int, ...], ...]:
     forward = {node.id for node in graph.nodes if not node.is_backward}
     ties = (tuple(v for v in members if v in forward) for members in graph.colocation_members.values())
     return tuple(members for members in ties if len(members) > 1)
+
+
+def _untied(graph: DnnGraph) -> tuple[DnnGraph, tuple[tuple[int, ...], ...]] | None:
+    """Return the graph with its ties undone, in training each into pairs, and these ties; None where there are none.
+
+    A class of a training graph with more forward than backward nodes, or fewer, stays as it is.
+    """
+    place = {v: i for i, v in enumerate(graph.topological_order)}
+    class_of = {node.id: node.colocation_class for node in graph.nodes}
+    fresh, undone = max(graph.colocation_members, default=0), []
+    for members in graph.colocation_members.values():
+        forward = sorted((v for v in members if not graph.node_by_id[v].is_backward), key=lambda v: place[v])
+        backward = sorted(set(members) - set(forward), key=lambda v: -place[v])
+        if len(forward) < 2 or (graph.is_training and len(forward) != len(backward)):
+            continue
+        undone.append(tuple(v for v in members if v in forward))
+        class_of.update(dict.fromkeys(members))
+        for pair in zip(forward, backward, strict=False):
+            fresh += 1
+            class_of.update(dict.fromkeys(pair, fresh))
+    if not undone:
+        return None
+    nodes = tuple(replace(node, colocation_class=class_of[node.id]) for node in graph.nodes)
+    return graph.with_nodes(nodes), tuple(undone)
 
 
 def price(change: Change, base: SolveResult, answer: SolveResult) -> Price:
@@ -147,9 +170,9 @@ def _memory_may_bind(graph: DnnGraph, deployment: Deployment) -> bool:
     return is_scheduled(graph, deployment) or sum(node.memory_bytes for node in graph.nodes) > min(capacities)
 
 
-def _ties_text(graph: DnnGraph) -> str:
+def _ties_text(graph: DnnGraph, ties: tuple[tuple[int, ...], ...]) -> str:
     names = [
         " with ".join(graph.node_by_id[v].label for v in members[:2]) + (" and more" if len(members) > 2 else "")
-        for members in tied(graph)
+        for members in ties
     ]
     return f"ties of nodes ({listed(names, MOST_TIES)})"

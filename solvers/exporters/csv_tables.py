@@ -127,7 +127,7 @@ def _devices(deployment: Deployment, split: Split, costs: SplitCosts, schedule: 
         [
             "device", "name", "replicas", "nodes", "compute (ms)", "receive (ms)", "send (ms)", "load (ms)",
             "slowest", "memory (bytes)", "capacity (bytes)", "peak memory in the schedule (bytes)",
-            "idle share in the schedule",
+            "bubble share",
         ]
     ]  # fmt: skip
     for device, members in zip(costs.devices, split.devices, strict=True):

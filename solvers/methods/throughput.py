@@ -85,7 +85,7 @@ def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:
     deadline = reporter.seconds + seconds
 
     def watch() -> bool:
-        reporter.report("bound on free splits")
+        reporter.report("bound on non-contiguous splits")
         return reporter.seconds < deadline and not reporter.within(problem.gap)
 
     free = contracted(problem, Family.FREE)

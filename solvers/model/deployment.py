@@ -144,12 +144,10 @@ class DeviceClass:
 
     def __post_init__(self) -> None:
         if not self.name.strip() or self.name != self.name.strip() or not self.name.isprintable():
-            raise DeploymentError(
-                f"A device class is named {self.name[:80]!r}; give it a name of printable characters."
-            )
+            raise DeploymentError(f"A device type is named {self.name[:80]!r}; give it a name of printable characters.")
         if len(self.name) > MAX_CLASS_NAME:
             raise DeploymentError(
-                f"A device class has a name of {len(self.name)} characters; give up to {MAX_CLASS_NAME}."
+                f"A device type has a name of {len(self.name)} characters; give up to {MAX_CLASS_NAME}."
             )
         if self.name.casefold() == "cpu":
             raise DeploymentError("CPUs are counted apart from the device types; choose another name.")
@@ -247,7 +245,7 @@ class Deployment:
                 f"{self.num_accelerators} are asked for; change the counts of the types."
             )
         if self.memory_bytes is not None:
-            raise DeploymentError("Each device class has a memory of its own; leave out that of all accelerators.")
+            raise DeploymentError("Each device type has a memory of its own; leave out that of all accelerators.")
 
     def _check_servers(self) -> None:
         if not 1 <= self.server_link_speed <= LARGEST_FACTOR:

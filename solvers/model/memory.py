@@ -59,7 +59,7 @@ def why_static(graph: DnnGraph, training_memory: TrainingMemory) -> str | None:
         if training_memory.state_factor is None and (node.activation_bytes or 0.0) > node.memory_bytes:
             return (
                 f"{_sentence(node)} has more activationBytes than its size, so sizes count once whatever the "
-                "schedule; give a state factor or a size that includes them."
+                "schedule; give an optimizer-state multiplier or a size that includes them."
             )
     return None
 

@@ -273,8 +273,8 @@ def check_split(
             violations.append(
                 Violation(
                     "replicas",
-                    f"The {count} replicas from {deployment.accelerator_name(first)} on are of several device classes; "
-                    "replicas take turns, so give them devices of one class.",
+                    f"The {count} replicas from {deployment.accelerator_name(first)} on are of different device types; "
+                    "replicas take turns, so give them devices of one type.",
                     d,
                 )
             )

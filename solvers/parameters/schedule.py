@@ -156,7 +156,7 @@ STATE_FACTOR = Parameter[float | None](
     codec=optional(NUMBER),
     unit=Unit.TIMES,
     label="Weights and optimizer state (× weights)",
-    noun="state factor",
+    noun="optimizer-state multiplier",
     help="Weights, gradients and optimizer state as a multiple of the weights, such as 8 for Adam in mixed precision; "
     "none takes them from the sizes of the nodes.",
     get=lambda asked: asked.state_factor,

@@ -128,7 +128,7 @@ def block_times(graph: DnnGraph, family: Family, deployment: Deployment) -> Bloc
     """Return the blocks of `contract(..., join_idle=False)` with their times, for a small part of its cost."""
     block_of = _colocation_blocks(graph, ())
     if family is Family.CHAIN:
-        block_of = _fuse_cycles(block_of, forward_edges(graph))
+        block_of = _fuse_cycles(graph, block_of, forward_edges(graph))
     members: dict[int, list[int]] = defaultdict(list)
     for v in graph.topological_order:
         members[block_of[v]].append(v)
@@ -161,7 +161,7 @@ def contract(
     block_of = _colocation_blocks(graph, together)
     edges = forward_edges(graph)
     if family is Family.CHAIN:
-        block_of = _fuse_cycles(block_of, edges)
+        block_of = _fuse_cycles(graph, block_of, edges)
     draft = _Draft(graph, block_of, edges)
     if join_idle and family is not Family.CONVEX:
         draft.join_idle_blocks(family, deployment, {block_of[v] for v in fixed}, passes_apart=passes_apart)
@@ -378,8 +378,10 @@ def _colocation_blocks(graph: DnnGraph, together: Collection[Collection[int]]) -
     return {v: first[b] for v, b in block_of.items()}
 
 
-def _fuse_cycles(block_of: dict[int, int], edges: list[tuple[int, int]]) -> dict[int, int]:
+def _fuse_cycles(graph: DnnGraph, block_of: dict[int, int], edges: list[tuple[int, int]]) -> dict[int, int]:
     """Return `block_of` with blocks on a common cycle of `edges` made one."""
+    if not graph.is_training and len(set(block_of.values())) == len(block_of):
+        return block_of  # the edges of single nodes are those of the graph, which has no cycle
     quotient: nx.DiGraph[int] = nx.DiGraph()
     quotient.add_nodes_from(block_of.values())
     quotient.add_edges_from((block_of[u], block_of[v]) for u, v in edges)

@@ -85,8 +85,8 @@ def needs_pipeline(kind: ScheduleKind) -> ScheduleError:
     """Return the error for a split along which the passes do not go there and back."""
     return ScheduleError(
         f"A {kind} schedule needs a pipeline along which forward data only passes on and backward data only back, and "
-        f"the devices of this split form none; choose {ScheduleKind.ONE_F_ONE_B} or {ScheduleKind.GPIPE}, or a chain "
-        "split of a graph whose backward pass mirrors the forward one."
+        f"the devices of this split form none; choose {ScheduleKind.ONE_F_ONE_B} or {ScheduleKind.GPIPE}, or a "
+        "pipeline split of a graph whose backward pass mirrors the forward one."
     )
 
 

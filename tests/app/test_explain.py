@@ -20,7 +20,7 @@ from solvers.problem.pins import Pins
 from solvers.samples import read_sample
 from solvers.solve import solve
 from tests.support.graphs import chain
-from tests.support.opened_app import html, is_over, metrics, number, opened, solved
+from tests.support.opened_app import address, html, is_over, metrics, number, opened, solved, visited
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
@@ -128,7 +128,7 @@ def test_each_change_that_helps_can_be_applied_and_brings_what_was_said(sample: 
         if "stale" in " ".join(warning.value for warning in app.warning):
             solved(app.button(key="solve").click().run())
         assert metrics(app)["Time per micro-batch"] == said[0], label
-        assert not any("Could not be used" in warning.value for warning in app.warning)
+        assert not any("Ignored from the link" in warning.value for warning in app.warning)
 
 
 def ask(key: str, graph: DnnGraph, **options: Any) -> Ask:
@@ -225,6 +225,24 @@ def test_the_least_hardware_for_a_throughput_is_found_and_applied() -> None:
     # One less is not enough, which the same page shows.
     number(app, "Accelerators").set_value(fewest - 1).run()
     assert solved(app).session_state["plan"].result.value_ms > before / 0.8
+
+
+def test_of_a_list_of_devices_the_number_of_one_type_is_applied() -> None:
+    app = visited(sample="gnmt_layer_inference", devices="2xA100-80+4xT4")
+    plan = app.session_state["plan"]
+    wanted = 0.5 * 1000 / plan.result.value_ms * plan.graph.micro_batch.samples
+    app = least_hardware(app, wanted)
+    needs = {str(quest.varied): quest.need for quest in app.session_state["batch what is needed"].quests}
+    (name, count), *_ = [
+        (name, count)
+        for name, count in (("A100-80", 2), ("T4", 4))
+        if (need := needs[f"number of {name}"]).least is not None and 0 < need.least < count
+    ]
+    fewest = needs[f"number of {name}"].least
+    app = solved(app.button(key=f"apply what is needed number of {name}").click().run())
+    assert f"{fewest:g}x{name}" in address(app)["devices"]
+    assert app.session_state["plan"].result.value_ms <= 2 * plan.result.value_ms * (1 + 1e-6)
+    assert fewest < count
 
 
 def test_a_throughput_that_nothing_reaches_is_said_to_be_so() -> None:

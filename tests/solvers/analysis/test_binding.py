@@ -78,6 +78,23 @@ def test_a_tie_of_nodes_is_named_as_the_reason() -> None:
     assert found[SPLIT_TYPE].gained.value_ms == 2.0, "another split type parts them as well"
 
 
+def test_in_training_a_tie_of_layers_is_undone_and_their_passes_stay_together() -> None:
+    """Four layers forward (1 to 4) and back (5 to 8), the first and last tied: in a pipeline of two all is on one."""
+    classes = {1: 7, 4: 7, 5: 7, 8: 7, 2: 8, 7: 8, 3: 9, 6: 9}
+    graph = line(8)
+    graph = graph.with_nodes(
+        tuple(replace(v, colocation_class=classes[v.id], is_backward=v.id > 4, name=f"n{v.id}") for v in graph.nodes)
+    )
+    assert tied(graph) == ((1, 4),)
+    changes = relaxations(graph, Deployment(2), Objective.THROUGHPUT, Family.CHAIN)
+    loose = next(change.graph for change in changes if change.key == COLOCATION)
+    assert sorted(sorted(members) for members in loose.colocation_members.values()) == [[1, 8], [2, 7], [3, 6], [4, 5]]
+    found = prices_of(graph, Deployment(2))
+    assert (found[COLOCATION].before_ms, found[COLOCATION].gained.value_ms) == (8.0, 4.0)
+    alone = graph.with_nodes(tuple(replace(v, colocation_class=9 if v.id in (2, 3, 5) else None) for v in graph.nodes))
+    assert [change.key for change in relaxations(alone, Deployment(2), Objective.THROUGHPUT, Family.FREE)] == []
+
+
 def test_support_is_a_constraint_of_nodes_that_only_cpus_run() -> None:
     graph = line(2)
     graph = graph.with_nodes((replace(graph.nodes[0], runs_on_accelerator=False), graph.nodes[1]))

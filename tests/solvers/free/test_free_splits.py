@@ -119,7 +119,7 @@ def test_a_chain_problem_of_too_many_ideals_gets_the_bound_of_free_splits(monkey
     result = solve(graph, deployment, time_limit_s=4.0, on_progress=phases.append)
     assert result.method == "dp, then ip"
     assert "The DP did not end" in result.message
-    assert any(progress.phase == "bound on free splits" for progress in phases)
+    assert any(progress.phase == "bound on non-contiguous splits" for progress in phases)
     assert result.lower_bound_ms is not None
     assert optimum is not None
     assert result.value_ms is not None
