@@ -1,12 +1,12 @@
 """The command that says why a split is as fast as it is: `placement explain`."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from solvers.analysis.binding import Price, binding_text, price, price_document, relaxations
 from solvers.analysis.explanation import explain, explanation_document
 from solvers.analysis.explanation_text import Paragraph, explanation_text, plain_text
+from solvers.cli.commands import add_command, add_graph, add_split
 from solvers.cli.input import split_at
 from solvers.cli.options import add_device_options, add_model_options, add_parameter, read_question, table_bytes_of
 from solvers.cli.output import print_json, print_text
@@ -19,18 +19,23 @@ from solvers.solve import solve
 
 def add_explain(commands: Any) -> None:
     """Add the command `explain` to the commands of the parser."""
-    parser = commands.add_parser("explain", help="say what limits a split, and how far it may be from the best")
-    parser.add_argument("graph", type=Path, metavar="GRAPH.json")
-    parser.add_argument("split", type=Path, metavar="SPLIT.json")
+    parser = add_command(
+        commands,
+        "explain",
+        "say what limits a split, and how far it may be from the best",
+        "explain gpt2.json plan.json --accelerators 4",
+    )
+    add_graph(parser)
+    add_split(parser)
     add_parameter(parser, OBJECTIVE, default=Objective.THROUGHPUT)
     add_parameter(parser, FAMILY, help_text="Splits it competes with (default: the narrowest family it belongs to)")
     add_device_options(parser)
     add_model_options(parser)
-    parser.add_argument("--json", action="store_true", help="print the facts as JSON instead of sentences")
+    parser.add_argument("--json", action="store_true", help="Print the facts as JSON instead of sentences")
     parser.add_argument(
         "--constraints",
         action="store_true",
-        help="also solve the problem without one constraint at a time (memory, colocation, support, split type), and "
+        help="Also solve the problem without one constraint at a time (memory, colocation, support, split type), and "
         "say what each costs",
     )
     add_parameter(parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each solve of --constraints")

@@ -1,9 +1,9 @@
 """The command that takes a plan to a framework: `placement export`."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from solvers.cli.commands import add_command, add_graph, add_split
 from solvers.cli.input import split_at
 from solvers.cli.options import add_device_options, add_parameter, member_of, read_question
 from solvers.cli.output import STREAM, output_path, say, write_text
@@ -17,20 +17,22 @@ from solvers.schedule.records import LOOPED_KINDS, ScheduleError
 
 def add_export(commands: Any) -> None:
     """Add the command `export` to the commands of the parser."""
-    formats = "; ".join(f"{form.framework}: {form.reads}" for form in FORMATS.values())
-    parser = commands.add_parser(
+    formats = "\n".join(f"  {form.framework}: {form.reads}" for form in FORMATS.values())
+    parser = add_command(
+        commands,
         "export",
-        help="write a plan for a framework that runs it",
-        description=f"Formats: {formats} What a framework cannot express is said on stderr.",
+        "write a plan for a framework that runs it",
+        "export gpt2.json plan.json --accelerators 4 --to megatron --micro-batches 8",
+        description=f"{formats}\n\nWhat a framework cannot express is said on stderr.",
     )
-    parser.add_argument("graph", type=Path, metavar="GRAPH.json")
-    parser.add_argument("split", type=Path, metavar="SPLIT.json")
+    add_graph(parser)
+    add_split(parser)
     parser.add_argument(
         "--to",
         type=member_of(Framework),
         required=True,
         metavar="{" + ",".join(Framework) + "}",
-        help="framework to write the plan for",
+        help="Framework to write the plan for",
     )
     parser.add_argument(
         "--output",
@@ -44,7 +46,7 @@ def add_export(commands: Any) -> None:
         type=member_of(ModelNames),
         default=ModelNames.AUTOMATIC,
         metavar="{" + ",".join(ModelNames) + "}",
-        help="model of transformers whose module names to use; auto tells by the graph's name, or takes those of Llama "
+        help="Model of transformers whose module names to use; auto tells by the graph's name, or takes those of Llama "
         "(default: auto)",
     )
     add_parameter(parser, SCHEDULE, help_text=f"{SCHEDULE.help} 1f1b in training unless said.")

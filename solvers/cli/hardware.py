@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from solvers.cli.commands import add_command, as_help
 from solvers.cli.output import print_json, print_text
 from solvers.formats.text_table import text_table
 from solvers.hardware.catalogue import catalogue, read_catalogue
@@ -39,19 +40,19 @@ def add_hardware_options(
         help="Accelerators of the catalogue, such as H100-SXM: times by the roofline or scaled, and memory; "
         "`placement devices` lists them",
     )
-    group.add_argument("--devices", action=devices_action, metavar=DEVICE_LIST.metavar, help=DEVICE_LIST.help)
+    group.add_argument("--devices", action=devices_action, metavar=DEVICE_LIST.metavar, help=as_help(DEVICE_LIST.help))
     group.add_argument("--link", metavar="NAME", help="Link of the catalogue for --device, such as nvlink4")
-    group.add_argument("--host", metavar=HOST.metavar, help=HOST.help)
+    group.add_argument("--host", metavar=HOST.metavar, help=as_help(HOST.help))
     group.add_argument(
         "--precision",
         metavar="P",
         help=f"Precision for --device: {', '.join(Precision)} (default: that of the file's times, or bf16, or fp16)",
     )
     for share, usual in ((EFFICIENCY, USUAL.compute), (MEMORY_EFFICIENCY, USUAL.memory)):
-        told = f"{share.help.removesuffix('.')} (default: {usual})"
+        told = as_help(share.help, str(usual))
         group.add_argument(str(share.flag), type=reader(share), metavar=share.metavar, help=told)
-    group.add_argument("--measured-on", metavar=MEASURED_ON.metavar, help=MEASURED_ON.help)
-    group.add_argument("--roofline", action="store_true", help=ROOFLINE.help)
+    group.add_argument("--measured-on", metavar=MEASURED_ON.metavar, help=as_help(MEASURED_ON.help))
+    group.add_argument("--roofline", action="store_true", help=as_help(ROOFLINE.help))
     group.add_argument("--catalogue", type=Path, metavar="FILE.json", help=CATALOGUE_HELP)
 
 
@@ -149,10 +150,12 @@ def _origin(text: str, devices: Catalogue) -> TimesOrigin:
 
 def add_devices(commands: Any) -> None:
     """Add the command `devices` to the commands of the parser."""
-    parser = commands.add_parser("devices", help="list accelerators, host CPUs and interconnects")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="one of them, with the source of each figure")
+    parser = add_command(commands, "devices", "list accelerators, host CPUs and interconnects", "devices H100-SXM")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="Name of one of them, to print with the source of each figure"
+    )
     parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help=CATALOGUE_HELP)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--json", action="store_true", help="Print JSON instead of tables")
     parser.set_defaults(run=_devices)
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from solvers.cli.commands import add_command
 from solvers.cli.hardware import CATALOGUE_HELP
 from solvers.cli.options import add_parameter, reader
 from solvers.cli.output import STREAM, output_path, print_json, print_text, say, tell, write_text
@@ -29,19 +30,19 @@ from solvers.quantities import number
 
 def add_import(commands: Any) -> None:
     """Add the command `import` to the commands of the parser."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "import",
-        help="make a graph of a model file, or of a published model by name",
+        "make a graph of a model file, or of a published model by name",
+        "import llama-3.1-8b --batch 2 --sequence 4096 --output llama.json",
         description="Reads a Hugging Face config.json, an ONNX file, an archive of torch.export (.pt2), a profile of "
         "PipeDream (graph.txt) or of Piper (JSON); which it is, its content tells. Known types of config.json: "
         f"{', '.join(MODEL_TYPES)}.",
     )
-    parser.add_argument(
-        "source", nargs="?", metavar="SOURCE", help="a file, a config.json's folder, or a name of --list"
-    )
-    parser.add_argument("--list", action="store_true", help="list the published models that need no file")
-    parser.add_argument("--output", type=output_path, metavar="GRAPH.json", help="write the graph to a file")
-    parser.add_argument("--json", action="store_true", help="print totals and assumptions as JSON")
+    parser.add_argument("source", nargs="?", metavar="SOURCE", help="File, folder of a config.json, or name of --list")
+    parser.add_argument("--list", action="store_true", help="List the published models that need no file")
+    parser.add_argument("--output", type=output_path, metavar="GRAPH.json", help="Write the graph to a file")
+    parser.add_argument("--json", action="store_true", help="Print totals and assumptions as JSON")
 
     for parameter in MODEL:
         usual = getattr(ModelWish(), parameter.name)
@@ -61,9 +62,9 @@ def add_import(commands: Any) -> None:
         "--accelerators",
         type=reader(ACCELERATORS),
         metavar="K",
-        help="how many; unless given 8, or as many times 8 as memory calls for",
+        help="Number of accelerators; unless given 8, or as many times 8 as memory calls for",
     )
-    parser.add_argument("--cpus", type=reader(CPUS), default=0, metavar="L", help="how many (default: none)")
+    parser.add_argument("--cpus", type=reader(CPUS), default=0, metavar="L", help="Number of CPUs (default: 0)")
     parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help=CATALOGUE_HELP)
     parser.set_defaults(run=_import)
 

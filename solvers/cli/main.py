@@ -15,6 +15,7 @@ from typing import Any
 
 from solvers.analysis.framework_price import FrameworkPrice, price_document, price_text
 from solvers.baselines.table import BASELINES
+from solvers.cli.commands import CHECKING, SOLVING, add_command, add_graph, add_split
 from solvers.cli.explain import add_explain
 from solvers.cli.export import add_export
 from solvers.cli.hardware import add_devices
@@ -95,8 +96,14 @@ def command_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"placement {version_of_package()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    solving = commands.add_parser("solve", help="find the best split of a graph")
-    solving.add_argument("graph", type=Path, metavar="GRAPH.json")
+    solving = add_command(
+        commands,
+        "solve",
+        "find the best split of a graph",
+        "solve gpt2.json --accelerators 4 --expressible-in megatron --output plan.json",
+        SOLVING,
+    )
+    add_graph(solving)
     add_parameter(solving, OBJECTIVE, default=Objective.THROUGHPUT)
     baselines = "; ".join(f"{name}: {baseline.description}" for name, baseline in BASELINES.items())
     add_parameter(solving, METHOD, default="auto", help_text=f"{METHOD.help} {baselines}")
@@ -106,14 +113,20 @@ def command_parser() -> argparse.ArgumentParser:
     add_parameter(solving, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S)
     add_parameter(solving, GAP, default=0.0)
     add_parameter(solving, SOLVER_MEMORY)
-    solving.add_argument("--expert", type=Path, metavar="SPLIT.json", help="the split that method expert judges")
-    solving.add_argument("--output", type=output_path, metavar="SPLIT.json", help="also write the split to a file")
-    solving.add_argument("--progress", action="store_true", help="report value and bound on stderr while solving")
+    solving.add_argument("--expert", type=Path, metavar="SPLIT.json", help="Split that method expert judges")
+    solving.add_argument("--output", type=output_path, metavar="SPLIT.json", help="Also write the split to a file")
+    solving.add_argument("--progress", action="store_true", help="Report value and bound on stderr while solving")
     solving.set_defaults(run=_solve)
 
-    evaluating = commands.add_parser("evaluate", help="compute what a split costs and which rules it breaks")
-    evaluating.add_argument("graph", type=Path, metavar="GRAPH.json")
-    evaluating.add_argument("split", type=Path, metavar="SPLIT.json")
+    evaluating = add_command(
+        commands,
+        "evaluate",
+        "compute what a split costs and which constraints it violates",
+        "evaluate gpt2.json plan.json --accelerators 4",
+        CHECKING,
+    )
+    add_graph(evaluating)
+    add_split(evaluating)
     add_parameter(evaluating, FAMILY, default=Family.FREE, help_text="Also check that it is of this family")
     add_device_options(evaluating)
     add_model_options(evaluating)
@@ -133,8 +146,13 @@ def command_parser() -> argparse.ArgumentParser:
     add_export(commands)
     add_profile(commands)
 
-    sampling = commands.add_parser("samples", help="list the bundled example graphs, or write one to a file")
-    sampling.add_argument("name", nargs="?", metavar="NAME")
+    sampling = add_command(
+        commands,
+        "samples",
+        "list the bundled example graphs, or write one to a file",
+        "samples gpt2_xl_layer_inference --output gpt2.json",
+    )
+    sampling.add_argument("name", nargs="?", metavar="NAME", help="Name of an example; all are listed without")
     sampling.add_argument("--output", type=output_path, metavar="FILE", help="File to write the example to")
     sampling.set_defaults(run=_samples)
     return parser

@@ -2,9 +2,9 @@
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from solvers.cli.commands import SOLVING, add_command, add_graph
 from solvers.cli.options import (
     add_device_options,
     add_model_options,
@@ -39,13 +39,16 @@ Answer = Callable[[Asked, Split | None, float | None], SolveResult]
 
 def add_need(commands: Any) -> None:
     """Add the command `need` to the commands of the parser."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "need",
-        help="find the least hardware that is enough for a wanted throughput or time",
+        "find the least hardware that is enough for a wanted throughput or time",
+        "need gpt2.json --within 40 --of accelerators",
+        SOLVING,
         description="The fewest accelerators, the least memory and the slowest links, each with all else as given: "
         "found by solving again and again, and proven where every one of these solves is decided in its time.",
     )
-    parser.add_argument("graph", type=Path, metavar="GRAPH.json")
+    add_graph(parser)
     wanted = parser.add_argument_group("what is wanted", "one of the two").add_mutually_exclusive_group(required=True)
     wanted.add_argument(
         "--at-least",
@@ -69,7 +72,7 @@ def add_need(commands: Any) -> None:
     add_model_options(parser)
     add_parameter(parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each solve")
     add_parameter(parser, SOLVER_MEMORY)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--json", action="store_true", help="Print JSON instead of a table")
     parser.set_defaults(run=_need)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
+from solvers.cli.commands import as_help
 from solvers.cli.hardware import add_hardware_options, with_hardware
 from solvers.cli.input import graph_at
 from solvers.cli.output import BAD_INPUT, VIOLATED, print_text, say, tell
@@ -50,10 +51,7 @@ def add_parameter(
     """Add the option of a parameter to a group of a parser, under its name; None where it is not given."""
     assert parameter.flag is not None
     codec = parameter.flag_codec or parameter.codec
-    told = help_text or parameter.help
-    if default is not None:
-        written = codec.write(default)
-        told = f"{told.removesuffix('.')} (default: {written})"
+    told = as_help(help_text or parameter.help, "" if default is None else codec.write(default))
     group.add_argument(
         parameter.flag,
         dest=parameter.name,

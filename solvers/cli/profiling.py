@@ -3,9 +3,9 @@
 import argparse
 import importlib.util
 import json
-from pathlib import Path
 from typing import Any
 
+from solvers.cli.commands import add_command, add_graph
 from solvers.cli.importing import whole
 from solvers.cli.input import graph_at
 from solvers.cli.output import STREAM, output_path, print_json, tell, write_text
@@ -19,46 +19,60 @@ MOST_REPETITIONS, MOST_THREADS, MOST_NEIGHBOURS = 10_000, 1_024, 64
 
 def add_profile(commands: Any) -> None:
     """Add the command `profile` to the commands of the parser."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "profile",
-        help="measure the operators of a model on this machine, and write their times into its graph (needs PyTorch)",
+        "measure the operators of a model on this machine, and write their times into its graph (needs PyTorch)",
+        "profile model.json model.pt2 --output measured.json",
         description="Runs the model, which has to be trusted: torch unpickles parts of a .pt2, and a function is run.",
     )
-    parser.add_argument("graph", type=Path, metavar="GRAPH.json", help="what `placement import` made of this model")
+    add_graph(parser, "Graph that `placement import` made of this model")
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="the .pt2, or module:function that returns (model, args) or (model, args, kwargs); it is run",
+        help="File .pt2, or module:function that returns (model, args) or (model, args, kwargs); it is run",
     )
     parser.add_argument(
         "--output", type=output_path, required=True, metavar="MEASURED.json", help="File to write the graph to"
     )
     parser.add_argument(
-        "--on", default="cpu", metavar="DEVICE", help="of PyTorch, such as cuda:0 (default: %(default)s)"
+        "--on", default="cpu", metavar="DEVICE", help="Device of PyTorch, such as cuda:0 (default: %(default)s)"
     )
-    parser.add_argument("--threads", type=whole, default=1, metavar="N", help="of the CPU (default: %(default)s)")
     parser.add_argument(
-        "--repetitions", type=whole, default=20, metavar="N", help="passes through the model (default: %(default)s)"
+        "--threads", type=whole, default=1, metavar="N", help="Threads of the CPU (default: %(default)s)"
     )
-    parser.add_argument("--warm-up", type=whole, default=3, metavar="N", help="passes before (default: %(default)s)")
+    parser.add_argument(
+        "--repetitions",
+        type=whole,
+        default=20,
+        metavar="N",
+        help="Number of passes through the model (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--warm-up",
+        type=whole,
+        default=3,
+        metavar="N",
+        help="Passes before those that are measured (default: %(default)s)",
+    )
     parser.add_argument(
         "--neighbours",
         type=whole,
         default=0,
         metavar="N",
-        help="processes that run the same model meanwhile, as those of other stages will (default: %(default)s)",
+        help="Number of processes that run the same model meanwhile, as other stages will (default: %(default)s)",
     )
     parser.add_argument(
         "--into",
         default="accelerator",
         metavar="{accelerator,cpu,CLASS}",
-        help="times on accelerators, on CPUs, or on a class of accelerators by its name (default: %(default)s)",
+        help="Times to set: those on accelerators, on CPUs, or on a class of accelerators (default: %(default)s)",
     )
-    parser.add_argument("--device", default="", metavar="NAME", help="what the device is called in the catalogue")
+    parser.add_argument("--device", default="", metavar="NAME", help="Name of the device in the catalogue")
     parser.add_argument(
         "--link",
         action="store_true",
-        help="measure two processes of this machine, and set transfers to their bandwidth",
+        help="Measure two processes of this machine, and set transfers to their bandwidth",
     )
     parser.set_defaults(run=_profile)
 

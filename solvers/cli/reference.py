@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from textwrap import dedent
 
 from solvers.cli.main import command_parser
 
@@ -19,14 +20,19 @@ evaluate bert.json -`. Ctrl-C or SIGTERM ends a solve with its best plan. Limits
 def command_line_text() -> str:
     """Return the page as Markdown: a section for each command, with a table of its arguments."""
     (commands,) = (action for action in command_parser()._actions if isinstance(action, argparse._SubParsersAction))
-    told = {choice.dest: choice.help or "" for choice in commands._choices_actions}
-    return HEAD + "".join(_section(name, told[name], parser) for name, parser in commands.choices.items())
+    return HEAD + "".join(_section(name, parser) for name, parser in commands.choices.items())
 
 
-def _section(name: str, told: str, parser: argparse.ArgumentParser) -> str:
-    lines = ["", f"## placement {name}", "", f"{told[:1].upper()}{told[1:]}."]
+def _markdown(text: str) -> str:
+    """Return the paragraphs of a help text; what stands indented there is code."""
+    parts = text.split("\n\n")
+    return "\n\n".join(f"```\n{dedent(part)}\n```" if part.startswith("  ") else part for part in parts)
+
+
+def _section(name: str, parser: argparse.ArgumentParser) -> str:
+    lines = ["", f"## placement {name}"]
     for text in (parser.description, parser.epilog):
-        lines += ["", text % {"prog": parser.prog}] if text else []
+        lines += ["", _markdown(text)] if text else []
     lines += ["", "| Argument | Meaning |", "|---|---|"]
     lines += [_row(parser, action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
     return "\n".join(lines) + "\n"

@@ -4,9 +4,9 @@ import argparse
 import json
 from collections.abc import Container, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from solvers.cli.commands import CHECKING, add_command, add_graph, add_split
 from solvers.cli.input import split_at
 from solvers.cli.options import add_device_options, add_parameter, add_strict, read_question
 from solvers.cli.output import STREAM, VIOLATED, output_path, print_json, say, write_text
@@ -25,9 +25,15 @@ from solvers.schedule.simulate import Schedule, ScheduleError, ScheduleKind, sim
 
 def add_simulate(commands: Any) -> None:
     """Add the command `simulate` to the commands of the parser."""
-    parser = commands.add_parser("simulate", help="run a split over micro-batches")
-    parser.add_argument("graph", type=Path, metavar="GRAPH.json")
-    parser.add_argument("split", type=Path, metavar="SPLIT.json")
+    parser = add_command(
+        commands,
+        "simulate",
+        "run a split over micro-batches",
+        "simulate gpt2.json plan.json --accelerators 4 --schedule inference --micro-batches 8",
+        CHECKING,
+    )
+    add_graph(parser)
+    add_split(parser)
     add_parameter(parser, SCHEDULE, required=True)
     add_parameter(parser, MICRO_BATCHES, required=True)
     add_parameter(parser, NUM_CHUNKS, help_text=f"{NUM_CHUNKS.help} For interleaved and zb-v; 2 unless said.")

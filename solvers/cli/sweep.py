@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from solvers.cli.commands import SOLVING, add_command, add_graph
 from solvers.cli.hardware import add_hardware_options, equipment_of, sentences_of, with_hardware
 from solvers.cli.input import graph_at
 from solvers.cli.options import (
@@ -82,14 +83,17 @@ CLASS_OPTIONS = {Quantity.COUNT: "count", Quantity.MEMORY: "memory_of", Quantity
 
 def add_sweep(commands: Any) -> None:
     """Add the command `sweep` to the commands of the parser."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "sweep",
-        help="solve over a range of hardware, along one axis or two",
+        "solve over a range of hardware, along one axis or two",
+        "sweep gpt2.json --accelerators 1:8 --bandwidth 6,12,24 --out points.csv",
+        SOLVING,
         description="An option with several values is an axis: a list such as 1,2,4,8, a range such as 2:16, one with "
         "a step such as 2:16:2, or one with a factor such as 1:64:x2; several --devices are one, too. One or two "
         "options may be axes.",
     )
-    parser.add_argument("graph", type=Path, metavar="GRAPH.json")
+    add_graph(parser)
     group = parser.add_argument_group("hardware and question", "what is not given here comes from the graph's file")
     for parameter in (ACCELERATORS, CPUS, MEMORY):
         add_parameter(group, parameter, read=several_of(parameter), metavar=f"{parameter.metavar},...")
@@ -101,7 +105,7 @@ def add_sweep(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=N,...",
-        help="number of accelerators of one device type, such as T4=0:8; once for each type that varies",
+        help="Number of accelerators of one device type, such as T4=0:8; once for each type that varies",
     )
     group.add_argument(
         "--memory-of",
@@ -109,7 +113,7 @@ def add_sweep(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=GIB,...",
-        help="memory of one device type, such as T4=16,24,32",
+        help="Memory in GiB of one device type, such as T4=16,24,32",
     )
     group.add_argument(
         "--bandwidth-of",
@@ -117,7 +121,7 @@ def add_sweep(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=GB/S,...",
-        help="interconnect of one device type, such as T4=8:64:x2",
+        help="Bandwidth in GB/s of the links of one device type, such as T4=8:64:x2",
     )
     add_parameter(group, FAMILY, default=Family.CHAIN)
     add_parameter(group, METHOD, default="auto")
@@ -129,17 +133,20 @@ def add_sweep(commands: Any) -> None:
     add_parameter(group, GAP, default=0.0, help_text="Share of its optimum at which a point may end")
     add_parameter(group, SOLVER_MEMORY)
     group.add_argument(
-        "--workers", type=workers, metavar="N", help="local processes (default: one per core of this machine)"
+        "--workers", type=workers, metavar="N", help="Number of processes (default: one per core of this machine)"
     )
     group.add_argument(
-        "--dask", metavar="ADDRESS", help="run on a Dask cluster: tcp:// or tls://HOST:PORT of its scheduler"
+        "--dask", metavar="ADDRESS", help="Run on a Dask cluster: tcp:// or tls://HOST:PORT of its scheduler"
     )
     group = parser.add_argument_group("answer")
     group.add_argument(
-        "--out", type=output_path, metavar="FILE", help="table of all points: .csv, .parquet or .json by its name"
+        "--out",
+        type=output_path,
+        metavar="FILE",
+        help="File for a table of all points: .csv, .parquet or .json",
     )
     group.add_argument(
-        "--resume", action="store_true", help=f"go on with an interrupted sweep, from FILE{JOURNAL} beside the output"
+        "--resume", action="store_true", help=f"Go on with an interrupted sweep, from FILE{JOURNAL} beside the output"
     )
     group.add_argument(
         "--price",
@@ -147,43 +154,45 @@ def add_sweep(commands: Any) -> None:
         action="append",
         default=[],
         metavar="P|NAME=P,...",
-        help="of an accelerator per hour by name, for every device type: A100-80=3.2,T4=0.5; a bare number is for all "
-        "that have none of their own (without any price each counts as 1)",
+        help="Price of an accelerator per hour by name, for every device type: A100-80=3.2,T4=0.5; a bare number is "
+        "for all that have none of their own (without any price each counts as 1)",
     )
-    group.add_argument("--cpu-price", type=price, default=0.0, metavar="P", help="of a CPU (default: 0)")
+    group.add_argument("--cpu-price", type=price, default=0.0, metavar="P", help="Price of a CPU (default: 0)")
     group.add_argument(
         "--memory-price",
         type=price,
         default=0.0,
         metavar="P",
-        help="of a GiB of an accelerator's memory, for a sweep over memory (default: 0)",
+        help="Price of a GiB of an accelerator's memory, for a sweep over memory (default: 0)",
     )
     group.add_argument(
         "--link-price",
         type=price,
         default=0.0,
         metavar="P",
-        help="of a GB/s of an accelerator's link, for a sweep over links; over multiples of their speed, of a link as "
-        "it is (default: 0)",
+        help="Price of a GB/s of an accelerator's link, for a sweep over links; over multiples of their speed, of a "
+        "link as it is (default: 0)",
     )
-    group.add_argument("--currency", default="", metavar="EUR", help="of all prices: up to five letters, or a sign")
-    group.add_argument("--to-buy", action="store_true", help="prices are those of buying the devices, not of an hour")
+    group.add_argument(
+        "--currency", default="", metavar="EUR", help="Currency of all prices: a sign, or up to five letters"
+    )
+    group.add_argument("--to-buy", action="store_true", help="Prices are those of buying the devices, not of an hour")
     group.add_argument(
         "--at-least",
         type=positive,
         metavar="R",
-        help="say what is cheapest with a throughput of at least R, in the unit of the table: what micro-batches hold, "
+        help="Say what is cheapest with a throughput of at least R, in the unit of the table: what micro-batches hold, "
         "such as sequences, per second where the graph says so, else micro-batches per second",
     )
-    group.add_argument("--budget", type=positive, metavar="B", help="say what is fastest for at most B")
+    group.add_argument("--budget", type=positive, metavar="B", help="Say what is fastest for at most B")
     group.add_argument(
         "--measure",
         type=Measure,
         choices=list(Measure),
         default=Measure.THROUGHPUT,
-        help="of a table over two axes (default: throughput)",
+        help="Figure of a table over two axes (default: throughput)",
     )
-    group.add_argument("--json", action="store_true", help="print the points as JSON instead of a table")
+    group.add_argument("--json", action="store_true", help="Print the points as JSON instead of a table")
     parser.set_defaults(run=_sweep)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from solvers.analysis.comparison import Contender, Outcome, best_value_ms, compare, gain
+from solvers.cli.commands import SOLVING, add_command, add_graph
 from solvers.cli.input import split_at
 from solvers.cli.options import (
     add_device_options,
@@ -13,7 +14,7 @@ from solvers.cli.options import (
     read_question,
     table_bytes_of,
 )
-from solvers.cli.output import EXIT_CODES, first_interrupt, output_file, print_json, print_text, say, tell
+from solvers.cli.output import BAD_INPUT, EXIT_CODES, first_interrupt, output_file, print_json, print_text, say, tell
 from solvers.cli.watching import watcher
 from solvers.formats.text_table import text_table
 from solvers.model.costs import Objective
@@ -27,16 +28,22 @@ from solvers.reproduction.text import reproduction_text
 
 def add_compare(commands: Any) -> None:
     """Add the command `compare` to the commands of the parser."""
-    parser = commands.add_parser("compare", help="run every method that applies on one graph")
-    parser.add_argument("graph", type=Path, metavar="GRAPH.json")
+    parser = add_command(
+        commands,
+        "compare",
+        "run every method that applies on one graph",
+        "compare gpt2.json --accelerators 4 --family chain --time-limit 5",
+        SOLVING,
+    )
+    add_graph(parser)
     add_parameter(parser, OBJECTIVE, default=Objective.THROUGHPUT)
     add_parameter(parser, FAMILY, help_text="Splits to find the best of (default: the best of each family)")
-    parser.add_argument("--expert", type=Path, metavar="SPLIT.json", help="a split made by hand, to compare with")
+    parser.add_argument("--expert", type=Path, metavar="SPLIT.json", help="Split made by hand, to compare with")
     add_device_options(parser)
     add_model_options(parser)
     add_parameter(parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each method")
     add_parameter(parser, SOLVER_MEMORY)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--json", action="store_true", help="Print JSON instead of a table")
     parser.set_defaults(run=_compare)
 
 
@@ -130,14 +137,20 @@ def comparison_text(answers: list[tuple[Contender, Outcome]], best_ms: float | N
 
 def add_reproduce(commands: Any) -> None:
     """Add the command `reproduce` to the commands of the parser."""
-    parser = commands.add_parser("reproduce", help="run the paper's tables on the files of its release")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the release's files are")
+    parser = add_command(
+        commands,
+        "reproduce",
+        "run the paper's tables on the files of its release",
+        "reproduce release/ --output reproduction.json --time-limit 60",
+        (0, BAD_INPUT, EXIT_CODES[SolveStatus.UNKNOWN]),
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="Folder where the release's files are")
     parser.add_argument(
         "--output",
         type=output_file,
         default=Path("reproduction.json"),
         metavar="RESULTS.json",
-        help="file of results: what is in it is not run again (default: %(default)s)",
+        help="File of results; what is in it is not run again (default: %(default)s)",
     )
     add_parameter(
         parser, TIME_LIMIT, default=DEFAULT_TIME_LIMIT_S, help_text="Seconds for each method on each workload"

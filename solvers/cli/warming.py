@@ -4,15 +4,18 @@ import argparse
 import time
 from typing import Any
 
+from solvers.cli.commands import add_command
 from solvers.cli.output import print_json, say
 from solvers.warm_up import compile_all
 
 
 def add_warm_up(commands: Any) -> None:
     """Add the command `warm-up` to the commands of the parser."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "warm-up",
-        help="compile the solvers ahead of the first solve",
+        "compile the solvers ahead of the first solve",
+        "warm-up",
         description="Compiles the solvers into the cache of numba, which takes a minute or two, once after an "
         "installation or update. The first solve does so where nobody has. Set NUMBA_CACHE_DIR for a folder of your "
         "own, such as one that several users or containers share.",
