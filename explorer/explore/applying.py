@@ -4,15 +4,18 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from explorer.form.devices import equipped_by
 from explorer.plan.reload import page_link
 from explorer.state.choice import Choice
 from explorer.state.query import Link
 from solvers.analysis.what_if import LINK_FACTOR, Change
-from solvers.hardware.device_list import devices_text, parse_devices
+from solvers.hardware.device_list import Listed, devices_text, parse_devices
+from solvers.hardware.devices import GB_PER_S
 from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import QUESTION, Values, asked, begin
-from solvers.parameters.hardware import BANDWIDTH_FACTOR, DEVICE_LIST
+from solvers.parameters.hardware import BANDWIDTH_FACTOR, DEVICE_LIST, GIB
 from solvers.parameters.parameter import Asked, Parameter
+from solvers.sweep.axes import Quantity, Varied, asked_at
 
 SAME = 1e-9
 """Relative difference of numbers that went through the units of an input."""
@@ -47,15 +50,29 @@ def link_with(choice: Choice, parameter: Parameter[Any], value: Any, *, is_multi
     return replace(link, values={**link.values, parameter.name: value})
 
 
-def link_with_count(choice: Choice, name: str, number: int) -> Link | None:
-    """Return the page's link with another number of one device type of its list; None where no list names it once."""
+def link_with_kind(choice: Choice, varied: Varied, value: float) -> Link | None:
+    """Return the page's link with another number, memory (bytes) or link (bytes/ms) of one device type of its list.
+
+    None where no list names it once, where it has the value already, or where the list would ask for something else.
+    """
     link = page_link(choice)
     text = link.values.get(DEVICE_LIST.name)
     kinds = parse_devices(text) if text else ()
-    if [kind.name for kind in kinds].count(name) != 1:
+    if [kind.name for kind in kinds].count(varied.of_class) != 1:
         return None
-    changed = tuple(replace(kind, count=number) if kind.name == name else kind for kind in kinds)
-    return None if changed == kinds else link.with_values(**{DEVICE_LIST.name: devices_text(changed)})
+    changed = tuple(_kind_with(kind, varied, value) if kind.name == varied.of_class else kind for kind in kinds)
+    values = {**link.values, DEVICE_LIST.name: devices_text(changed)}
+    if changed == kinds or not _asks_for_devices(values, choice, asked_at(choice.asked, varied, value)):
+        return None
+    return replace(link, values=values)
+
+
+def _kind_with(kind: Listed, varied: Varied, value: float) -> Listed:
+    if varied.quantity is Quantity.COUNT:
+        return replace(kind, count=int(value))
+    if varied.quantity is Quantity.MEMORY:
+        return kind.with_setting("memory", f"{value / GIB:.12g}GiB")
+    return kind.with_setting("link", f"{value / GB_PER_S:.12g}GB/s")
 
 
 def _changed(known: Asked, change: Change) -> Asked:
@@ -80,6 +97,24 @@ def _asks_for(values: Values, wanted: Asked) -> bool:
         and _ties(found.graph) == _ties(wanted.graph)
         and all(map(_is_same, _times(found.graph), _times(wanted.graph)))
     )
+
+
+def _asks_for_devices(values: Values, choice: Choice, wanted: Asked) -> bool:
+    """Whether a question of these values has the devices that are wanted, and the times, up to rounding."""
+    equipped = equipped_by(choice.loaded, replace(wanted.wish, devices=values[DEVICE_LIST.name]))
+    found = asked(values, begin(equipped.graph, equipped.deployment, wanted.file, wanted.longest_s)).asked
+    one, other = _devices(found), _devices(wanted)
+    return len(one) == len(other) and all(all(map(_is_same, *both)) for both in zip(one, other, strict=True))
+
+
+def _devices(known: Asked) -> list[tuple[object, ...]]:
+    """Return what is known of each device type, the speed of its links as such: it is given relative to the graph's."""
+    compute_ms = math.fsum(node.accelerator_ms for node in known.graph.nodes if math.isfinite(node.accelerator_ms))
+    transfer_ms = math.fsum(tensor.transfer_ms for tensor in known.graph.tensors)
+    return [
+        (one.name, one.count, compute_ms / one.speed, one.memory_bytes, transfer_ms / one.link_speed)
+        for one in known.deployment.classes
+    ]
 
 
 def _ties(graph: DnnGraph) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import streamlit as st
 
 from explorer.elements.html_table import Cell, html_table
-from explorer.explore.applying import link_with, link_with_count
+from explorer.explore.applying import link_with, link_with_kind
 from explorer.jobs.pool import Job, JobState, Question
 from explorer.jobs.server_pool import solver_pool
 from explorer.plan.solve_control import feels_live
@@ -262,10 +262,9 @@ def _link(choice: Choice, need: Need) -> Link | None:
     varied = need.varied
     if need.least is None or need.is_any:
         return None
-    if varied.quantity is Quantity.COUNT:
-        return link_with_count(choice, varied.of_class, int(need.least))
+    enough = stated(varied, need.least, up=True)
     if varied.of_class:
-        return None
-    value = varied.quantity.shown(stated(varied, need.least, up=True))
+        return link_with_kind(choice, varied, enough)
+    value = varied.quantity.shown(enough)
     is_multiple = varied.quantity is Quantity.BANDWIDTH_FACTOR
     return link_with(choice, PARAMETERS[varied.quantity], value, is_multiple=is_multiple)

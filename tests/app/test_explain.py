@@ -245,6 +245,29 @@ def test_of_a_list_of_devices_the_number_of_one_type_is_applied() -> None:
     assert fewest < count
 
 
+def test_of_a_list_of_devices_memory_and_links_of_one_type_are_applied() -> None:
+    """With the least that is enough of one type the wanted throughput is reached, as was proven."""
+    devices = "2xA100-80:memory=20GiB,link=12GB/s+1xL4"
+    app = visited(sample="gnmt_layer_inference", devices=devices)
+    plan = app.session_state["plan"]
+    wanted = 0.9 * 1000 / plan.result.value_ms * plan.graph.micro_batch.samples
+    app = least_hardware(app, wanted)
+    needs = {str(quest.varied): quest.need for quest in app.session_state["batch what is needed"].quests}
+    offered = [button.key for button in app.button if (button.key or "").startswith("apply what is needed")]
+    for what in ("memory", "bandwidth"):
+        keys = [key for key in offered if key.startswith(f"apply what is needed {what} of")]
+        assert keys, (what, offered)
+        need = needs[keys[0].removeprefix("apply what is needed ")]
+        changed = solved(app.button(key=keys[0]).click().run())
+        assert changed.session_state["plan"].result.value_ms <= plan.result.value_ms / 0.9 * (1 + 1e-6)
+        deployment, graph = changed.session_state["plan"].question.deployment, changed.session_state["plan"].graph
+        (kind,) = (one for one in deployment.classes if one.name == need.varied.of_class)
+        has = kind.memory_bytes if what == "memory" else kind.link_speed * graph.bandwidth_bytes_per_ms
+        assert has == pytest.approx(need.least, rel=1e-3)
+        assert has >= need.least * (1 - 1e-9)
+        app = least_hardware(visited(sample="gnmt_layer_inference", devices=devices), wanted)
+
+
 def test_a_throughput_that_nothing_reaches_is_said_to_be_so() -> None:
     app = least_hardware(opened("teaching_chain"), 1e6)
     assert "no amount is, proven" in html(app)
