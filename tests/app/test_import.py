@@ -13,13 +13,15 @@ pytestmark = pytest.mark.usefixtures("solver_processes")
 
 
 def settled(app: AppTest) -> AppTest:
-    """Run the page until no import and no solve is under way."""
+    """Run the page until no import and no solve is under way, and what came of them has been drawn."""
     app.run()
+    drawn = None
     for _ in range(20):
         reading = app.session_state["reading"] if "reading" in app.session_state else None  # noqa: SIM401 -- no dict
-        if reading is None or reading.is_over:
+        if reading is drawn:  # over before the last run began
             break
         assert reading.wait(PATIENCE_S)
+        drawn = reading
         app.run()
     return solved(app)
 
