@@ -38,6 +38,7 @@ EXCEPTIONS = {
     "solvers/importers/cost_model.py": CLEANED,
     "solvers/parameters/codecs.py": FOR_PROGRAMS,
     "solvers/reproduction/tables.py": FOR_PROGRAMS,
+    "solvers/sweep/axes.py": FOR_PROGRAMS,
     "solvers/sweep/ranges.py": FOR_PROGRAMS,
 }
 

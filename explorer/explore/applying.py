@@ -9,13 +9,12 @@ from explorer.plan.reload import page_link
 from explorer.state.choice import Choice
 from explorer.state.query import Link
 from solvers.analysis.what_if import LINK_FACTOR, Change
-from solvers.hardware.device_list import Listed, devices_text, parse_devices
-from solvers.hardware.devices import GB_PER_S
+from solvers.hardware.device_list import devices_text, parse_devices
 from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import QUESTION, Values, asked, begin
-from solvers.parameters.hardware import BANDWIDTH_FACTOR, DEVICE_LIST, GIB
+from solvers.parameters.hardware import BANDWIDTH_FACTOR, DEVICE_LIST
 from solvers.parameters.parameter import Asked, Parameter
-from solvers.sweep.axes import Quantity, Varied, asked_at
+from solvers.sweep.axes import Varied, asked_at, listed_with
 
 SAME = 1e-9
 """Relative difference of numbers that went through the units of an input."""
@@ -60,19 +59,13 @@ def link_with_kind(choice: Choice, varied: Varied, value: float) -> Link | None:
     kinds = parse_devices(text) if text else ()
     if [kind.name for kind in kinds].count(varied.of_class) != 1:
         return None
-    changed = tuple(_kind_with(kind, varied, value) if kind.name == varied.of_class else kind for kind in kinds)
+    changed = tuple(
+        listed_with(kind, varied.quantity, value) if kind.name == varied.of_class else kind for kind in kinds
+    )
     values = {**link.values, DEVICE_LIST.name: devices_text(changed)}
     if changed == kinds or not _asks_for_devices(values, choice, asked_at(choice.asked, varied, value)):
         return None
     return replace(link, values=values)
-
-
-def _kind_with(kind: Listed, varied: Varied, value: float) -> Listed:
-    if varied.quantity is Quantity.COUNT:
-        return replace(kind, count=int(value))
-    if varied.quantity is Quantity.MEMORY:
-        return kind.with_setting("memory", f"{value / GIB:.12g}GiB")
-    return kind.with_setting("link", f"{value / GB_PER_S:.12g}GB/s")
 
 
 def _changed(known: Asked, change: Change) -> Asked:

@@ -21,7 +21,7 @@ from explorer.plan.live_panel import begin_drawing, end_drawing, show_run, tells
 from explorer.plan.reload import begin_page, end_page, take_edits, take_plan
 from explorer.plan.solve_control import feels_live, follow
 from explorer.plan.timeline import plan_run, scheduled, show_note
-from explorer.state import session
+from explorer.state import session, widgets
 from explorer.state.address import show_problems
 from explorer.state.choice import Choice
 from explorer.state.kept_plans import show_keep
@@ -143,8 +143,16 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
             f"{'' if is_coming else ' Press Solve for a new one.'}",
             icon=":material/history:",
         )
+        if not is_coming:
+            _offer_to_solve()
     elif plan is None and run is None and not is_told and not feels_live(choice.question):
         st.info("This graph has no plan yet. Press Solve.")
+        _offer_to_solve()
+
+
+def _offer_to_solve() -> None:
+    """Draw a button beside the words: that of the side bar may be out of sight, and is on a phone."""
+    st.button("Solve now", type="primary", key="solve now", on_click=widgets.press, args=(session.SOLVE_KEY,))
 
 
 def _warn_of_memory(plan: Plan, schedule: Schedule | None) -> None:

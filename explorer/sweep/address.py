@@ -31,7 +31,6 @@ from solvers.parameters.hardware import (
     ACCELERATORS,
     BANDWIDTH,
     BANDWIDTH_FACTOR,
-    BYTES_PER_MS,
     CPUS,
     DEVICE_LIST,
     GIB,
@@ -40,7 +39,7 @@ from solvers.parameters.hardware import (
 from solvers.parameters.question import FAMILY, METHOD, OBJECTIVE, TIME_LIMIT
 from solvers.parameters.schedule import NUM_CHUNKS, SCHEDULE, WEIGHT_GRADIENTS
 from solvers.samples import read_sample, sample_info, sample_names
-from solvers.sweep.axes import OF_A_CLASS, PARAMETERS, Change, DeviceSource, Quantity, Varied
+from solvers.sweep.axes import OF_A_CLASS, PARAMETERS, Change, DeviceSource, Quantity, Varied, listed_with
 from solvers.sweep.measures import Measure
 from solvers.sweep.spec import Index, SweepSpec
 
@@ -51,8 +50,6 @@ PARTS = (
     *(f"{name}_price" for name in OF_HARDWARE),
 )
 """Parts of the address that only this page has."""
-SETTINGS = {Quantity.MEMORY: ("memory", GIB, "GiB"), Quantity.BANDWIDTH: ("link", BYTES_PER_MS, "GB/s")}
-"""What a list of devices calls the figures of one class that may vary, and their units."""
 MAX_TEXT = 2000
 
 
@@ -238,8 +235,7 @@ def _with_list(link: Link, deployment: Deployment, changes: tuple[Change, ...], 
     for kind, one in zip(kinds, deployment.classes, strict=True):
         changed = replace(kind, count=one.count)
         for varied, value in changes:
-            if varied.of_class == one.name and varied.quantity in SETTINGS:
-                key, unit, name = SETTINGS[varied.quantity]
-                changed = changed.with_setting(key, f"{float(value) / unit:.12g}{name}")
+            if varied.of_class == one.name:
+                changed = listed_with(changed, varied.quantity, float(value))
         listed.append(changed)
     return link.with_values(devices=devices_text(tuple(listed)))

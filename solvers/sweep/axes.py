@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from solvers.hardware.catalogue import catalogue
 from solvers.hardware.device_list import (
+    Listed,
     device_classes,
     devices_text,
     groups,
@@ -28,6 +29,7 @@ from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.errors import DeploymentError, PlacementError
 from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import TABLE
+from solvers.parameters.hardware import BYTES_PER_MS, GIB
 from solvers.parameters.parameter import Asked, AxisTraits, Parameter
 from solvers.quantities import as_given, binary_size
 
@@ -127,6 +129,22 @@ TRAITS: dict[Quantity, AxisTraits] = {
 
 OF_A_CLASS = {Quantity.COUNT: "number", Quantity.MEMORY: "memory", Quantity.BANDWIDTH: "bandwidth"}
 """Quantities that one class of accelerators has, and what they are then called."""
+
+
+SETTINGS = {Quantity.MEMORY: ("memory", GIB, "GiB"), Quantity.BANDWIDTH: ("link", BYTES_PER_MS, "GB/s")}
+"""What a list of devices calls the figures of one class that may vary, and their units."""
+
+
+def listed_with(kind: Listed, quantity: Quantity, value: float) -> Listed:
+    """Return a kind of a list of the catalogue's devices with a count, memory in bytes or links in bytes/ms changed.
+
+    >>> str(listed_with(Listed(2, "T4"), Quantity.MEMORY, 2.0**33))
+    '2xT4:memory=8GiB'
+    """
+    if quantity is Quantity.COUNT:
+        return replace(kind, count=int(value))
+    key, unit, name = SETTINGS[quantity]
+    return kind.with_setting(key, f"{value / unit:.12g}{name}")
 
 
 class Varied(NamedTuple):

@@ -6,7 +6,7 @@ from solvers.model.deployment import InFlight, Replication, TrainingMemory
 from solvers.parameters.parameter import MemoryOf
 from solvers.samples import sample_names
 from tests.support.messages import unpack
-from tests.support.opened_app import address, metrics, number, opened, solved
+from tests.support.opened_app import address, metrics, number, opened, solved, visited
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
 
@@ -43,9 +43,18 @@ def test_convex_family_waits_for_the_button_and_beats_the_chain() -> None:
     families.set_value("convex").run()
     assert metrics(app)["Time per micro-batch"] == "5 ms"
     assert any("stale" in warning.value for warning in app.warning)
-    solved(app.button(key="solve").click().run())
+    solved(app.button(key="solve now").click().run())  # beside the words; that of the side bar does the same
     assert metrics(app)["Time per micro-batch"] == "4 ms"
     assert not app.warning
+    assert "solve now" not in [button.key for button in app.button]
+
+
+def test_a_link_to_a_split_that_takes_a_solve_offers_it() -> None:
+    app = visited(sample="teaching_convex_beats_chain", splits="convex")
+    assert ["no plan yet" in info.value for info in app.info] == [True]
+    solved(app.button(key="solve now").click().run())
+    assert metrics(app)["Time per micro-batch"] == "4 ms"
+    assert not app.info
 
 
 def test_tied_embedding_gains_nearly_twofold_from_a_free_split() -> None:

@@ -98,19 +98,25 @@ def gains(app: AppTest) -> str:
     [
         ("teaching_chain", None),  # its file has no bytes: links are a multiple
         ("teaching_tied_embedding", None),
-        ("gpt2_xl_layer_inference", None),
-        ("gpt2_xl_layer_inference", 1.0),
-        ("resnet50_operator_training", 4.0),
+        ("gnmt_layer_inference", 0.06),
+        ("gnmt_layer_training", 0.5),
     ],
 )
 def test_each_change_that_helps_can_be_applied_and_brings_what_was_said(sample: str, memory_gib: float | None) -> None:
+    answers: dict[str, Any] = {}  # of the first visitor; to ask again for each button takes minutes
+
     def asked() -> AppTest:
         app = opened(sample)
         if memory_gib is not None:
             solved(number(app, "Memory (GiB)").set_value(memory_gib).run())
-        key = next(str(button.key) for button in app.button if str(button.key).startswith("ask what would "))
-        app.button(key=key).click().run()
-        eventually(lambda: without_exception(app).session_state[key.replace("ask ", "batch ")].batch.is_over)
+        if not answers:
+            key = next(str(button.key) for button in app.button if str(button.key).startswith("ask what would "))
+            batch = key.replace("ask ", "batch ")
+            app.button(key=key).click().run()
+            eventually(lambda: without_exception(app).session_state[batch].batch.is_over)
+            answers[batch] = app.session_state[batch]
+        for batch, answer in answers.items():
+            app.session_state[batch] = answer
         return app.run()
 
     app = asked()

@@ -18,7 +18,7 @@ def settled(app: AppTest) -> AppTest:
     drawn = None
     for _ in range(20):
         reading = app.session_state["reading"] if "reading" in app.session_state else None  # noqa: SIM401 -- no dict
-        if reading is drawn:  # over before the last run began
+        if reading is None or reading is drawn:  # over before the last run began
             break
         assert reading.wait(PATIENCE_S)
         drawn = reading

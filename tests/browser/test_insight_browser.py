@@ -126,13 +126,13 @@ def test_memory_that_limits_a_plan_is_named_with_its_price(app: str, chromium_pa
 
 def test_a_change_that_helps_is_applied_and_back_takes_it_back(app: str, chromium_page: Any) -> None:
     page = chromium_page
-    graph, deployment = read_sample("gpt2_xl_layer_inference")
+    graph, deployment = read_sample("gnmt_layer_inference")
     k = deployment.num_accelerators
     values = [solve(graph, replace(deployment, num_accelerators=n)).value_ms for n in (k, k + 1)]
     before, after = (f"{value:.4g} ms" for value in values)
     metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text("Time per micro-batch", exact=True)).first
     accelerators = page.get_by_label("Accelerators", exact=True)
-    page.goto(f"{app}/?sample=gpt2_xl_layer_inference")
+    page.goto(f"{app}/?sample=gnmt_layer_inference")
     metric.get_by_text(before, exact=True).wait_for()
     page.get_by_role("button", name="What would help?").click()
     page.get_by_role("button", name="One accelerator more", exact=True).click()

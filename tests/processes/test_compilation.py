@@ -1,8 +1,6 @@
-"""Kernels are compiled before any clock starts, once for all processes, and every kernel is."""
+"""Kernels are compiled before any clock starts, once for all processes; test_wheel.py has every kernel compiled."""
 
-import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,54 +15,6 @@ from solvers.processes.root import ROOT
 from solvers.solve import solve
 from tests.support.graphs import chain
 
-EXERCISE = """
-import sys
-from dataclasses import replace
-from solvers.model.costs import Objective
-from solvers.model.deployment import (
-    Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
-)
-from solvers.model.split import Family
-from solvers.problem.pins import Pins
-from solvers.samples import read_sample
-from solvers.solve import solve
-from solvers.warm_up import _kernels
-
-training, _ = read_sample("gpt2_xl_layer_training")
-graph, own = read_sample("bert_base_operator_inference")
-wide, _ = read_sample("inception_v3_operator_inference")
-four, types = Deployment(4, 1), Deployment.of_classes((DeviceClass("a", 2, 1.0), DeviceClass("b", 2, 0.5)), 1)
-memory = replace(four, training_memory=TrainingMemory(InFlight.ONE_F_ONE_B, 8))
-for asked, on, options in (
-    (graph, own, {}),
-    (graph, types, {}),
-    (graph, four, {"method": "ip", "family": Family.CONVEX}),
-    (graph, types, {"family": Family.FREE}),
-    (graph, four, {"family": Family.FREE, "pins": Pins(((graph.nodes[0].id, 1),))}),
-    (graph, replace(four, communication=Communication.FULL_DUPLEX), {}),
-    (graph, replace(types, communication=Communication.OVERLAPPED), {}),
-    (graph, replace(four, communication=Communication.OVERLAPPED), {"family": Family.FREE}),
-    (graph, replace(four, communication=Communication.FULL_DUPLEX), {"family": Family.CONVEX}),
-    (wide, replace(four, communication=Communication.OVERLAPPED), {"method": "dp"}),
-    (graph, replace(four, replication=Replication(2, 1e6)), {}),
-    (graph, four, {"pins": Pins(((graph.nodes[0].id, 1),))}),
-    (graph, replace(four, accelerators_per_server=2, server_link_speed=4.0), {}),
-    (graph, four, {"objective": Objective.LATENCY}),
-    (graph, replace(four, max_subgraphs=2), {"objective": Objective.LATENCY}),
-    (graph, types, {"objective": Objective.LATENCY}),
-    (graph, four, {"objective": Objective.LATENCY, "method": "greedy_latency"}),
-    (graph, four, {"method": "local_search"}),
-    (graph, four, {"method": "linearised"}),
-    (graph, four, {"method": "pipedream"}),
-    (training, four, {"objective": Objective.GPIPE}),
-    (training, memory, {}),
-    (training, four, {"family": Family.FREE}),
-):
-    solve(asked, on, time_limit_s=1.0, **options)
-missed = sorted(k.py_func.__qualname__ for k in _kernels() if k.stats.cache_misses)
-assert not missed, missed
-"""
-
 
 def python(*arguments: str, root: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python with a root of packages, and variables set or, with an empty value, not."""
@@ -76,45 +26,6 @@ def python(*arguments: str, root: Path = ROOT, **environment: str) -> subprocess
         text=True,
         check=False,
     )
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which nothing was compiled before `placement warm-up` ran, twice side by side."""
-    folder = tmp_path_factory.mktemp("cache")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder)}
-    command = [sys.executable, "-m", "solvers.cli", "warm-up"]
-    both = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
-        for _ in range(2)
-    ]
-    for process in both:
-        out, err = process.communicate()
-        assert process.returncode == 0, err
-        assert json.loads(out)["kernels"] > 50
-        assert "compiling, 1 of 7" in err
-    return folder
-
-
-@pytest.mark.slow
-def test_nothing_is_left_to_compile_for_any_method(compiled: Path) -> None:
-    done = python("-c", EXERCISE, NUMBA_CACHE_DIR=str(compiled))
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_what_is_compiled_is_known_until_a_file_is_gone(compiled: Path, tmp_path: Path) -> None:
-    ask = ("-c", "from solvers.compilation import is_compiled; raise SystemExit(is_compiled())")
-    assert python(*ask, NUMBA_CACHE_DIR=str(compiled)).returncode == 1
-    assert python(*ask, NUMBA_CACHE_DIR=str(compiled), NUMBA_CPU_NAME="generic").returncode == 0
-    assert python(*ask, NUMBA_CACHE_DIR=str(tmp_path)).returncode == 0
-    copy = tmp_path / "copy"
-    shutil.copytree(compiled, copy)
-    record = copy / next(compiled.glob("*.json")).name
-    record.write_text(record.read_text().replace(str(compiled), str(copy)))
-    assert python(*ask, NUMBA_CACHE_DIR=str(copy)).returncode == 1
-    next(copy.glob("*/*.nbi")).unlink()
-    assert python(*ask, NUMBA_CACHE_DIR=str(copy)).returncode == 0
 
 
 @pytest.fixture

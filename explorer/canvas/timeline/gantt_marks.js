@@ -50,7 +50,9 @@ export function drawPhases(ctx, picture) {
     // Too narrow for its name: that stands in the margin, with a line to the shade.
     const width = ctx.measureText(name).width;
     const end = side < 0 ? low - 10 : high + 10;
-    write(name, side < 0 ? end - width : end);
+    const left = side < 0 ? end - width : end;
+    if (left < 0 || left + width > picture.surface.width) return; // nor is there a margin for it, as on a phone
+    write(name, left);
     const middle = Math.round((x0 + x1) / 2) + 0.5;
     strokeLine(ctx, theme.mutedInk, 1, [[end - 3 * side, y + 0.5], [middle, TOP - 17.5], [middle, TOP - 2]]);
   };
