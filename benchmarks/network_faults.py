@@ -10,6 +10,7 @@ from benchmarks.browser_page import chromium, seen_on, settled_in_browser
 from benchmarks.explorer_page import answer_of
 from benchmarks.fault_scene import PATIENCE_S, Outcome
 from benchmarks.server_process import Server, family_of, server
+from explorer.state.keeper import SHELVE_SECONDS
 from tests.support.serving import free_port
 
 SLOW = "sample=mixtral_8x7b_layer_inference&splits=free&limit=60"
@@ -26,6 +27,7 @@ async def killed_server(log: Path) -> Outcome:
         async with chromium() as browser:
             live, solving = await _opened(browser, one, LIVE), await _opened(browser, one, SLOW)
             await _solve(solving)
+            await solving.wait_for_timeout(1000 * (SHELVE_SECONDS + 1))  # what is younger is lost, as is documented
             outcome.before = f"live: {await _told(live)}; solving: {await _told(solving)}"
             children = [pid for pid in family_of(one.pid) if pid != one.pid]
             one.kill()

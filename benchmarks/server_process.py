@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,17 +75,18 @@ def server(
     port = free_port()
     command = [*prefix, sys.executable, "-m", "explorer.launch", "--headless", "--port", str(port), *options]
     log.write_bytes(b"")
-    environment = {**os.environ, **(environment or {})}
-    one = Server(_started(command, log, environment), port, log, command, environment)
-    try:
-        _wait_until_healthy(one)
-        yield one
-    finally:
-        one.process.terminate()
+    with tempfile.TemporaryDirectory() as state:  # of what visitors have, not in that of whoever runs the trial
+        environment = {**os.environ, "XDG_STATE_HOME": state, **(environment or {})}
+        one = Server(_started(command, log, environment), port, log, command, environment)
         try:
-            one.process.wait(15)
-        except subprocess.TimeoutExpired:
-            one.kill()
+            _wait_until_healthy(one)
+            yield one
+        finally:
+            one.process.terminate()
+            try:
+                one.process.wait(15)
+            except subprocess.TimeoutExpired:
+                one.kill()
 
 
 def _leave(*_: object) -> None:

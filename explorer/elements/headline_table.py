@@ -11,6 +11,7 @@ from solvers.model.costs import Objective, SplitCosts, objective_value, split_co
 from solvers.quantities import UNKNOWN, binary_sizes, milliseconds, number, percent
 
 SAME = 1e-9
+WORDS = "number quiet words"
 
 
 def headline_html(kept: Sequence[KeptPlan], reference: KeptPlan) -> str:
@@ -25,16 +26,16 @@ def headline_html(kept: Sequence[KeptPlan], reference: KeptPlan) -> str:
             Cell(f"Compared with {letter(tuple(kept), reference)}"),
             *(_against(values[one.number], values[reference.number]) for one in kept),
         ],
-        [Cell("Proven of it"), *(Cell(_proof(one.plan, objective), "number quiet") for one in kept)],
+        [Cell("Proven of it"), *(Cell(_proof(one.plan, objective), WORDS) for one in kept)],
         _numbers("Transfers of the slowest device", kept, costs, _slowest_transfers, milliseconds),
         _numbers("Cut tensors", kept, costs, lambda c: float(len(c.cut_tensors)), number),
         _row("Most memory on a device", binary_sizes(memory), memory),
-        [Cell("Devices"), *(Cell(device_counts(one.plan.question.deployment), "number quiet") for one in kept)],
-        [Cell("Found by"), *(Cell(how_found(one.plan.result), "number quiet") for one in kept)],
+        [Cell("Devices"), *(Cell(device_counts(one.plan.question.deployment), WORDS) for one in kept)],
+        [Cell("Found by"), *(Cell(how_found(one.plan.result), WORDS) for one in kept)],
     ]
     graphs = {one.plan.loaded.graph.digest for one in kept}
     if len(graphs) > 1:
-        rows.insert(0, [Cell("Graph"), *(Cell(one.plan.loaded.origin, "number quiet") for one in kept)])
+        rows.insert(0, [Cell("Graph"), *(Cell(one.plan.loaded.origin, WORDS) for one in kept)])
     header = [Cell(""), *(Cell(f"{letter(tuple(kept), one)}: {one.name}", "number") for one in kept)]
     return html_table("Headline numbers of the kept plans", header, rows, width_rem=15 + 16 * len(kept))
 

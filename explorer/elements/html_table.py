@@ -22,7 +22,7 @@ STYLE = f"""<style>
 .insight .bar {{ width: 25%; min-width: 3.5rem; }}
 @media (max-width: 640px) {{
   .insight th[scope=row] {{ white-space: normal; min-width: 6rem; }}
-  .insight thead .number {{ white-space: normal; }}
+  .insight thead .number, .insight .words {{ white-space: normal; }}
   .insight th, .insight td {{ padding-right: 0.35rem; font-size: 0.78rem; }}
   .insight .bar {{ width: 12%; min-width: 1.5rem; }}
 }}
@@ -32,7 +32,7 @@ STYLE = f"""<style>
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Text of a cell, how it looks (any of 'number', 'quiet', 'strong'), or a bar of a share from 0 to 1.
+    """Text of a cell, how it looks (any of 'number', 'words', 'quiet', 'strong'), or a bar of a share from 0 to 1.
 
     `span` is the number of columns it takes.
     """

@@ -5,12 +5,16 @@ import { LEVEL_DEVICES, LEVEL_STAGES } from "../kit/contract.js";
 import { COLOUR_MODES, ColourScale } from "./colour_modes.js";
 import { blend, firstThatFits } from "../kit/format.js";
 import { formatBytes, formatCount, formatMs } from "../kit/quantities.js";
+import { drawRim } from "../kit/theme.js";
 import { FADE } from "./graph_edges.js";
 import { TiePainter } from "./graph_ties.js";
 
 const DEVICE_MODE = COLOUR_MODES[0];
 const LINE_HEIGHT = 1.32;
 const TEXT_STEP = 4;
+
+/** The device of a box that is on one alone. */
+const onlyOne = (shares) => (shares.length === 1 ? shares[0][0] : undefined);
 
 export class BoxPainter extends TiePainter {
   constructor() {
@@ -243,6 +247,20 @@ export class BoxPainter extends TiePainter {
     return this.isDim[i] ? this.store.theme.mutedInk : usual;
   }
 
+  /** Write on a device's fill, clear of the lines of its pattern. */
+  write(ctx, i, text, x, y, device) {
+    const isPatterned = !this.mode.of && !this.isDim[i] && this.store.data.devices[device]?.colour.pattern !== "none";
+    if (device !== undefined && isPatterned) drawRim(ctx, text, x, y, this.fillOf(device, this.level.boxes.backward[i]).fill);
+    ctx.fillText(text, x, y);
+  }
+
+  /** What a box may be called, the longest first; beside its label the rest of a device's name says nothing more. */
+  namesOf(i, name, hasBadge) {
+    const { short, shares } = this.level.boxes;
+    const isLabel = hasBadge && short[i] === this.store.data.devices[shares[i][0][0]].label;
+    return isLabel ? [name] : [name, short[i]];
+  }
+
   drawLabels(ctx, i, x, y, width, height, size, font) {
     const { boxes } = this.level;
     const { devices } = this.store.data;
@@ -257,7 +275,7 @@ export class BoxPainter extends TiePainter {
         const { label } = devices[device];
         if (stripe >= 8 && share * width > small * label.length * 0.8) {
           ctx.fillStyle = this.textColour(i, this.fillOf(device, boxes.backward[i]).text);
-          ctx.fillText(label, at + (share * width) / 2, y + height - stripe / 2 + 0.5);
+          this.write(ctx, i, label, at + (share * width) / 2, y + height - stripe / 2 + 0.5, device);
         }
         at += share * width;
       }
@@ -269,7 +287,7 @@ export class BoxPainter extends TiePainter {
     if (!badge && (this.mode.of || width <= size * label.length * 0.9)) return;
     ctx.font = `700 ${size}px ${font}`;
     ctx.fillStyle = this.textColour(i, this.fillOf(shares[0][0], boxes.backward[i]).text);
-    ctx.fillText(label, badge ? x + badge / 2 : x + width / 2, y + height / 2 + 0.5);
+    this.write(ctx, i, label, badge ? x + badge / 2 : x + width / 2, y + height / 2 + 0.5, shares[0][0]);
   }
 
   drawName(ctx, i, x, y, width, height, size, font) {
@@ -279,7 +297,8 @@ export class BoxPainter extends TiePainter {
     const isMixed = shares.length > 1;
     const room = isMixed ? height - this.stripeHeight(height) : height;
     if (room < 8) return;
-    const x0 = x + (this.badgeWidth(shares, width, height, size) || 6) + (this.mode.of && shares.length === 1 ? 3 : 0);
+    const badge = this.badgeWidth(shares, width, height, size);
+    const x0 = x + (badge || 6) + (this.mode.of && shares.length === 1 ? 3 : 0);
     ctx.fillStyle = this.textColour(i, look?.text ?? this.store.theme.ink);
     ctx.font = `${isMixed ? Math.min(size, room * 0.82) : size}px ${font}`;
     // In steps, so that what fits is worked out once for many magnifications.
@@ -287,9 +306,10 @@ export class BoxPainter extends TiePainter {
     const count = this.countText(i);
     const countWidth = count ? count.length * size * 0.6 + 3 : 0;
     // Half a name misleads: what does not fit loses the beginning that it shares with others, then is left out.
-    const name = firstThatFits(ctx, [boxes.label[i], boxes.short[i]], space - countWidth, this.widths);
+    const names = this.namesOf(i, boxes.label[i], badge > 0);
+    const name = firstThatFits(ctx, names, space - countWidth, this.widths);
     this.names.push([i, name]);
-    ctx.fillText(name, x0, y + room / 2 + 0.5);
+    this.write(ctx, i, name, x0, y + room / 2 + 0.5, onlyOne(shares));
     if (count) {
       ctx.font = `700 ${isMixed ? Math.min(size, room * 0.82) : size}px ${font}`;
       ctx.fillText(count, x + width - countWidth - 1, y + room / 2 + 0.5);
@@ -316,7 +336,8 @@ export class BoxPainter extends TiePainter {
     const { boxes, maxTimeMs } = this.level;
     const shares = boxes.shares[i];
     const facts = this.facts(i);
-    const x0 = x + (this.badgeWidth(shares, width, height, size) || 6) + 3;
+    const badge = this.badgeWidth(shares, width, height, size);
+    const x0 = x + (badge || 6) + 3;
     const space = Math.floor((x + width - x0 - 5) / TEXT_STEP) * TEXT_STEP;
     const step = size * LINE_HEIGHT;
     const bottom = shares.length > 1 ? this.stripeHeight(height) : 7;
@@ -325,7 +346,8 @@ export class BoxPainter extends TiePainter {
     ctx.fillStyle = this.textColour(i, this.look.of[i]?.text ?? this.store.theme.ink);
     lines.forEach((line, k) => {
       ctx.font = `${k === 0 ? "600 " : ""}${size}px ${font}`;
-      ctx.fillText(firstThatFits(ctx, [line, ...(k === 0 ? [boxes.short[i]] : [])], space, this.widths), x0, top + k * step);
+      const texts = k === 0 ? this.namesOf(i, line, badge > 0) : [line];
+      this.write(ctx, i, firstThatFits(ctx, texts, space, this.widths), x0, top + k * step, onlyOne(shares));
     });
     if (!this.mode.of && shares.length === 1) {
       this.drawTimeBar(ctx, x, y, width, height, maxTimeMs > 0 ? boxes.timeMs[i] / maxTimeMs : 0, 3);

@@ -34,6 +34,16 @@ function toRgb(colour) {
   return [...ctx.getImageData(0, 0, 1, 1).data.slice(0, 3)];
 }
 
+const RIM = 3;
+
+/** A rim of the fill's colour around a text that is to stand on a pattern, whose lines would cross it. */
+export function drawRim(ctx, text, x, y, fill) {
+  ctx.strokeStyle = fill;
+  ctx.lineWidth = RIM;
+  ctx.lineJoin = "round";
+  ctx.strokeText(text, x, y);
+}
+
 /** Overlays by name and colour, made once: those of devices, "backward" that leans the other way than their "hatch",
     "weight" for gradients of weights, "over" for what exceeds a limit. */
 export class Patterns {

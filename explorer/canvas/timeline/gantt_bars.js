@@ -5,6 +5,7 @@
 
 import { formatBytes, formatPercent } from "../kit/quantities.js";
 import { PASS_FORWARD, PASS_LETTERS, PASS_WEIGHT_GRADIENT, SLOT_COMPUTE, SLOT_RECEIVE, SLOT_SEND } from "../kit/contract.js";
+import { drawRim } from "../kit/theme.js";
 import { rgbOf } from "./pixel_rows.js";
 
 /** Passes as numbered in the message: forward, whole backward, gradient of the input, gradient of the weights. */
@@ -63,6 +64,7 @@ function drawLabel(ctx, picture, { colour, label }, name, y, height, isStrong) {
   ctx.textBaseline = "middle";
   ctx.textAlign = "center";
   ctx.font = `700 ${Math.min(12, size - 1)}px ${store.theme.font}`;
+  if (colour.pattern !== "none") drawRim(ctx, label, 14, y + height / 2 + 0.5, colour.forward.fill);
   ctx.fillStyle = colour.forward.text;
   ctx.fillText(label, 14, y + height / 2 + 0.5);
   if (plotLeft < 60) return;
