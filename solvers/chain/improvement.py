@@ -17,6 +17,7 @@ left.
 import heapq
 import math
 import random
+from collections.abc import Callable
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Protocol
 
@@ -123,12 +124,17 @@ class ChainImprovement:
         self._is_stopped = True
         self._model.stop()
 
-    def run(self) -> None:
-        """Sweep from one plan after another until LINES of them in a row have brought nothing, or `stop` is called."""
+    def run(self, goes_on: Callable[[], bool] = lambda: True) -> None:
+        """Sweep from one plan after another until LINES of them in a row have brought nothing, or `stop` is called.
+
+        `goes_on` is called before each sweep, and says whether to go on.
+        """
         futile_lines = 0
         while futile_lines < LINES and not self._is_stopped:
             best_ms, futile = self.value_ms, 0
             while futile < PATIENCE and not self._is_stopped:
+                if not goes_on():
+                    return
                 futile = 0 if self.sweep() else futile + 1
             futile_lines = 0 if self.value_ms < best_ms else futile_lines + 1
             if not self._is_stopped:

@@ -14,12 +14,13 @@ chain there is the proof; not so where plan and bound are NEAR, for the middle b
 of exact searches. As it may take far longer where the plan is not yet good, such a search from above is paused
 after a number of steps in proportion to those of the last one from below. A search that is paused goes on where it
 was when its threshold is due again. Steps are counted, not timed, so that the same question takes the same course on
-every machine.
+every machine, until somebody offers a plan or a bound found elsewhere.
 
 Time O(ideals within T x width x labels), see there.
 """
 
 import math
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -149,6 +150,9 @@ class ChainSearch:
         self._link_factor = [*link_factors, 0.0]
         self._kind_of = {d: g for g, devices in enumerate(self._devices) for d in devices}
         self._stop = np.zeros(1, np.uint8)
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._offered: tuple[float, Split, float] | None = None
         self._num_ideals = 0
         self._gap = SAME_VALUE
         self._improved_ms = np.inf
@@ -171,7 +175,28 @@ class ChainSearch:
 
     def stop(self) -> None:
         """Make a running search return within milliseconds with what it has; safe from any thread."""
-        self._stop[0] = 1
+        with self._lock:
+            self._is_stopped = True
+            self._stop[0] = 1
+
+    def offer(self, value_ms: float, split: Split, lower_bound_ms: float) -> None:
+        """Tell a running search of a plan and a bound found elsewhere: it goes on from them; safe from any thread."""
+        with self._lock:
+            self._offered = value_ms, split, lower_bound_ms
+            self._stop[0] = 1
+
+    def _with_offer(self, lower_bound_ms: float) -> float:
+        """Take in what was offered; return the better of its bound and this one."""
+        with self._lock:
+            offered, self._offered = self._offered, None
+            self._stop[0] = self._is_stopped
+        if offered is not None:
+            value_ms, split, bound_ms = offered
+            self.lower_bound_ms = max(self.lower_bound_ms, bound_ms)
+            plan = chain_by_block(self.contraction, split) if value_ms < self.value_ms else None
+            if plan is not None:
+                self.value_ms, self.device_of_block = value_ms, plan
+        return max(lower_bound_ms, self.lower_bound_ms)
 
     def run(self) -> ChainAnswer:
         """Search until the optimum is proven, the tables become too large, or `stop` is called."""
@@ -203,7 +228,7 @@ class ChainSearch:
         quick = SLOW_FACTOR * self.contraction.num_blocks if from_above else None
         begun: dict[bool, ThresholdSearch] = {}  # those that are paused, from above and from below
         seen = too_many = 0
-        while lower < self.value_ms * (1 - enough):
+        while (lower := self._with_offer(lower)) < self.value_ms * (1 - enough):
             most_above = max(FIRST_ABOVE, ABOVE_FACTOR * seen)
             is_above = from_above and quick is None and self.value_ms < np.inf
             if is_above:
@@ -224,6 +249,8 @@ class ChainSearch:
             max_steps = most_above if is_above else quick
             self.phase = f"{phase}, max-load up to {milliseconds(threshold)}" if is_loaded() else LOADING
             outcome = STOPPED if self._stop[0] else search.run(self._max_bytes, max_steps)
+            if outcome == STOPPED and self._offered is not None:
+                continue  # with another threshold
             if outcome == PAUSED or (outcome == FULL and is_above):
                 too_many = most_above if is_above else 0
                 quick = None

@@ -31,11 +31,28 @@ START_SHARE = 0.2
 """An integer program waits at most this long, and this share of its time limit, for the DP's plan to start from."""
 
 
+MEANWHILE_AFTER_S = 1.5
+"""A search that takes longer is helped by what can be done beside it."""
+
+OFFERED_GAIN = 1e-3
+"""A plan or a bound found beside a search is offered to it where it is better by this share."""
+
+Watch = Callable[[], bool]
+"""Called often by work beside a search; returns whether to go on."""
+
+
 def run_dp(
-    contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None, *, proves: bool
+    contraction: Contraction,
+    problem: Problem,
+    reporter: Reporter,
+    seconds: float | None,
+    *,
+    proves: bool,
+    meanwhile: Callable[[Watch], None] | None = None,
 ) -> Ending:
     """Run the DP for at most `seconds`; its plans go to the reporter, and its bounds if it `proves` the problem.
 
+    `meanwhile` is called once it has a plan and takes long; what it reports is offered to the DP.
     Returns what ended it: NO_SPLIT where it proved that there is no chain split.
     """
     reporter.report(LOADING)
@@ -43,7 +60,7 @@ def run_dp(
     search.begin_with(reporter.value_ms, reporter.lower_bound_ms, problem.gap)
     if is_plain(problem) and reporter.split is not None:
         search.improve_on(reporter.split)
-    run_watched(search, plan_of, split_of, problem, reporter, seconds, proves=proves)
+    run_watched(search, plan_of, split_of, problem, reporter, seconds, proves=proves, meanwhile=meanwhile)
     ending: Ending = search.ending
     return ending
 
@@ -57,9 +74,15 @@ def run_watched(
     seconds: float | None,
     *,
     proves: bool,
+    meanwhile: Callable[[Watch], None] | None = None,
 ) -> None:
-    """Run a search in a thread for at most `seconds`; what it finds, and if it `proves` its bounds, are reported."""
+    """Run a search in a thread for at most `seconds`; what it finds, and if it `proves` its bounds, are reported.
+
+    `meanwhile` is called in this thread, once, when the search has taken a while and there is a plan.
+    """
     known: object = None
+    is_ended = False
+    offered_ms = search.lower_bound_ms
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -80,22 +103,48 @@ def run_watched(
 
     thread = threading.Thread(target=run, name="chain search", daemon=True)
     deadline = None if seconds is None else time.monotonic() + seconds
-    loaded = -math.inf
+    loaded = looked = -math.inf
     thread.start()
+
+    def poll() -> None:
+        nonlocal loaded, looked, is_ended
+        reporter.report(search.phase, take_over())
+        looked = time.monotonic()
+        is_first = (proves or reporter.split is None) and search.phase.startswith(FIRST_PLAN_PHASES)
+        is_over = deadline is not None and looked > deadline
+        if search.phase == LOADING:
+            loaded = looked
+        is_limit = reporter.seconds_left == 0 and looked > loaded + GRACE_SECONDS
+        # A first plan is worth more than what comes after it: until it is there, only the limit itself counts.
+        if reporter.within(problem.gap) or (is_over and not is_first) or is_limit:
+            is_ended = True
+            search.stop()
+
+    def watch() -> bool:
+        if time.monotonic() >= looked + POLL_SECONDS:
+            poll()
+            offer()
+        return thread.is_alive() and not is_ended
+
+    def offer() -> None:
+        nonlocal offered_ms
+        value, bound = reporter.value_ms, reporter.lower_bound_ms or 0.0
+        if reporter.split is None or value is None or is_ended:
+            return
+        if value < search.value_ms * (1 - OFFERED_GAIN) or bound > max(offered_ms, search.lower_bound_ms) * (
+            1 + OFFERED_GAIN
+        ):
+            offered_ms = bound
+            search.offer(value, reporter.split, bound)
+
+    began = time.monotonic()
     try:
         while thread.is_alive():
             thread.join(POLL_SECONDS)
-            reporter.report(search.phase, take_over())
-            if reporter.within(problem.gap):
-                search.stop()
-            # A first plan is worth more than what comes after it: until it is there, only the limit itself counts.
-            is_first = (proves or reporter.split is None) and search.phase.startswith(FIRST_PLAN_PHASES)
-            is_over = deadline is not None and time.monotonic() > deadline
-            if search.phase == LOADING:
-                loaded = time.monotonic()
-            is_limit = reporter.seconds_left == 0 and time.monotonic() > loaded + GRACE_SECONDS
-            if (is_over and not is_first) or is_limit:
-                search.stop()
+            poll()
+            if meanwhile and not is_ended and reporter.split and time.monotonic() > began + MEANWHILE_AFTER_S:
+                meanwhile(watch)
+                meanwhile = None
     finally:
         search.stop()
         thread.join()

@@ -1,0 +1,102 @@
+"""What is found beside a running DP: taken in at any moment, and never at the price of the optimum."""
+
+import random
+import threading
+
+import pytest
+
+from solvers.chain import run as chain_run
+from solvers.chain.max_load import ChainSearch
+from solvers.model.costs import split_costs
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.result import SolveStatus
+from solvers.model.split import Family, Split, check_split
+from solvers.problem.contraction import contract
+from solvers.solve import solve
+from tests.support.graphs import random_chain_split, random_dag, random_training_graph
+
+
+def problem_of(seed: int) -> tuple[DnnGraph, Deployment]:
+    rng = random.Random(seed)  # noqa: S311 -- a test needs repetition, not secrecy
+    graph = random_training_graph(seed, 9, 0.2) if seed % 3 == 0 else random_dag(seed, 18, 0.15)
+    total_bytes = sum(node.memory_bytes for node in graph.nodes)
+    return graph, Deployment(rng.randrange(2, 5), rng.randrange(2), rng.choice((None, 0.7 * total_bytes)))
+
+
+def search_of(graph: DnnGraph, deployment: Deployment) -> ChainSearch:
+    return ChainSearch(graph, contract(graph, Family.CHAIN, deployment), deployment)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_optimum_and_its_bound_leave_nothing_to_search(seed: int) -> None:
+    graph, deployment = problem_of(seed)
+    best = solve(graph, deployment)
+    if best.split is None:
+        assert best.status is SolveStatus.INFEASIBLE
+        return
+    assert best.value_ms is not None
+    search = search_of(graph, deployment)
+    search.offer(best.value_ms, best.split, best.value_ms)
+    answer = search.run()
+    assert answer.value_ms == best.value_ms
+    assert answer.num_ideals == 0
+    assert answer.device_of_block is not None
+
+
+@pytest.mark.parametrize("seed", range(8, 18))
+def test_offers_at_any_moment_change_no_answer(seed: int) -> None:
+    """Valid plans and bounds, good and bad, from another thread all the while: the optimum is found and proven."""
+    graph, deployment = problem_of(seed)
+    best = solve(graph, deployment)
+    search, is_over = search_of(graph, deployment), threading.Event()
+    rng = random.Random(seed)  # noqa: S311
+    free = Deployment(deployment.num_accelerators, deployment.num_cpus)
+    plans = [random_chain_split(graph, free, number) for number in range(4)]
+    plans = [plan for plan in plans if not check_split(graph, deployment, plan, Family.CHAIN)]
+
+    def keep_offering() -> None:
+        while not is_over.wait(rng.uniform(0, 5e-3)):
+            if plans and best.value_ms is not None:
+                plan = rng.choice(plans)
+                value_ms = split_costs(graph, deployment, plan).max_load_ms
+                search.offer(value_ms, plan, best.value_ms * rng.random())
+
+    thread = threading.Thread(target=keep_offering)
+    thread.start()
+    answer = search.run()
+    is_over.set()
+    thread.join()
+    if best.value_ms is None:
+        assert answer.device_of_block is None
+        assert answer.lower_bound_ms == float("inf")
+        return
+    assert answer.device_of_block is not None
+    assert answer.value_ms == pytest.approx(best.value_ms, rel=1e-6)
+    split = Split.from_device_of(search.contraction.device_of(answer.device_of_block), deployment)
+    assert not check_split(graph, deployment, split, Family.CHAIN)
+    assert split_costs(graph, deployment, split).max_load_ms == pytest.approx(answer.value_ms)
+
+
+def test_one_who_stops_it_is_heard_whatever_is_offered() -> None:
+    graph, deployment = problem_of(1)
+    best = solve(graph, deployment)
+    assert best.split is not None
+    search = search_of(graph, deployment)
+    search.stop()
+    search.offer(2.0 * (best.value_ms or 0.0), best.split, 0.0)
+    assert search.run().lower_bound_ms < (best.value_ms or 0.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_all_of_it_beside_every_dp_answers_are_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, deployment = problem_of(seed)
+    alone = solve(graph, deployment, method="dp")
+    monkeypatch.setattr(chain_run, "MEANWHILE_AFTER_S", -1.0)
+    monkeypatch.setattr(chain_run, "POLL_SECONDS", 1e-4)
+    monkeypatch.setattr(chain_run, "OFFERED_GAIN", 0.0)
+    beside = solve(graph, deployment, method="auto")
+    assert beside.status is alone.status
+    if alone.value_ms is not None:
+        assert beside.value_ms == pytest.approx(alone.value_ms, rel=1e-6)
+        assert beside.lower_bound_ms == pytest.approx(beside.value_ms, rel=1e-6)
