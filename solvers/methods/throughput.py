@@ -12,7 +12,7 @@ from solvers.model.split import Family
 from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.problem.bounds import why_infeasible
 from solvers.problem.contraction import Contraction
-from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, contracted, no_split_fits
+from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, contracted, no_split_fits, watched
 from solvers.quantities import binary_size, count
 
 QUICK_START_SECONDS = 3.0
@@ -89,7 +89,9 @@ def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:
         reporter.report("bound on non-contiguous splits")
         return reporter.seconds < deadline and not reporter.within(problem.gap)
 
-    free = contracted(problem, Family.FREE)
+    free = watched(lambda: contracted(problem, Family.FREE), watch)
+    if free is None:
+        return
     raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds)
 
 
@@ -134,7 +136,10 @@ class _BesideDp:
         from solvers.free.bounds import FreeBounds
 
         problem, reporter = self._problem, self._reporter
-        bounds = FreeBounds(contracted(problem, Family.FREE), problem.deployment, reporter.lower_bound_ms or 0.0)
+        known_ms = reporter.lower_bound_ms or 0.0
+        bounds = watched(lambda: FreeBounds(contracted(problem, Family.FREE), problem.deployment, known_ms), watch)
+        if bounds is None:
+            return
 
         def hand_over() -> bool:
             reporter.proved(bounds.lower_bound_ms)

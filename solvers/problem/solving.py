@@ -1,9 +1,11 @@
 """What every method works with: the problem, the reporter that judges and remembers plans, and running a program."""
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment
@@ -23,6 +25,11 @@ from solvers.problem.contraction import Contraction, contract
 from solvers.problem.pins import NO_PINS, Pins
 from solvers.problem.table_memory import LEAST_BYTES
 from solvers.quantities import binary_size
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.05
+"""How often the clock is looked at while something is made."""
 
 NOTHING_IN_TIME = "No plan was found in time; allow more time, or more memory."
 
@@ -57,6 +64,31 @@ def contracted(problem: Problem, family: Family, *, join_idle: bool = True, pass
         together=problem.pins.groups,
         fixed=problem.pins.device_of,
     )
+
+
+def watched(make: Callable[[], T], watch: Callable[[], bool]) -> T | None:
+    """Return what `make` does, in a thread of its own so that `watch` is called meanwhile; None where that says stop.
+
+    For what takes seconds on large graphs and looks at no clock; it is left to end by itself.
+    """
+    made: list[T] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            made.append(make())
+        except BaseException as error:  # raised again in the calling thread
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="preparation", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(LOOK_SECONDS)
+        if not watch():
+            return None
+    if failures:
+        raise failures[0]
+    return made[0]
 
 
 class Reporter:
