@@ -1,6 +1,5 @@
 """The script of the pictures: by its digest from this server, as text where there is none."""
 
-import asyncio
 import re
 from typing import Any
 
@@ -9,6 +8,7 @@ from starlette.datastructures import Headers
 
 from explorer.picture.component import component_source
 from explorer.server.scripts import FOLDER, Scripts
+from tests.support.awaiting import awaited
 
 SCRIPT = "export default () => 'über';\n"
 
@@ -24,7 +24,7 @@ def asked(app: Starlette, path: str, method: str = "GET") -> tuple[int, Headers,
         sent.append(message)
 
     scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
-    asyncio.run(app({**scope, "headers": [], "app": app}, receive, send))
+    awaited(app({**scope, "headers": [], "app": app}, receive, send))
     return sent[0]["status"], Headers(raw=sent[0]["headers"]), b"".join(m["body"] for m in sent[1:]).decode()
 
 
