@@ -180,10 +180,14 @@ class ChainSearch:
             self._stop[0] = 1
 
     def offer(self, value_ms: float, split: Split, lower_bound_ms: float) -> None:
-        """Tell a running search of a plan and a bound found elsewhere: it goes on from them; safe from any thread."""
+        """Tell a running search of a plan and a bound found elsewhere: it goes on from them; safe from any thread.
+
+        What is no better than what it knows does not interrupt it: however often there are offers, it comes to its end.
+        """
         with self._lock:
-            self._offered = value_ms, split, lower_bound_ms
-            self._stop[0] = 1
+            if value_ms < self.value_ms or lower_bound_ms > self.lower_bound_ms:
+                self._offered = value_ms, split, lower_bound_ms
+                self._stop[0] = 1
 
     def _with_offer(self, lower_bound_ms: float) -> float:
         """Take in what was offered; return the better of its bound and this one."""

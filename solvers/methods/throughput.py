@@ -41,8 +41,10 @@ Beyond PROOF_TOLERANCE / BOUND_SLACK = 5 what HiGHS's bounds are lowered by is m
 """
 
 
-def _improve(contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None) -> None:
-    """Improve the chain known so far for at most `seconds`, or until that becomes futile."""
+def _improve(
+    contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None, seed: int = 0
+) -> None:
+    """Improve the chain known so far for at most `seconds`, or until that becomes futile; a seed is a course of it."""
     if reporter.split is None or not is_plain(problem):
         return
     from solvers.chain.improvement import ChainImprovement, chain_by_block
@@ -50,7 +52,8 @@ def _improve(contraction: Contraction, problem: Problem, reporter: Reporter, sec
     search, plan_of, split_of = chain_search(contraction, problem)
     start = chain_by_block(contraction, reporter.split)
     if start is not None:
-        run_watched(ChainImprovement(search, start), plan_of, split_of, problem, reporter, seconds, proves=False)
+        improvement = ChainImprovement(search, start, seed)
+        run_watched(improvement, plan_of, split_of, problem, reporter, seconds, proves=False)
 
 
 def _improve_without_cpus(problem: Problem, reporter: Reporter, seconds: float) -> None:
@@ -179,7 +182,10 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
     left = reporter.seconds_left
     beside = _BesideDp(contraction, problem, reporter)
     meanwhile = beside.work if is_plain(problem) else None
-    seconds = None if left is None else left / 2
+    comes_ip = _is_buildable(problem, contraction, reporter, 0.5)
+    # What would come after it without an integer program is done beside it, but for plans on the accelerators alone.
+    has_all_time = meanwhile is not None and not comes_ip and not problem.deployment.num_cpus
+    seconds = None if left is None else left if has_all_time else left / 2
     ending = run_dp(contraction, problem, reporter, seconds, proves=True, meanwhile=meanwhile)
     if ending is Ending.NO_SPLIT:
         return reporter.result("dp", infeasible=no_split_fits(problem))
@@ -191,11 +197,13 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
     seconds = START_SECONDS if left is None else share * left
     _improve_without_cpus(problem, reporter, seconds / 2)
     left = reporter.seconds_left
-    if not beside.has_improved:
+    if not beside.has_improved or problem.deployment.num_cpus:
         _improve(contraction, problem, reporter, None if left is None else min(seconds, share * left))
     left = reporter.seconds_left
     if not beside.has_bounded:
         _raise_bound(problem, reporter, seconds if left is None else min(seconds, left))
+    if not _is_buildable(problem, contraction, reporter) and not reporter.within(problem.gap):
+        _improve(contraction, problem, reporter, reporter.seconds_left, seed=1)
     result = _run_ip(problem, contraction, reporter, "dp, then ip")
     ended = f"The DP did not end {_limit(ending, problem, 'in its share of the time')}; other methods went on."
     return replace(result, message=f"{ended} {result.message}".strip())
