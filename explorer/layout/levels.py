@@ -21,7 +21,7 @@ from explorer.layout.folding import (
 )
 from explorer.layout.layered import layered_layout
 from explorer.layout.lines import Layout
-from explorer.layout.names import telling_end, without_common_prefix
+from explorer.layout.names import short_names, telling_end
 from explorer.layout.rows import BOX_HEIGHT, BOX_WIDTH, Structure
 from explorer.server.byte_cache import remembered
 from explorer.server.sizes import names_bytes
@@ -178,7 +178,7 @@ def _level(
     box_of = {v: i for i, group in enumerate(groups) for v in group.nodes}
     boxes = tuple(_box(graph, deployment, placement, group, index, name in (STAGES, DEVICES)) for group in groups)
     labels = tuple(box.label for box in boxes)
-    shorts = remembered("short names", (labels,), lambda: without_common_prefix(labels), names_bytes)
+    shorts = remembered("short names", (labels,), lambda: short_names(labels), names_bytes)
     edges, seams = _cuts(graph, placement, box_of)
     boxes = tuple(replace(box, short=shorts[i], seam=seams.get(i)) for i, box in enumerate(boxes))
     pairs = tuple((edge.source, edge.target) for edge in edges)

@@ -1,4 +1,4 @@
-"""What is written on boxes: the telling part of long names, and what is left of names that share their beginning."""
+"""What is written on boxes: the telling part of long names, and what stands for a name that does not fit."""
 
 import re
 from collections import Counter
@@ -21,21 +21,29 @@ def telling_end(title: str) -> str:
     return ".".join(parts[-2:]) if len(parts) > 2 else end
 
 
-def without_common_prefix(labels: Sequence[str]) -> tuple[str, ...]:
-    """Return each label without the longest beginning that most labels share; "" where it has none of them.
+def short_names(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return what may stand for each label: what follows the longest beginning that most share, else its last word.
 
-    Beginnings end between words and numbers.
+    "" where it has neither. Beginnings end between words and numbers; a last word is of letters.
 
-    >>> without_common_prefix(("embedding", "block 1", "block 2", "block 3"))
-    ('', '1', '2', '3')
-    >>> without_common_prefix(("stage 1 block 1", "stage 1 block 2", "stage 2 block 1", "stage 3 pool", "stage 4 pool"))
+    >>> short_names(("embedding", "block 1", "block 2", "block 3", "output head"))
+    ('', '1', '2', '3', 'head')
+    >>> short_names(("stage 1 block 1", "stage 1 block 2", "stage 2 block 1", "stage 3 pool", "stage 4 pool"))
     ('1 block 1', '1 block 2', '2 block 1', '3 pool', '4 pool')
     """
     different = set(labels)
     holders = Counter(prefix for label in different for prefix in _prefixes(label))
     least = max(2.0, COMMON_SHARE * len(different))
     common = [[prefix for prefix in _prefixes(label) if holders[prefix] >= least] for label in labels]
-    return tuple(label.removeprefix(own[-1]) if own else "" for label, own in zip(labels, common, strict=True))
+    return tuple(
+        label.removeprefix(own[-1]) if own else _last_word(label) for label, own in zip(labels, common, strict=True)
+    )
+
+
+def _last_word(label: str) -> str:
+    """Return the last word of several, "" where that is a number or a letter."""
+    found = re.search(r"(?<=[\W_])[^\W\d_]{2,}$", label)
+    return found[0] if found else ""
 
 
 def _prefixes(label: str) -> list[str]:

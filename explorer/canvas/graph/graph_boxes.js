@@ -305,7 +305,7 @@ export class BoxPainter extends TiePainter {
     const space = Math.floor((x + width - x0 - 4) / TEXT_STEP) * TEXT_STEP;
     const count = this.countText(i);
     const countWidth = count ? count.length * size * 0.6 + 3 : 0;
-    // Half a name misleads: what does not fit loses the beginning that it shares with others, then is left out.
+    // Half a name misleads: what does not fit gives way to what stands for it (explorer/layout/names.py), then is left out.
     const names = this.namesOf(i, boxes.label[i], badge > 0);
     const name = firstThatFits(ctx, names, space - countWidth, this.widths);
     this.names.push([i, name]);

@@ -7,7 +7,7 @@ import networkx as nx
 import pytest
 
 from explorer.layout.folding import Group, fold_by_layer
-from explorer.layout.names import without_common_prefix
+from explorer.layout.names import short_names
 from solvers.model.graph import DnnGraph
 from solvers.samples import read_sample
 from tests.support.graphs import chain, random_dag, with_backward
@@ -111,8 +111,11 @@ def test_ends_of_a_stack_are_one_box_each():
     assert all(group.twin == twins[group.title] >= 0 for group in groups)
 
 
-@pytest.mark.parametrize("labels", [["block 1", "block 2"], ["a.b.1", "a.b.2", "c"], ["x"], ["MatMul_1", "Add_1"], []])
+@pytest.mark.parametrize(
+    "labels",
+    [["block 1", "block 2"], ["a.b.1", "a.b.2", "c"], ["x"], ["MatMul_1", "Add_1"], ["encoder embedding", "head"], []],
+)
 def test_what_is_left_of_a_name_is_its_end(labels):
-    for label, short in zip(labels, without_common_prefix(labels), strict=True):
+    for label, short in zip(labels, short_names(labels), strict=True):
         assert label.endswith(short)
         assert short != label

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from explorer.layout.folding import groups_bytes, single_nodes
 from explorer.layout.layered import layered_layout
 from explorer.layout.lines import layout_bytes
-from explorer.layout.names import without_common_prefix
+from explorer.layout.names import short_names
 from explorer.layout.rows import Structure
 from explorer.picture.dag_view import dag_bytes, dag_info
 from explorer.server import byte_cache, sizes
@@ -231,7 +231,7 @@ def test_stated_sizes_are_about_the_real_ones() -> None:
         layout = layered_layout(structure)
         check(layout_bytes(layout), layout)
         labels = [box.label for box in dag.levels[0].boxes]
-        check(sizes.names_bytes(labels), (tuple(labels), without_common_prefix(labels)))
+        check(sizes.names_bytes(labels), (tuple(labels), short_names(labels)))
 
 
 def test_long_names_and_times_on_classes_count() -> None:
