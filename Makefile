@@ -39,8 +39,10 @@ lint: install
 test test-torch quick: export PYTHONDONTWRITEBYTECODE =
 
 # As many processes as there are cores, up to four; `.venv/bin/python -m pytest` takes one.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist
+
 test: lint
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest $(PARALLEL) worksteal
 
 # What needs PyTorch, which nothing else does: in an environment of its own, of 1 to 6 GB, made once.
 TORCH_VENV := build/torch
@@ -54,12 +56,12 @@ $(TORCH_VENV)/.installed: Makefile
 	touch $@
 
 test-torch: install $(TORCH_VENV)/.installed
-	IMPORT_TORCH_PYTHON=$(CURDIR)/$(TORCH_VENV)/bin/python $(BIN)/python -m pytest -q -m torch tests
+	IMPORT_TORCH_PYTHON=$(CURDIR)/$(TORCH_VENV)/bin/python $(BIN)/python -m pytest -q -m torch $(PARALLEL) worksteal tests
 
 # What needs neither a browser nor processes, with a tenth of the examples: a minute or two.
 quick: install
 	$(BIN)/python -m pytest -q -m "not browser and not slow" --ignore=tests/browser --ignore=tests/processes \
-		--ignore=tests/app --hypothesis-profile=quick --numprocesses auto --maxprocesses 4 --dist loadfile
+		--ignore=tests/app --hypothesis-profile=quick $(PARALLEL) loadfile
 
 benchmark: install
 	mkdir -p build

@@ -32,7 +32,12 @@ START_SHARE = 0.2
 
 
 MEANWHILE_AFTER_S = 1.5
-"""A search that takes longer is helped by what can be done beside it."""
+"""A search that takes longer is helped by what can be done beside it.
+
+That is processor time, and as good as all of the time that has passed: where a search has to share its core with
+others there is none to spare beside it.
+"""
+CORE_SHARE = 0.8
 
 OFFERED_GAIN = 1e-3
 """A plan or a bound found beside a search is offered to it where it is better by this share."""
@@ -52,7 +57,7 @@ def run_dp(
 ) -> Ending:
     """Run the DP for at most `seconds`; its plans go to the reporter, and its bounds if it `proves` the problem.
 
-    `meanwhile` is called once it has a plan and takes long; what it reports is offered to the DP.
+    `meanwhile` is called once it has a plan, takes long and has a core of its own; what it reports is offered to it.
     Returns what ended it: NO_SPLIT where it proved that there is no chain split.
     """
     reporter.report(LOADING)
@@ -78,7 +83,7 @@ def run_watched(
 ) -> None:
     """Run a search in a thread for at most `seconds`; what it finds, and if it `proves` its bounds, are reported.
 
-    `meanwhile` is called in this thread, once, when the search has taken a while and there is a plan.
+    `meanwhile` is called in this thread, once, when the search has had a core for a while and there is a plan.
     """
     known: object = None
     is_ended = False
@@ -137,12 +142,17 @@ def run_watched(
             offered_ms = bound
             search.offer(value, reporter.split, bound)
 
-    began = time.monotonic()
+    began, began_work = time.monotonic(), time.process_time()
+
+    def has_core() -> bool:
+        worked, passed = time.process_time() - began_work, time.monotonic() - began
+        return worked > max(MEANWHILE_AFTER_S, CORE_SHARE * passed)
+
     try:
         while thread.is_alive():
             thread.join(POLL_SECONDS)
             poll()
-            if meanwhile and not is_ended and reporter.split and time.monotonic() > began + MEANWHILE_AFTER_S:
+            if meanwhile and not is_ended and reporter.split and has_core():
                 meanwhile(watch)
                 meanwhile = None
     finally:

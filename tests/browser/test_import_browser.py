@@ -1,6 +1,8 @@
 """Models of other programs in the browser: uploaded or by name, imported in another way, solved, and taken out."""
 
 import json
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from tests.support.app_page import download, set_number, upload
 from tests.support.serving import Address
 from tests.support.small_models import SMALL
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
 
@@ -116,3 +119,24 @@ def test_what_cannot_be_imported_leaves_the_graph(
     assert page.locator("b", has_text="bold").count() == 0
     wait_for_title(page, "BERT-base")
     page.get_by_text("Still showing BERT-base").wait_for()
+
+
+def test_a_long_import_shows_how_far_it_is_and_can_be_cancelled(chromium_page: Any, app: Address) -> None:
+    page = chromium_page
+    page.goto(f"{app}/?sample=mistral-7b&mode=training")
+    reader = eventually(lambda: app.reader)
+    os.kill(reader, signal.SIGSTOP)
+    # Nothing is known of the graph yet but its name, which stands where it will be drawn.
+    wait_for_title(page, "Mistral-7B-v0.1")
+    page.get_by_test_id("stProgress").get_by_text("Importing: Reading the file").wait_for()
+    os.kill(reader, signal.SIGCONT)
+    wait_for_title(page, "Mistral-7B-v0.1, training")
+    rest(page)
+
+    page.get_by_role("button", name="Import options").click()
+    choose(page, "Mode", "Decode")
+    os.kill(eventually(lambda: app.reader), signal.SIGSTOP)
+    page.locator(".st-key-cancel_reading").get_by_role("button").click()
+    page.get_by_test_id("stAlert").filter(has_text="The reading was cancelled").wait_for()
+    eventually(lambda: not app.reader)
+    wait_for_title(page, "Mistral-7B-v0.1, training")

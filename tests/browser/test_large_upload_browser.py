@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 from typing import Any
 
 import pytest
@@ -20,15 +19,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.browser
 
 
-def reader_of(server: Address) -> int:
-    """Return the process that reads a file for a server; 0 while there is none."""
-    for pid in server.children:
-        with subprocess.Popen(["ps", "-o", "args=", "-p", str(pid)], stdout=subprocess.PIPE) as ps:  # noqa: S603, S607
-            if b"explorer.state.read_worker" in ps.communicate()[0]:
-                return pid
-    return 0
-
-
 def test_a_large_upload_shows_its_progress_and_can_be_cancelled(app: Address, chromium_page: Any) -> None:
     graph, deployment = layered(20, 13, 15, num_accelerators=4)
     text = json.dumps(graph_document(graph, deployment)).encode()
@@ -40,7 +30,7 @@ def test_a_large_upload_shows_its_progress_and_can_be_cancelled(app: Address, ch
     page.get_by_text("Upload", exact=True).click()
 
     upload(page, "large.json", text)
-    os.kill(eventually(lambda: reader_of(app)), signal.SIGSTOP)
+    os.kill(eventually(lambda: app.reader), signal.SIGSTOP)
     page.get_by_test_id("stProgress").get_by_text("Reading the file").wait_for()
     expect(page.get_by_role("heading", name="BERT")).to_be_visible()
     # The inputs of the graph before still answer.
@@ -50,7 +40,7 @@ def test_a_large_upload_shows_its_progress_and_can_be_cancelled(app: Address, ch
     page.wait_for_url(re.compile("accelerators=3"))
     page.locator(".st-key-cancel_reading").get_by_role("button").click()  # a solve may have a Cancel of its own
     page.get_by_text("The reading was cancelled").wait_for()
-    eventually(lambda: not reader_of(app))
+    eventually(lambda: not app.reader)
     expect(page.get_by_role("heading", name="BERT")).to_be_visible()
 
     upload(page, "again.json", text)

@@ -49,6 +49,15 @@ class Address(str):
         found = subprocess.run(["pgrep", "-P", str(self.pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
         return {int(line) for line in found.stdout.split()}
 
+    @property
+    def reader(self) -> int:
+        """The process that reads a file for the server; 0 while there is none."""
+        for pid in self.children:
+            found = subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, check=False)  # noqa: S603, S607
+            if b"explorer.state.read_worker" in found.stdout:
+                return pid
+        return 0
+
 
 @contextmanager
 def served(

@@ -93,6 +93,7 @@ def test_with_all_of_it_beside_every_dp_answers_are_the_same(seed: int, monkeypa
     graph, deployment = problem_of(seed)
     alone = solve(graph, deployment, method="dp")
     monkeypatch.setattr(chain_run, "MEANWHILE_AFTER_S", -1.0)
+    monkeypatch.setattr(chain_run, "CORE_SHARE", 0.0)
     monkeypatch.setattr(chain_run, "POLL_SECONDS", 1e-4)
     monkeypatch.setattr(chain_run, "OFFERED_GAIN", 0.0)
     beside = solve(graph, deployment, method="auto")
