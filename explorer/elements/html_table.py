@@ -20,7 +20,8 @@ STYLE = f"""<style>
 .insight .quiet {{ opacity: 0.75; }}
 .insight .strong {{ font-weight: 600; }}
 .insight .bar {{ width: 25%; min-width: 3.5rem; }}
-@media (max-width: 640px) {{
+.insight-place {{ container-type: inline-size; }}
+@container (max-width: 30rem) {{
   .insight th[scope=row] {{ white-space: normal; min-width: 6rem; }}
   .insight thead .number, .insight .words {{ white-space: normal; }}
   .insight th, .insight td {{ padding-right: 0.35rem; font-size: 0.78rem; }}
@@ -57,8 +58,8 @@ def html_table(
     body = "".join(f"<tr>{''.join(_cell(cell, i == 0) for i, cell in enumerate(row))}</tr>" for row in rows)
     width = "" if width_rem is None else f' style="max-width: {width_rem:g}rem"'
     return (
-        f'{STYLE}<table class="insight"{width}><caption>{escape(caption)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f'{STYLE}<div class="insight-place"><table class="insight"{width}><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

@@ -28,7 +28,8 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice)
     `asked` is the plan that the solver found, which the schedule may run cut anew: what would help is about that, and
     can be applied to the inputs, those of `choice`.
     """
-    words, figures = st.columns([5, 6], gap="large")
+    with st.container(key="explanation"):
+        words, figures = st.columns([5, 6], gap="large")
     with words:
         for paragraph in _paragraphs(plan):
             st.html(paragraph_html(paragraph))

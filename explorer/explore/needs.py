@@ -218,7 +218,7 @@ def _show(inquiry: Inquiry, plan: Plan, choice: Choice, is_rate: bool) -> None:
     st.markdown(plain(f"{wish_text(inquiry.limit_ms, plan.graph.micro_batch, is_rate=is_rate)}:"))
     header = [Cell("One of these"), *(Cell(text, "number") for text in ("Is enough", "Is not enough", "Value"))]
     rows = [_cells(quest) for quest in inquiry.quests]
-    st.html(html_table("What the wanted throughput needs", [*header, Cell("What is proven")], rows, 25))
+    st.html(html_table("What the wanted throughput needs", [*header, Cell("What is proven")], rows, 38))
     if inquiry.is_over:
         _offer(inquiry, choice)
 

@@ -52,6 +52,12 @@ def compare_two(page: Any, app: str) -> None:
     page.get_by_role("heading", name="B against A").wait_for(timeout=SOLVE_MS)
 
 
+NOTHING_CUT_OFF = """() => {
+    const tables = [...document.querySelectorAll('table.insight')].map((table) => table.getBoundingClientRect());
+    return tables.length > 0 && tables.every((box) => box.width > 200 && box.right <= window.innerWidth);
+}"""
+
+
 def test_what_would_help_is_what_a_solve_finds(app: str, chromium_page: Any) -> None:
     page = chromium_page
     page.goto(f"{app}/?sample={SAMPLE}")
@@ -67,6 +73,9 @@ def test_what_would_help_is_what_a_solve_finds(app: str, chromium_page: Any) -> 
     gains = [float(text.removesuffix(" %")) for text in shares]
     assert gains == sorted(gains, reverse=True)
     assert len(gains) >= 2
+    for width in (1024, 390):  # nothing is cut off beside the words, or on a phone
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_function(NOTHING_CUT_OFF)
 
 
 def test_two_plans_side_by_side_with_the_nodes_that_moved(app: str, chromium_page: Any) -> None:

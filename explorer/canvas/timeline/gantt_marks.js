@@ -153,13 +153,13 @@ export function drawBounds(ctx, picture) {
   }
   ctx.font = `600 11px ${theme.font}`;
   ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
   const taken = [];
+  const lines = [];
   for (const { ms, name, dash } of marks) {
     const x = Math.round(picture.toX(ms)) + 0.5;
     if (x < low - 1 || x > high + 1) continue;
-    ctx.setLineDash(dash);
-    strokeLine(ctx, theme.ink, 1.25, [[x, TOP - 2], [x, bottom + BOUND_ROW]]);
-    ctx.setLineDash([]);
+    lines.push([x, dash]);
     const text = `${name} ${formatMs(ms)}`;
     const width = ctx.measureText(text).width;
     const sides = [x - width - 5, x + 5];
@@ -168,9 +168,14 @@ export function drawBounds(ctx, picture) {
       && taken.every(([from, to]) => x0 + width + 6 < from || x0 > to + 6));
     if (spot === undefined) continue;
     taken.push([spot, spot + width]);
-    ctx.textAlign = "left";
     ctx.fillStyle = theme.ink;
     ctx.fillText(text, spot, bottom + BOUND_ROW / 2 + 1.5);
+  }
+  for (const [x, dash] of lines) {
+    const isOverText = taken.some(([from, to]) => from - 2 < x && x < to + 2);
+    ctx.setLineDash(dash);
+    strokeLine(ctx, theme.ink, 1.25, [[x, TOP - 2], [x, isOverText ? bottom : bottom + BOUND_ROW]]);
+    ctx.setLineDash([]);
   }
 }
 
