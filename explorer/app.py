@@ -73,6 +73,8 @@ st.html(
       .st-key-title { flex-direction: column; align-items: stretch; }
       .st-key-sweep_measure [data-testid="stButtonGroup"] > div:last-child { flex-wrap: wrap; row-gap: 0.25rem; }
       .st-key-headline [data-testid="stColumn"] { min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }
+      .st-key-headline [data-testid="stMetricDelta"] :is([data-testid="stMarkdownContainer"], p) {
+        white-space: normal; }
     }
     </style>"""
 )

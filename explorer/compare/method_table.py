@@ -166,7 +166,7 @@ def table_rows(run: Run) -> list[dict[str, Any]]:
                 "Bound (ms)": None if outcome.violations else outcome.lower_bound_ms,
                 "Proof": _proof(outcome),
                 "Best is": gain(outcome, best_ms),
-                "In the paper": "" if paper is None else f"{factor(paper[0])}, up to {factor(paper[1])}",
+                "In the paper": "" if paper is None else f"{factor(paper[0])} ({factor(paper[1])})",
                 "Largest (GiB)": None if memory is None else memory / 2**30,
                 "Time (s)": outcome.runtime_s,
                 "Note": f"violates a constraint: {why}" if outcome.violations else why,
@@ -232,7 +232,7 @@ def _show_table(run: Run) -> None:
     rows = table_rows(run)
     if not rows:
         return
-    average = st.column_config.TextColumn(help="Mean and maximum over the paper's workloads; not this graph.")
+    average = st.column_config.TextColumn(help="Mean (and maximum) over the paper's workloads; not this graph.")
     from pandas import DataFrame  # it takes long to load, and no other page needs it to start
 
     # Columns of numbers sort as numbers; what they show is written as everywhere else.

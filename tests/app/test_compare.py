@@ -178,7 +178,7 @@ def test_all_methods_give_what_the_library_gives() -> None:
         assert found["Value (ms)"] == pytest.approx(expected[found["Method"]].value_ms)
     rows = {row["Method"]: row for row in table_rows(run)}
     assert "violates a constraint" in rows["single"]["Note"]
-    assert rows["pipedream"]["In the paper"] == "1.1 ×, up to 1.21 ×"
+    assert rows["pipedream"]["In the paper"] == "1.1 × (1.21 ×)"
     assert rows["best non-contiguous"]["Best is"] == pytest.approx(1.0)
     assert rows["best non-contiguous"]["Proof"] == "optimal (proven)"
 

@@ -223,6 +223,11 @@ export class BoxPainter extends TiePainter {
     return size;
   }
 
+  /** The font of a name above the stripes of a box, where it has so much room. */
+  nameFont(room) {
+    return `${Math.min(this.textSize, room * 0.82)}px ${this.store.theme.font}`;
+  }
+
   badgeWidth(shares, width, height, size) {
     const isWide = width >= 40 && height >= 13 && shares.length === 1;
     return isWide ? size * (1.0 + 0.62 * this.store.data.devices[shares[0][0]].label.length) : 0;
@@ -300,7 +305,7 @@ export class BoxPainter extends TiePainter {
     const badge = this.badgeWidth(shares, width, height, size);
     const x0 = x + (badge || 6) + (this.mode.of && shares.length === 1 ? 3 : 0);
     ctx.fillStyle = this.textColour(i, look?.text ?? this.store.theme.ink);
-    ctx.font = `${isMixed ? Math.min(size, room * 0.82) : size}px ${font}`;
+    ctx.font = isMixed ? this.nameFont(room) : `${size}px ${font}`;
     // In steps, so that what fits is worked out once for many magnifications.
     const space = Math.floor((x + width - x0 - 4) / TEXT_STEP) * TEXT_STEP;
     const count = this.countText(i);
@@ -311,7 +316,7 @@ export class BoxPainter extends TiePainter {
     this.names.push([i, name]);
     this.write(ctx, i, name, x0, y + room / 2 + 0.5, onlyOne(shares));
     if (count) {
-      ctx.font = `700 ${isMixed ? Math.min(size, room * 0.82) : size}px ${font}`;
+      ctx.font = `700 ${isMixed ? this.nameFont(room) : `${size}px ${font}`}`;
       ctx.fillText(count, x + width - countWidth - 1, y + room / 2 + 0.5);
     }
     // Running time as an inset bar, relative to the longest box: the fill belongs to the device.

@@ -157,9 +157,12 @@ export class CostPainter extends EdgePainter {
     const [cx, cy] = this.toScreen(this.place.x[box], this.place.y[box]);
     const [width, tall] = [this.level.boxWidth * scale, this.level.boxHeight * scale];
     const room = tall - this.stripeHeight(tall);
-    const name = ctx.measureText(this.level.boxes.label[box]).width * 1.3;
+    const { font } = ctx;
+    ctx.font = this.nameFont(room);
+    const name = ctx.measureText(this.level.boxes.label[box]).width;
+    ctx.font = font;
     const spots = [];
-    if (room >= height - 2 && name + 2 * halfWidth + 8 < width) {
+    if (room >= height - 2 && name + 2 * halfWidth + 14 < width) {
       spots.push([cx + width / 2 - halfWidth - 2, cy - tall / 2 + room / 2, { isInside: true }]);
     }
     const [beyond, beside] = [tall / 2 + height / 2 + 1, width / 2 + halfWidth + 2];
