@@ -119,6 +119,7 @@ GUESSES = (
 
 MODULE_PATH = re.compile(r"\w+(\.\w+)+", flags=re.ASCII)
 EXPORTED_NODE = re.compile(r"(?:\w+(?:\.\w+)* )?([A-Za-z_]\w*)", flags=re.ASCII)
+PATH = re.compile(r"\w+(\.\w+)*", flags=re.ASCII)
 NO_NODE = re.compile(r"^input \w+$| fork of ", flags=re.ASCII)
 
 
@@ -169,24 +170,29 @@ class OperatorNames:
 
     `modules` has the path of a node's module, `nodes` the name of the node of the exported graph, and `plain` are nodes
     that are operators without a module, which run where the last of their inputs is. Forks of the importer, which stand
-    for what a layer receives once, are in none of them.
+    for what a layer receives once, are in none of them. `whose` says whose names they are.
     """
 
     modules: Mapping[int, str]
     nodes: Mapping[int, str]
     plain: frozenset[int]
+    whose: str
 
 
 def operator_names(graph: DnnGraph, stack: LayerStack | None, names: ModelNames) -> OperatorNames:
     """Return what the nodes of a graph are called in an exported model; ExportError where one has no such name.
 
     A name that is an identifier, such as linear_3, is that of a node that torch.export made, and so is the last word of
-    "layers.3.up linear_3", as archives are imported. Inputs and forks are no such nodes.
+    "layers.3.up linear_3", as archives are imported. Inputs and forks are no such nodes. Names with dots throughout,
+    such as encoder.block.0 beside lm_head, are paths of modules, as layers of archives have them.
     """
     forward = [node for node in graph.nodes if not node.is_backward and not NO_NODE.search(node.name)]
     exported = {node.id: EXPORTED_NODE.fullmatch(node.name) for node in forward}
     if all(exported.values()):
-        return OperatorNames({}, {v: found[1] for v, found in exported.items() if found}, frozenset())
+        ends = {v: found[1] for v, found in exported.items() if found}
+        return OperatorNames({}, ends, frozenset(), "nodes that torch.export made")
+    if all(PATH.fullmatch(node.name) for node in forward):
+        return OperatorNames({node.id: node.name for node in forward}, {}, frozenset(), "modules of the exported model")
     forward = [node for node in graph.nodes if not node.is_backward]
     known = NAMES[model_names(graph, names)]
     block_of = {} if stack is None else {v: i for i, block in enumerate(stack.blocks) for v in block}
@@ -204,7 +210,7 @@ def operator_names(graph: DnnGraph, stack: LayerStack | None, names: ModelNames)
             modules[node.id] = known.outside[what]
         else:
             raise _unnamed(node)
-    return OperatorNames(modules, {}, frozenset(plain))
+    return OperatorNames(modules, {}, frozenset(plain), "modules of transformers")
 
 
 def _unnamed(node: Node) -> ExportError:

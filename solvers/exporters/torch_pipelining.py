@@ -48,11 +48,9 @@ def torch_pipelining(plan: Plan, names: ModelNames) -> Exported:
         how = "Every cut lies between whole layers."
         note = named.note
     else:
-        module_stages, node_stages = _stages_by_name(plan, stages, names)
-        how = "Cuts lie inside layers: the script puts them into the exported graph by the names of its nodes."
-        note = (
-            f"{how} They are those of {'nodes that torch.export made' if node_stages else 'modules of transformers'}."
-        )
+        module_stages, node_stages, whose = _stages_by_name(plan, stages, names)
+        how = "Cuts are put into the exported graph by the names of its nodes or modules."
+        note = f"{how} They are those of {whose}."
     ranks = len(stages) // plan.chunks_per_device
     template = files("solvers.exporters").joinpath("torch_pipelining.py.txt").read_text(encoding="utf-8")
     settings = {
@@ -98,8 +96,10 @@ def _stages_of_ranks(stages: tuple[Stage, ...]) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, of_device.values()))
 
 
-def _stages_by_name(plan: Plan, stages: tuple[Stage, ...], names: ModelNames) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the stages of modules and of nodes of the exported graph."""
+def _stages_by_name(
+    plan: Plan, stages: tuple[Stage, ...], names: ModelNames
+) -> tuple[dict[str, int], dict[str, int], str]:
+    """Return the stages of modules and of nodes of the exported graph, and whose names they are."""
     try:
         stack = layer_stack(plan.graph)
     except ExportError:
@@ -117,7 +117,7 @@ def _stages_by_name(plan: Plan, stages: tuple[Stage, ...], names: ModelNames) ->
                 f"{FLAG}."
             )
     modules = {path: stage_of[v] for v, path in known.modules.items()}
-    return modules, {name: stage_of[v] for v, name in known.nodes.items()}
+    return modules, {name: stage_of[v] for v, name in known.nodes.items()}, known.whose
 
 
 def _literal(value: object) -> str:

@@ -39,6 +39,26 @@ def gpt2() -> tuple[Any, ...]:
     return model, (ids,), _loss, ids
 
 
+def t5() -> tuple[Any, ...]:
+    """Return a T5 of two blocks in the encoder and two in the decoder, and a batch for each, to run forward."""
+    import torch
+    import transformers
+
+    fields = {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 97}
+    config = transformers.T5Config(**fields, use_cache=False)
+
+    class Logits(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.t5 = transformers.T5ForConditionalGeneration(config)
+
+        def forward(self, source: Any, target: Any) -> Any:
+            return self.t5(input_ids=source, decoder_input_ids=target, return_dict=False)[0]
+
+    source = _ids(97)
+    return Logits().eval(), (source, source[:, :8])
+
+
 def residual() -> tuple[Any, ...]:
     """Return linear layers with a connection that skips two of them, and an input that the last one reads too."""
     import torch

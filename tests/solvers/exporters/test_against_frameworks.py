@@ -197,3 +197,19 @@ def test_nodes_of_an_exported_graph_with_connections_that_skip(kind: ScheduleKin
     found = run_script(text, model, 2, tmp_path)
     assert found["outputs"] < 1e-5
     assert found["gradients"] < 1e-4
+
+
+@pytest.mark.parametrize("num_first", [2, 6])
+def test_layers_of_an_encoder_and_a_decoder_are_cut_by_the_paths_of_their_modules(
+    num_first: int, tmp_path: Path
+) -> None:
+    """The cut is inside the encoder, whose last layer the whole decoder reads, or inside the decoder."""
+    layers = ("embed_tokens", "block.0", "block.1", "final_layer_norm")
+    names = [f"t5.{half}.{layer}" for half in ("encoder", "decoder") for layer in layers]
+    nodes = tuple(Node(v, 1.0, 9.0, name=name, layer=name) for v, name in enumerate([*names, "t5.lm_head"]))
+    edges = [Edge(v, v + 1) for v in range(8) if v != 3] + [Edge(3, v) for v in (5, 6)]
+    graph = DnnGraph(nodes, tuple(edges))
+    deployment = Deployment(2)
+    plan = planned(graph, deployment, cut_after(graph, num_first).on(deployment), None, 4)
+    text = exported(plan, Framework.TORCH_PIPELINING).text
+    assert run_script(text, "t5", 2, tmp_path)["outputs"] < 1e-5

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import pytest
 
-from solvers.exporters.frameworks import FORMATS, Framework, exported
+from solvers.exporters.frameworks import FORMATS, Framework, exported, expressible_graph
 from solvers.exporters.module_names import ModelNames
 from solvers.exporters.plan import ExportError, planned
 from solvers.importers.workload import Level, Mode, Tied
@@ -230,3 +230,16 @@ def test_names_of_an_exported_graph_are_taken_as_they_are() -> None:
     graph = DnnGraph(nodes, (Edge(0, 1), Edge(1, 2)))
     text = written(cut_after(graph, 1), Framework.TORCH_PIPELINING, graph, Deployment(2))
     assert "'linear': 0,\n    'relu': 0,\n    'linear_1': 1," in text
+
+
+def test_layers_of_an_exported_model_are_named_by_the_paths_of_their_modules() -> None:
+    """An encoder and a decoder are no one row of blocks, so every layer is named."""
+    names = ("encoder.embed", "encoder.block.0", "decoder.embed", "decoder.block.0", "head")
+    nodes = tuple(Node(v, 1.0, 1.0, name=name, layer=name) for v, name in enumerate(names))
+    graph = DnnGraph(nodes, (Edge(0, 1), Edge(2, 3), Edge(1, 3), Edge(3, 4)))
+    plan = planned(graph, Deployment(2), cut_after(graph, 2))
+    found = exported(plan, Framework.TORCH_PIPELINING)
+    assert "'decoder.embed': 0,\n    'decoder.block.0': 1,\n    'head': 1," in found.text
+    assert "those of modules of the exported model" in found.notes[0]
+    expressible = expressible_graph(graph, Framework.TORCH_PIPELINING)
+    assert expressible.colocation_members == graph.colocation_members
