@@ -115,8 +115,7 @@ def _poll() -> None:
     text = f"{done} of {len(run.questions)} done · {running.label}"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(done / len(run.questions), plain(text))
-        if st.button("Cancel", key="cancel_methods"):
-            run.batch.cancel()
+        if st.button("Cancel", key="cancel_methods", on_click=run.batch.cancel):
             st.rerun()
     _show_table(run)
 

@@ -141,8 +141,7 @@ def _poll(plan: Plan, choice: Choice, is_rate: bool) -> None:
     if inquiry.is_over:
         st.rerun()
     _show(inquiry, plan, choice, is_rate)
-    if st.button("Cancel", key=f"cancel {NAME}"):
-        _cancel(inquiry)
+    if st.button("Cancel", key=f"cancel {NAME}", on_click=_cancel, args=(inquiry,)):
         st.rerun()
 
 

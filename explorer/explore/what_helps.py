@@ -121,8 +121,7 @@ def _poll(name: str, subject: Subject) -> None:
     if inquiry.batch.is_over:
         st.rerun()
     _show(inquiry, subject)
-    if st.button("Cancel", key=f"cancel {name}"):
-        inquiry.batch.cancel()
+    if st.button("Cancel", key=f"cancel {name}", on_click=inquiry.batch.cancel):
         st.rerun()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explorer.elements.html_table import Cell, html_table
 from explorer.figures.subject import file_stem
@@ -16,7 +17,7 @@ from explorer.state import session
 from explorer.state.address import keep_only, settled_values, want, wanted
 from explorer.state.look import look_for_address
 from explorer.state.query import Link
-from explorer.state.reading import read_model
+from explorer.state.reading import Reading, read_model
 from explorer.state.records import ImportFacts, LoadedGraph, ModelSource
 from explorer.words.known_devices import known_devices
 from explorer.words.wording import plain
@@ -68,11 +69,12 @@ def bring_in(source: ModelSource, on_page: LoadedGraph) -> LoadedGraph | None:
     `on_page` is the graph that the page goes on with then.
     """
     asking = Asking(replace(begin(on_page.graph, on_page.deployment), model=model_wish(source.kind, known_devices())))
+    progress = st.container()  # open options would cover it below them
     with st.popover("Import options", icon=":material/tune:", width="stretch", key="import_options"):
         _edit(asking, source.file_id or "preset")
         summary = st.container()
     values = tuple((p.address, p.codec.write(asking.values[p.name])) for p in MODEL if p.name in asking.values)
-    loaded = _imported(source, values)
+    loaded = _imported(source, values, progress)
     if loaded is not None:
         assert loaded.facts is not None
         with summary:
@@ -98,7 +100,7 @@ def _edit(asking: Asking, where: str) -> None:
         num_shown += 1
 
 
-def _imported(source: ModelSource, values: tuple[tuple[str, str], ...]) -> LoadedGraph | None:
+def _imported(source: ModelSource, values: tuple[tuple[str, str], ...], progress: DeltaGenerator) -> LoadedGraph | None:
     """Return the graph of a model; None while it is imported, and where it cannot be, which is said."""
     for known in (session.loaded_graph(), session.uploaded_graph()):
         if (
@@ -118,7 +120,8 @@ def _imported(source: ModelSource, values: tuple[tuple[str, str], ...]) -> Loade
         reading = read_model(source, values, session.session_id(), is_open)
         session.remember_reading(reading)
     if not reading.wait(PATIENCE_SECONDS):
-        show_reading()
+        with progress:
+            show_reading()
         if wanted() is not None:
             raise GraphIsComing
         return None
@@ -172,10 +175,13 @@ def show_reading() -> None:
     if reading is None or reading.is_over:
         st.rerun()
     st.progress(reading.share, plain(reading.state))
-    if st.button("Cancel", key="cancel_reading", width="stretch"):
-        reading.cancel()
-        reading.wait(CANCEL_SECONDS)
+    if st.button("Cancel", key="cancel_reading", on_click=_cancel, args=(reading,), width="stretch"):
         st.rerun()
+
+
+def _cancel(reading: Reading) -> None:
+    reading.cancel()
+    reading.wait(CANCEL_SECONDS)
 
 
 @st.fragment(run_every=POLL_SECONDS)

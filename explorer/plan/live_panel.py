@@ -8,6 +8,7 @@ moves nothing. A solve that began by itself leaves only its plan.
 
 import time
 from dataclasses import replace
+from functools import partial
 from html import escape
 
 import streamlit as st
@@ -113,12 +114,16 @@ def _strip(snapshot: Snapshot, run: Run) -> None:
             alt="Best plan and proven lower bound in ms over the seconds of the solve",
         )
         if snapshot.state.is_over:
-            if button.button("Hide", key="hide_run", width="stretch", type="tertiary"):
-                session.remember_shown_run(None)
+            hide = partial(session.remember_shown_run, None)
+            if button.button("Hide", key="hide_run", on_click=hide, width="stretch", type="tertiary"):
                 st.rerun()
-        elif button.button("Cancel", key="cancel", width="stretch"):
-            run.job.cancel()
+        elif button.button("Cancel", key="cancel", on_click=_cancel, args=(run,), width="stretch"):
             st.rerun()
+
+
+def _cancel(run: Run) -> None:
+    # A callback, for a fragment that has news runs the page again before it comes to the button.
+    run.job.cancel()
 
 
 def _text(snapshot: Snapshot) -> str:

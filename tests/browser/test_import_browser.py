@@ -1,34 +1,17 @@
 """Models of other programs in the browser: uploaded or by name, imported in another way, solved, and taken out."""
 
 import json
-import os
-import signal
 from typing import Any
 
 import pytest
 
-from tests.support.app_page import download, set_number, upload
+from tests.support.app_page import download, search_option, set_number, upload
 from tests.support.serving import Address
 from tests.support.small_models import SMALL
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
 
 LLAMA = json.dumps({**SMALL["llama"], "num_hidden_layers": 6}).encode()
-
-
-def rest(page: Any) -> None:
-    """Wait until no run of the page is under way: a graph that has just come has boxes of its own."""
-    page.get_by_text("optimal (proven)").first.wait_for()
-    page.locator('[data-test-script-state="notRunning"]').wait_for()
-
-
-def choose(page: Any, label: str, option: str) -> None:
-    box = page.get_by_role("combobox", name=label)
-    rest(page)
-    box.click()
-    box.fill(option)
-    box.press("Enter")
 
 
 def wait_for_title(page: Any, words: str) -> None:
@@ -53,7 +36,7 @@ def test_a_config_is_uploaded_solved_and_its_plan_taken_out(chromium_page: Any, 
     upload(page, "config.json", LLAMA)
     wait_for_title(page, "llama, prefill")
     page.get_by_role("button", name="Import options").click()
-    choose(page, "Mode", "Training")
+    search_option(page, "Mode", "Training")
     wait_for_title(page, "llama, training")
     batch(page).fill("4")
     batch(page).press("Enter")
@@ -67,7 +50,7 @@ def test_a_config_is_uploaded_solved_and_its_plan_taken_out(chromium_page: Any, 
     # Inputs hold for the same model imported in another way, as far as they fit it.
     set_number(page, "Accelerators", "2")
     page.wait_for_url("**batch=4**accelerators=2**")
-    choose(page, "Expressible in", "Megatron-LM")
+    search_option(page, "Expressible in", "Megatron-LM")
     page.wait_for_url("**expressible_in=megatron**")
     page.get_by_role("button", name="Import options").click()
     set_number(page, "Sequence (tokens)", "128")
@@ -119,24 +102,3 @@ def test_what_cannot_be_imported_leaves_the_graph(
     assert page.locator("b", has_text="bold").count() == 0
     wait_for_title(page, "BERT-base")
     page.get_by_text("Still showing BERT-base").wait_for()
-
-
-def test_a_long_import_shows_how_far_it_is_and_can_be_cancelled(chromium_page: Any, app: Address) -> None:
-    page = chromium_page
-    page.goto(f"{app}/?sample=mistral-7b&mode=training")
-    reader = eventually(lambda: app.reader)
-    os.kill(reader, signal.SIGSTOP)
-    # Nothing is known of the graph yet but its name, which stands where it will be drawn.
-    wait_for_title(page, "Mistral-7B-v0.1")
-    page.get_by_test_id("stProgress").get_by_text("Importing: Reading the file").wait_for()
-    os.kill(reader, signal.SIGCONT)
-    wait_for_title(page, "Mistral-7B-v0.1, training")
-    rest(page)
-
-    page.get_by_role("button", name="Import options").click()
-    choose(page, "Mode", "Decode")
-    os.kill(eventually(lambda: app.reader), signal.SIGSTOP)
-    page.locator(".st-key-cancel_reading").get_by_role("button").click()
-    page.get_by_test_id("stAlert").filter(has_text="The reading was cancelled").wait_for()
-    eventually(lambda: not app.reader)
-    wait_for_title(page, "Mistral-7B-v0.1, training")

@@ -74,3 +74,18 @@ def fill(page: Any, label: str, text: str) -> None:
 def wait_for_plan_so_far(page: Any) -> None:
     """Wait until the solve that runs has found a plan; cancelled before, it leaves nothing."""
     page.locator(".solve-strip").filter(has_text=re.compile(r"Best plan so far \d")).wait_for(timeout=SOLVE_MS)
+
+
+def rest(page: Any) -> None:
+    """Wait until a plan is proven and no run of the page is under way: a graph that has just come has new boxes."""
+    page.get_by_text("optimal (proven)").first.wait_for()
+    page.locator('[data-test-script-state="notRunning"]').wait_for()
+
+
+def search_option(page: Any, label: str, option: str) -> None:
+    """Pick an option of a box at the side by typing its name, once the page rests."""
+    rest(page)
+    box = page.get_by_role("combobox", name=label)
+    box.click()
+    box.fill(option)
+    box.press("Enter")

@@ -15,9 +15,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from tests.support.root import ROOT
+from tests.support.waiting import eventually
 
 START_SECONDS = 60
+READER = "explorer.state.read_worker"
 
 
 PORTS = range(20_000, 32_000)
@@ -46,17 +50,35 @@ class Address(str):
     @property
     def children(self) -> set[int]:
         """Ids of the processes the server has started and that still run."""
-        found = subprocess.run(["pgrep", "-P", str(self.pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
-        return {int(line) for line in found.stdout.split()}
+        return {child.pid for child in psutil.Process(self.pid).children()}
 
     @property
-    def reader(self) -> int:
-        """The process that reads a file for the server; 0 while there is none."""
-        for pid in self.children:
-            found = subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, check=False)  # noqa: S603, S607
-            if b"explorer.state.read_worker" in found.stdout:
-                return pid
-        return 0
+    def readers(self) -> list[psutil.Process]:
+        """The processes that read a file for the server."""
+        return [psutil.Process(pid) for pid in self.children if _reads(pid)]
+
+
+def _reads(pid: int) -> bool:
+    try:
+        return READER in psutil.Process(pid).cmdline()
+    except psutil.NoSuchProcess:
+        return False
+
+
+def held_reader(address: Address) -> psutil.Process:
+    """Wait until a process is to read a file for a server with `hold_readers`; it goes on when it is resumed."""
+    return eventually(lambda: next((r for r in address.readers if r.status() == psutil.STATUS_STOPPED), None))
+
+
+def hold_readers(folder: Path) -> dict[str, str]:
+    """Return what a server's environment needs for each process that reads a file to stop itself before it begins.
+
+    A test that stops it from outside may come too late on a busy machine: the file is read by then.
+    """
+    (folder / "sitecustomize.py").write_text(
+        f"import os, signal, sys\nif {READER!r} in sys.orig_argv:\n    os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    return {"PYTHONPATH": str(folder)}
 
 
 @contextmanager
