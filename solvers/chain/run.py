@@ -1,7 +1,6 @@
 """Run the chain solver for a question in a thread: its plans and bounds go to the reporter as they are found."""
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,7 @@ from solvers.model.costs import Objective
 from solvers.model.deployment import Communication
 from solvers.model.result import LOADING
 from solvers.model.split import Split
+from solvers.problem.background import Background
 from solvers.problem.contraction import Contraction
 from solvers.problem.solving import Problem, Reporter
 
@@ -88,13 +88,6 @@ def run_watched(
     known: object = None
     is_ended = False
     offered_ms = search.lower_bound_ms
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            search.run()
-        except BaseException as error:  # raised again in the calling thread
-            failures.append(error)
 
     def take_over() -> bool:
         nonlocal known
@@ -106,10 +99,9 @@ def run_watched(
         known = plan
         return reporter.found(split_of(plan))
 
-    thread = threading.Thread(target=run, name="chain search", daemon=True)
     deadline = None if seconds is None else time.monotonic() + seconds
     loaded = looked = -math.inf
-    thread.start()
+    searching = Background(search.run, "chain search")
 
     def poll() -> None:
         nonlocal loaded, looked, is_ended
@@ -129,7 +121,7 @@ def run_watched(
         if time.monotonic() >= looked + POLL_SECONDS:
             poll()
             offer()
-        return thread.is_alive() and not is_ended
+        return searching.is_running and not is_ended
 
     def offer() -> None:
         nonlocal offered_ms
@@ -149,17 +141,16 @@ def run_watched(
         return worked > max(MEANWHILE_AFTER_S, CORE_SHARE * passed)
 
     try:
-        while thread.is_alive():
-            thread.join(POLL_SECONDS)
+        while searching.is_running:
+            searching.wait(POLL_SECONDS)
             poll()
             if meanwhile and not is_ended and reporter.split and has_core():
                 meanwhile(watch)
                 meanwhile = None
     finally:
         search.stop()
-        thread.join()
-    if failures:
-        raise failures[0]
+        searching.wait()
+    searching.result()
     if take_over():
         reporter.report(search.phase, new_split=True)
 

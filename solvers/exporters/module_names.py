@@ -118,8 +118,10 @@ GUESSES = (
 """How the names of graphs begin whose models are not like Llama."""
 
 MODULE_PATH = re.compile(r"\w+(\.\w+)+", flags=re.ASCII)
+"""A path that names a module for sure: a word without dots could as well be a layer's name in any graph."""
 EXPORTED_NODE = re.compile(r"(?:\w+(?:\.\w+)* )?([A-Za-z_]\w*)", flags=re.ASCII)
 PATH = re.compile(r"\w+(\.\w+)*", flags=re.ASCII)
+"""Any path, also of a module that is in no other, such as lm_head."""
 NO_NODE = re.compile(r"^input \w+$| fork of ", flags=re.ASCII)
 
 
@@ -209,12 +211,17 @@ def operator_names(graph: DnnGraph, stack: LayerStack | None, names: ModelNames)
         elif node.id not in block_of and what in known.outside:
             modules[node.id] = known.outside[what]
         else:
-            raise _unnamed(node)
+            raise _unnamed(node, stack)
     return OperatorNames(modules, {}, frozenset(plain), "modules of transformers")
 
 
-def _unnamed(node: Node) -> ExportError:
+def _unnamed(node: Node, stack: LayerStack | None) -> ExportError:
+    remedy = (
+        "import the model from an archive of torch.export (.pt2), which has the names of its nodes"
+        if stack is None
+        else "solve with --expressible-in torch-pipelining, which cuts between layers"
+    )
     return ExportError(
         f"{node.label[0].upper()}{node.label[1:]} is neither a node of a graph that torch.export made nor a module of "
-        "a known model, so no cut inside a layer can name it; solve with --expressible-in torch-pipelining."
+        f"a known model, so no cut inside a layer can name it; {remedy}."
     )

@@ -50,7 +50,7 @@ def torch_pipelining(plan: Plan, names: ModelNames) -> Exported:
     else:
         module_stages, node_stages, whose = _stages_by_name(plan, stages, names)
         how = "Cuts are put into the exported graph by the names of its nodes or modules."
-        note = f"{how} They are those of {whose}."
+        note = f"{how} The names are those of {whose}."
     ranks = len(stages) // plan.chunks_per_device
     template = files("solvers.exporters").joinpath("torch_pipelining.py.txt").read_text(encoding="utf-8")
     settings = {

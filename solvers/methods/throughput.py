@@ -1,10 +1,10 @@
 """How throughput and the GPipe time are solved: which engine runs when, and what it starts from."""
 
-import math
 from dataclasses import replace
 
 from solvers.chain.ending import Ending
-from solvers.chain.run import START_SECONDS, START_SHARE, Watch, chain_search, is_plain, run_dp, run_watched
+from solvers.chain.run import START_SECONDS, START_SHARE, chain_search, is_plain, run_dp, run_watched
+from solvers.methods.beside_dp import BesideDp
 from solvers.milp.run import run_model
 from solvers.model.costs import Objective
 from solvers.model.result import PROOF_TOLERANCE, SolveResult
@@ -124,75 +124,33 @@ def _limit(ending: Ending, problem: Problem, in_time: str) -> str:
     return in_time
 
 
-class _BesideDp:
-    """What is done beside a DP that takes long: cheap bounds, a better plan, then dear bounds.
-
-    Bounds are those of all free splits: chains are such. `has_improved` and `has_bounded` say what came to its end.
-    """
-
-    def __init__(self, contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
-        self._contraction, self._problem, self._reporter = contraction, problem, reporter
-        self.has_improved = self.has_bounded = False
-
-    def work(self, watch: Watch) -> None:
-        """Work while `watch` says so; what is found goes to the reporter."""
-        from solvers.free.bounds import FreeBounds
-
-        problem, reporter = self._problem, self._reporter
-        known_ms = reporter.lower_bound_ms or 0.0
-        bounds = watched(lambda: FreeBounds(contracted(problem, Family.FREE), problem.deployment, known_ms), watch)
-        if bounds is None:
-            return
-
-        def hand_over() -> bool:
-            reporter.proved(bounds.lower_bound_ms)
-            return watch()
-
-        bounds.raise_by_cuts(reporter.value_ms or 0.0, hand_over)
-        bounds.raise_by_work(reporter.value_ms or 0.0, hand_over)
-        self._improve(hand_over)
-        left = reporter.seconds_left
-        end_s = math.inf if left is None else reporter.seconds + left / 2
-        bounds.raise_by_prices(
-            lambda: reporter.value_ms or 0.0, problem.gap, hand_over, lambda: end_s - reporter.seconds
-        )
-        self.has_bounded = hand_over()
-
-    def _improve(self, watch: Watch) -> None:
-        from solvers.chain.improvement import ChainImprovement, chain_by_block
-
-        reporter = self._reporter
-        search, _, split_of = chain_search(self._contraction, self._problem)
-        start = None if reporter.split is None else chain_by_block(self._contraction, reporter.split)
-        if start is None:
-            return
-        improvement = ChainImprovement(search, start)
-
-        def take_over() -> bool:
-            if improvement.value_ms < (reporter.value_ms or math.inf):
-                reporter.found(split_of(improvement.device_of_block))
-            return watch()
-
-        improvement.run(take_over)
-        self.has_improved = take_over()
-
-
 def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Dynamic programming; if it does not end, or ideals become too many, the integer program goes on."""
-    left = reporter.seconds_left
-    beside = _BesideDp(contraction, problem, reporter)
+    beside = BesideDp(contraction, problem, reporter)
     meanwhile = beside.work if is_plain(problem) else None
+    left = reporter.seconds_left
     comes_ip = _is_buildable(problem, contraction, reporter, 0.5)
-    # What would come after it without an integer program is done beside it, but for plans on the accelerators alone.
+    # The DP leaves half of the time to what comes after it. Without an integer program and without plans on the
+    # accelerators alone that is what is done beside it.
     has_all_time = meanwhile is not None and not comes_ip and not problem.deployment.num_cpus
     seconds = None if left is None else left if has_all_time else left / 2
     ending = run_dp(contraction, problem, reporter, seconds, proves=True, meanwhile=meanwhile)
     if ending is Ending.NO_SPLIT:
         return reporter.result("dp", infeasible=no_split_fits(problem))
-    left = reporter.seconds_left
-    if reporter.within(problem.gap) or left == 0:
+    if reporter.within(problem.gap) or reporter.seconds_left == 0:
         return reporter.result("dp")
-    # A program that cannot be built leaves its time to the improvement of the plan.
+    _improve_and_bound_after(beside, problem, contraction, reporter)
+    result = _run_ip(problem, contraction, reporter, "dp, then ip")
+    ended = f"The DP did not end {_limit(ending, problem, 'in its share of the time')}; other methods went on."
+    return replace(result, message=f"{ended} {result.message}".strip())
+
+
+def _improve_and_bound_after(beside: BesideDp, problem: Problem, contraction: Contraction, reporter: Reporter) -> None:
+    """Improve the plan and the bound after a DP that did not end, as far as that was not done beside it.
+
+    A part of the time is left to an integer program; where none can be built all of it goes to the plan.
+    """
+    left = reporter.seconds_left
     share = IMPROVEMENT_SHARE if _is_buildable(problem, contraction, reporter) else 0.5
     seconds = START_SECONDS if left is None else share * left
     _improve_without_cpus(problem, reporter, seconds / 2)
@@ -204,9 +162,6 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
         _raise_bound(problem, reporter, seconds if left is None else min(seconds, left))
     if not _is_buildable(problem, contraction, reporter) and not reporter.within(problem.gap):
         _improve(contraction, problem, reporter, reporter.seconds_left, seed=1)
-    result = _run_ip(problem, contraction, reporter, "dp, then ip")
-    ended = f"The DP did not end {_limit(ending, problem, 'in its share of the time')}; other methods went on."
-    return replace(result, message=f"{ended} {result.message}".strip())
 
 
 def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:

@@ -1,6 +1,5 @@
 """What every method works with: the problem, the reporter that judges and remembers plans, and running a program."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from solvers.model.result import (
     relative_gap,
 )
 from solvers.model.split import Family, Split, check_split
+from solvers.problem.background import Background
 from solvers.problem.contraction import Contraction, contract
 from solvers.problem.pins import NO_PINS, Pins
 from solvers.problem.table_memory import LEAST_BYTES
@@ -71,24 +71,12 @@ def watched(make: Callable[[], T], watch: Callable[[], bool]) -> T | None:
 
     For what takes seconds on large graphs and looks at no clock; it is left to end by itself.
     """
-    made: list[T] = []
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            made.append(make())
-        except BaseException as error:  # raised again in the calling thread
-            failures.append(error)
-
-    thread = threading.Thread(target=run, name="preparation", daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(LOOK_SECONDS)
+    making = Background(make, "preparation")
+    while making.is_running:
+        making.wait(LOOK_SECONDS)
         if not watch():
             return None
-    if failures:
-        raise failures[0]
-    return made[0]
+    return making.result()
 
 
 class Reporter:

@@ -50,7 +50,7 @@ def test_offers_at_any_moment_change_no_answer(seed: int) -> None:
     graph, deployment = problem_of(seed)
     best = solve(graph, deployment)
     search, is_over = search_of(graph, deployment), threading.Event()
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)  # noqa: S311 -- as above
     free = Deployment(deployment.num_accelerators, deployment.num_cpus)
     plans = [random_chain_split(graph, free, number) for number in range(4)]
     plans = [plan for plan in plans if not check_split(graph, deployment, plan, Family.CHAIN)]
