@@ -32,6 +32,7 @@ IMPORTS = {
     "solvers.latency": "solvers.model solvers.problem solvers.processes solvers.chain",
     "solvers.importers": "solvers.quantities solvers.model solvers.hardware",
     "solvers.torch_models": "solvers.model solvers.importers",
+    "solvers.onnx_models": "solvers.quantities solvers.model solvers.importers",
     "solvers.exporters": "solvers.quantities solvers.model solvers.schedule",
     "solvers.baselines": "solvers.model solvers.problem solvers.chain solvers.latency",
     "solvers.parameters": (
@@ -57,9 +58,9 @@ IMPORTS = {
     "solvers.reproduction": "solvers.quantities solvers.model solvers.formats solvers.problem solvers.analysis",
     "solvers.cli": (
         "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.problem solvers.processes "
-        "solvers.compilation solvers.schedule solvers.importers solvers.torch_models solvers.exporters "
-        "solvers.baselines solvers.parameters solvers.samples solvers.solve solvers.warm_up solvers.analysis "
-        "solvers.sweep solvers.reproduction"
+        "solvers.compilation solvers.schedule solvers.importers solvers.torch_models solvers.onnx_models "
+        "solvers.exporters solvers.baselines solvers.parameters solvers.samples solvers.solve solvers.warm_up "
+        "solvers.analysis solvers.sweep solvers.reproduction"
     ),
     "explorer.server": "solvers.model solvers.schedule",
     "explorer.layout": "solvers.quantities solvers.model solvers.schedule explorer.server",
@@ -136,10 +137,11 @@ LIBRARIES = {
     "numba": "solvers.chain solvers.free solvers.latency solvers.baselines",
     "google": "solvers.importers",
     "numpy": (
-        "solvers.importers solvers.problem solvers.chain solvers.milp solvers.schedule solvers.free solvers.latency "
-        "solvers.baselines explorer.layout explorer.picture"
+        "solvers.importers solvers.onnx_models solvers.problem solvers.chain solvers.milp solvers.schedule "
+        "solvers.free solvers.latency solvers.baselines explorer.layout explorer.picture"
     ),
-    "onnx": "solvers.importers",
+    "onnx": "solvers.importers solvers.onnx_models",
+    "onnxruntime": "solvers.onnx_models",
     "ortools": "solvers.latency",
     "pandas": "explorer.compare",
     "plotly": "explorer.elements explorer.sweep",
@@ -339,11 +341,10 @@ def test_the_server_starts_without_the_solvers_of_the_worker() -> None:
 
 
 def test_only_one_command_runs_models_of_others() -> None:
-    """PyTorch runs and unpickles what it is given: nothing that answers requests may come near it."""
-    users = {
-        name for name, others in imports().items() if any(unit(other) == "solvers.torch_models" for other in others)
-    }
-    assert {name for name in users if unit(name) != "solvers.torch_models"} == {"solvers.cli.profiling"}
+    """PyTorch runs and unpickles what it is given, ONNX Runtime runs it: nothing that answers requests comes near."""
+    for running in ("solvers.torch_models", "solvers.onnx_models"):
+        users = {name for name, others in imports().items() if any(unit(other) == running for other in others)}
+        assert {name for name in users if unit(name) != running} == {"solvers.cli.profiling"}
     assert not any(other.startswith("solvers.cli") for name, others in imports().items() for other in others
                    if name.startswith("explorer"))  # fmt: skip
 

@@ -49,7 +49,7 @@ def add_import(commands: Any) -> None:
         if parameter is DIM:
             parser.add_argument(
                 "--dim",
-                type=_dimension,
+                type=dimension,
                 action="append",
                 default=[],
                 metavar="NAME=SIZE",
@@ -83,7 +83,8 @@ def _words(parameter: Parameter[Any]) -> str:
     return "{" + ",".join(words) + "}" if words else parameter.metavar
 
 
-def _dimension(text: str) -> tuple[str, int]:
+def dimension(text: str) -> tuple[str, int]:
+    """Return name and size of an open dimension; for a command's options."""
     name, _, size = text.rpartition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} names no size; give one, such as batch=8")

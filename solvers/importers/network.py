@@ -30,6 +30,8 @@ class Op:
     cache_elements      elements that outlive the run and that the next one reads: keys and values of past tokens
     cache_reads         elements of such a cache that it reads
     recomputed_flops    flops of the forward pass that its backward pass does again, in place of keeping their result
+    backward_flops      of its backward pass, with and without the gradients of its inputs, where there are products
+                        inside whose gradients are needed either way; None where `is_dense` tells
     tied_to             id of the earliest operator with which it shares weights; it then owns none of these
     is_view             its output is its input, or one of the network, under another name: nothing is read or written
     idle_parameters     those of its parameters that a token does not meet: experts it is not routed to
@@ -54,6 +56,7 @@ class Op:
     cache_elements: int = 0
     cache_reads: int = 0
     recomputed_flops: float = 0.0
+    backward_flops: tuple[float, float] | None = None
     tied_to: int | None = None
     is_view: bool = False
     idle_parameters: int = 0

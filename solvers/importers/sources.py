@@ -65,6 +65,12 @@ def import_file(file: BinaryIO, workload: Workload, devices: Devices, source: st
     return import_config(document, workload, devices, source, title)
 
 
+def kind_of_file(path: Path) -> SourceKind | None:
+    """Return what a file is by how it starts; None for JSON, and for what is of no kind that is imported."""
+    with _opened(path) as file:
+        return _kind_of(_read(file, HEAD_BYTES))
+
+
 def source_kind(content: bytes) -> SourceKind | None:
     """Return what a file is by its content; None for one that is of no kind that is imported, such as our own graphs.
 

@@ -9,7 +9,8 @@ For operator v with twin v':
 * u -> v' for what v' needs of the forward pass: the inputs of v, the output of v, both or neither. A copy that v
   already received serves v' too, so such an edge is free unless it is the only one to its device.
 * flops of v' are twice those of v for a matrix product or convolution (one product for the gradient of each
-  operand), once those of v otherwise, and once where no input needs a gradient: then only the weights do. Products
+  operand), once those of v otherwise, and once where no input needs a gradient: then only the weights do, and what is
+  inside of a recurrence: its steps after the first and its layers above the first (`backward_flops`). Products
   that v' does again (`recomputed_flops`) and the summing of gradients that several readers send back are added;
   passing a gradient on costs nothing.
 
@@ -181,7 +182,11 @@ def _twin(network: Network, v: int, costs: CostModel, gradients: tuple[_Gradient
     elements = sum(size * (readers + 2 - op.is_view if readers > 1 else readers) for size, readers in tensors)
     weights = 0
     if not op.passes_gradient:
-        flops += op.flops * (2 if op.is_dense and sent else 1) + op.recomputed_flops
+        flops += op.recomputed_flops
+        if op.backward_flops is None:
+            flops += op.flops * (2 if op.is_dense and sent else 1)
+        else:
+            flops += op.backward_flops[0 if sent else 1]
         elements += op.input_reads * op.keeps_inputs + op.output_elements * op.keeps_output
         elements += 2 * op.internal_elements + sent
         weights = op.weight_reads * (2 if sent else 1)

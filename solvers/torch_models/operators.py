@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from solvers.importers.torch_export.measured import Spread, Timing
+from solvers.importers.measured import Spread, Timing
 from solvers.importers.torch_export.translate import INLINE
 
 WEIGHT_SCALE = 0.02

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from solvers.importers.measured import processor
 from solvers.importers.torch_export.archive import ZIP_MAGIC, read_program
 from solvers.importers.torch_export.measured import with_measured_times
 from solvers.model.errors import SourceError
@@ -79,13 +80,7 @@ def _device_name(device: torch.device) -> str:
     if device.type != "cpu":
         module = getattr(torch, device.type)
         return str(module.get_device_name(device)) if hasattr(module, "get_device_name") else device.type
-    name = "CPU"
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = (line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line)
-        name = next(lines, name)
-    threads = torch.get_num_threads()
-    return f"{name}, {threads} thread{'s' if threads > 1 else ''}"
+    return processor(torch.get_num_threads())
 
 
 def _program(model: str) -> torch.export.ExportedProgram:

@@ -9,6 +9,8 @@ import json
 import sys
 from typing import Any
 
+ENCODERS_ALONE = ("T5EncoderModel", "T5ForTokenClassification", "WhisperForAudioClassification")
+
 
 def answer(question: dict[str, Any]) -> dict[str, float]:
     import torch
@@ -34,20 +36,26 @@ def answer(question: dict[str, Any]) -> dict[str, float]:
     if not wanted:
         return found
     batch, sequence = wanted["batch"], wanted["sequence"]
+    is_encoder = kind in ("vit", "bert", "roberta") or architecture in ENCODERS_ALONE
     tokens = torch.zeros((batch, sequence or 1), dtype=torch.long, device=device)
     if kind == "vit":
         inputs = {"pixel_values": torch.zeros((batch, 3, config.image_size, config.image_size), device=device)}
     elif kind == "whisper":
         spectrum = (batch, config.num_mel_bins, 2 * config.max_source_positions)
-        inputs = {"input_features": torch.zeros(spectrum, device=device), "decoder_input_ids": tokens}
-    elif kind == "t5" and architecture != "T5EncoderModel":
+        inputs = {"input_features": torch.zeros(spectrum, device=device)}
+        if not is_encoder:
+            inputs["decoder_input_ids"] = tokens
+    elif kind == "t5" and not is_encoder:
+        tokens[:, -1] = config.eos_token_id
         inputs = {"input_ids": tokens, "decoder_input_ids": tokens}
+    elif architecture.endswith("ForMultipleChoice"):
+        inputs = {"input_ids": tokens[:, None]}
     else:
         inputs = {"input_ids": tokens}
         if experts:
             torch.manual_seed(0)
             inputs = {"input_ids": torch.randint(config.vocab_size, (batch, sequence))}
-    takes_cache = kind not in ("vit", "bert", "roberta") and architecture != "T5EncoderModel"
+    takes_cache = not is_encoder
     with FlopCounterMode(display=False) as counter:
         output = model(**inputs, use_cache=False) if takes_cache else model(**inputs)
     found["forward"] = counter.get_total_flops()

@@ -41,7 +41,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "tie_word_embeddings": True,
         "d_kv": 64,
     },
-    "whisper": {"tie_word_embeddings": True},
+    "whisper": {"tie_word_embeddings": True, "classifier_proj_size": 256},
 }
 """Of each known `model_type`, what `transformers` 5 takes where a config leaves a field out."""
 
@@ -192,7 +192,8 @@ def _decoder(reading: _Reading) -> Network:
         heads = {"Gemma3ForConditionalGeneration": "words", "Gemma3ForCausalLM": "words"}
     else:
         start = CAUSAL[kind]
-        heads = {f"{start}ForCausalLM": "words", f"{start}Model": "", f"{start}TextModel": ""} | _classifiers(start)
+        heads = {f"{start}ForCausalLM": "words", f"{start}Model": "", f"{start}TextModel": ""}
+        heads |= _classifiers(start) | _classifiers(f"{start}Text")
     head = reading.head(heads, next(iter(heads)))
     family = "gemma3_text" if kind == "gemma3" else kind
     shape = decoder_configs.decoder_of(family, fields, kind, has_head=head == "words")
@@ -250,9 +251,10 @@ def _text_encoder(reading: _Reading) -> Network:
     start = "Bert" if kind == "bert" else "Roberta"
     heads = {f"{start}ForMaskedLM": "words", f"{start}ForCausalLM": "words", f"{start}Model": "pooler"}
     heads |= {"BertLMHeadModel": "words"} if kind == "bert" else {}
-    heads |= _classifiers(start)
+    heads |= _classifiers(start) | {f"{start}ForMultipleChoice": "pooler choice"}
     if kind == "bert":
         heads |= {"BertForPreTraining": "words pooler pair", "BertForSequenceClassification": "pooler sequence"}
+        heads["BertForNextSentencePrediction"] = "pooler pair"
     head = reading.head(heads, f"{start}ForMaskedLM").split()
     rows = fields.count("max_position_embeddings", most=MAX_TOKENS, least=3)
     shape = TextEncoder(
@@ -263,7 +265,7 @@ def _text_encoder(reading: _Reading) -> Network:
         types=fields.count("type_vocab_size", most=MAX_LABELS),
         has_pooler="pooler" in head,
         predicts_words="words" in head,
-        labels=2 if "pair" in head else _labels(reading, head[-1]) if head[-1] in ("sequence", "tokens", "span") else 0,
+        labels=_labels(reading, head[-1]) if head[-1] in (*SIZED_HEADS, "sequence", "tokens") else 0,
         labels_tokens=head[-1] in ("tokens", "span"),
         tied=fields.flag("tie_word_embeddings"),
     )
@@ -295,10 +297,14 @@ def _divides(width: int, heads: int, field_name: str, heads_name: str) -> None:
         )
 
 
+SIZED_HEADS = {"span": 2, "pair": 2, "choice": 1}
+"""Labels of heads that have as many in every model: of an answer where it starts and ends, of a choice its score."""
+
+
 def _labels(reading: _Reading, head: str = "sequence") -> int:
-    """Return the number of labels of a classifier; an answer has a start and an end."""
-    if head == "span":
-        return 2
+    """Return the number of labels of a classifier."""
+    if head in SIZED_HEADS:
+        return SIZED_HEADS[head]
     names = reading.fields.raw.get("id2label")
     if isinstance(names, Mapping) and 0 < len(names) <= MAX_LABELS:
         return len(names)
@@ -333,7 +339,11 @@ def _image_encoder(reading: _Reading) -> Network:
 
 def _t5(reading: _Reading) -> Network:
     fields = reading.fields
-    known = {"T5ForConditionalGeneration": "words", "T5WithLMHeadModel": "words", "T5EncoderModel": ""}
+    known = {
+        "T5ForConditionalGeneration": "words", "T5WithLMHeadModel": "words", "T5Model": "", "T5EncoderModel": "encoder",
+        "T5ForSequenceClassification": "sequence", "T5ForTokenClassification": "tokens",
+        "T5ForQuestionAnswering": "span",
+    }  # fmt: skip
     head = reading.head(known, "T5ForConditionalGeneration")
     width, layers = fields.count("d_model", most=MAX_WIDTH), fields.count("num_layers", most=MAX_LAYERS)
     heads, wide = fields.count("num_heads", most=MAX_HEADS), fields.count("d_ff", most=MAX_WIDTH)
@@ -351,10 +361,13 @@ def _t5(reading: _Reading) -> Network:
         gated=fields.text("feed_forward_proj").startswith("gated"),
         tied=fields.flag("tie_word_embeddings"),
         buckets=fields.count("relative_attention_num_buckets", most=MAX_WIDTH),
+        head=head,
+        labels=_labels(reading, head) if head in ("sequence", "tokens", "span") else 0,
     )
     usual = fields.optional_count("n_positions", most=MAX_TOKENS)
-    if not head:
+    if head not in ("words", ""):
         reading.no_decode()
+    if head in ("encoder", "tokens"):
         writer = reading.writer()
         write_encoder_alone(writer, shape, reading.tokens(usual, learned=False))
         return writer.network()
@@ -363,7 +376,10 @@ def _t5(reading: _Reading) -> Network:
 
 def _whisper(reading: _Reading) -> Network:
     fields = reading.fields
-    reading.head({"WhisperForConditionalGeneration": "words"}, "WhisperForConditionalGeneration")
+    known = {
+        "WhisperForConditionalGeneration": "words", "WhisperModel": "", "WhisperForAudioClassification": "sound",
+    }  # fmt: skip
+    head = reading.head(known, "WhisperForConditionalGeneration")
     width = fields.count("d_model", most=MAX_WIDTH)
     heads = [fields.count(f"{part}_attention_heads", most=MAX_HEADS) for part in ("encoder", "decoder")]
     for part, number in zip(("encoder", "decoder"), heads, strict=True):
@@ -385,13 +401,31 @@ def _whisper(reading: _Reading) -> Network:
         bins=fields.count("num_mel_bins", most=MAX_WIDTH),
         frames=frames,
         positions=fields.count("max_target_positions", most=MAX_TOKENS),
+        head=head,
+        labels=_labels(reading) if head == "sound" else 0,
+        projected=fields.count("classifier_proj_size", most=MAX_WIDTH) if head == "sound" else 0,
     )
+    if head == "sound":
+        return _sound_classifier(reading, shape)
     reading.said.append(
         f"The encoder hears {count(frames)} frames, the most that it can; --sequence is of the decoder."
     )
     if reading.workload.mode is Mode.DECODE:
         reading.no_sequence()
     return _encoder_decoder(reading, shape, frames, shape.positions, learned=True)
+
+
+def _sound_classifier(reading: _Reading, shape: EncoderDecoder) -> Network:
+    reading.no_decode()
+    reading.no_sequence()
+    if reading.fields.raw.get("use_weighted_layer_sum"):
+        raise SourceError(
+            "config.json: 'use_weighted_layer_sum' is set; a whisper that labels a sum of its layers is not imported."
+        )
+    reading.said.append(f"The encoder hears {count(shape.frames)} frames, the most that it can.")
+    writer = reading.writer()
+    write_encoder_alone(writer, shape, shape.frames)
+    return writer.network()
 
 
 def _encoder_decoder(

@@ -103,8 +103,9 @@ def decoder_of(kind: str, fields: Fields, name: str, *, has_head: bool) -> Decod
             f"config.json: 'num_attention_heads' is {heads} and 'num_key_value_heads' {key_value_heads}; the first "
             "must be a multiple of the second."
         )
-    takes_head_width = kind not in ("gpt_neox", "phi3", "qwen2", "qwen2_moe", "deepseek_v3")
-    own_width = fields.optional_count("head_dim", most=MAX_WIDTH) if takes_head_width else None
+    own_width = None
+    if kind not in ("gpt_neox", "deepseek_v3"):
+        own_width = fields.optional_count("head_dim", most=MAX_WIDTH)
     is_qwen2, is_gemma = kind in ("qwen2", "qwen2_moe"), kind in ("gemma2", "gemma3_text")
     bias_field = {"llama": "attention_bias", "qwen3": "attention_bias", "qwen3_moe": "attention_bias"}.get(kind)
     if is_gemma or kind in ("gpt_neox", "deepseek_v3"):
@@ -212,7 +213,7 @@ def _windows(kind: str, fields: Fields, num_layers: int) -> tuple[int | None, ..
 def _mixtures(kind: str, fields: Fields, num_layers: int) -> tuple[Mixture | None, ...]:
     """Return the experts of each layer; None where it has an ordinary feed-forward part."""
     names = {
-        "mixtral": ("num_local_experts",),
+        "mixtral": ("num_local_experts", "num_experts"),
         "qwen2_moe": ("num_experts", "num_local_experts"),
         "qwen3_moe": ("num_experts", "num_local_experts"),
         "deepseek_v3": ("n_routed_experts", "num_local_experts"),

@@ -20,6 +20,10 @@ class EncoderDecoder:
     is_whisper      layer norms with biases, learned positions, biases but for keys, and sound as input: `bins` of a
                     spectrum, `frames` after two convolutions
     positions       rows of the decoder's table of positions
+    head            what follows: the output of the decoder in "words", "" for nothing, one or two "labels" of each of
+                    its tokens, or a "sequence" that is labelled by its last token; without a decoder also "sound",
+                    labelled after a projection to `projected` features
+    labels          of such a head
     """
 
     name: str
@@ -39,6 +43,9 @@ class EncoderDecoder:
     bins: int = 0
     frames: int = 0
     positions: int = 0
+    head: str = "words"
+    labels: int = 0
+    projected: int = 0
 
 
 def write_encoder_decoder(writer: Writer, shape: EncoderDecoder, encoded: int, tokens: int, context: int) -> None:
@@ -69,16 +76,33 @@ def write_encoder_decoder(writer: Writer, shape: EncoderDecoder, encoded: int, t
         y = layer.feed_forward(f"decoder {i}", y)
     writer.begin("output")
     y = writer.norm("decoder norm", y, bias=shape.is_whisper)
-    y = writer.linear("output", y, shape.vocabulary, like=table if shape.tied else None)
+    if shape.head == "words":
+        y = writer.linear("output", y, shape.vocabulary, like=table if shape.tied else None)
+    else:
+        y = _labelled(writer, shape, y)
     if writer.mode is Mode.TRAINING:
         writer.loss(y)
 
 
 def write_encoder_alone(writer: Writer, shape: EncoderDecoder, encoded: int) -> None:
-    """Write the encoder on sequences of `encoded` tokens."""
+    """Write the encoder on sequences of `encoded` tokens, and its head."""
     x, _ = _encoder(writer, shape, encoded)
+    x = _labelled(writer, shape, x)
     if writer.mode is Mode.TRAINING:
         writer.loss(x)
+
+
+def _labelled(writer: Writer, shape: EncoderDecoder, x: Tensor) -> Tensor:
+    """Write a classifier as T5's and Whisper's classes have it; nothing where there are no labels."""
+    if not shape.labels:
+        return x
+    if shape.head == "sequence":
+        x = writer.linear("classifier", writer.select("last token", x, writer.batch), shape.width, bias=True)
+        x = writer.pointwise("classifier tanh", x, keeps_output=True)
+    elif shape.head == "sound":
+        x = writer.linear("projector", x, shape.projected, bias=True)
+        x = writer.mean("mean of frames", x, writer.batch)
+    return writer.linear("output labels", x, shape.labels, bias=True)
 
 
 def _encoder(writer: Writer, shape: EncoderDecoder, encoded: int) -> tuple[Tensor, Tensor | None]:

@@ -64,7 +64,11 @@ def write_text_encoder(writer: Writer, shape: TextEncoder, tokens: int) -> None:
         y = writer.linear("output transform", x, width, bias=True)
         y = writer.pointwise("output gelu", y, keeps_inputs=True)
         y = writer.norm("output norm", y, bias=True)
-        result = writer.linear("output words", y, shape.vocabulary, bias=True, like=table if shape.tied else None)
+        # transformers has a second bias of the words, the same one where they are tied; else nothing reads it.
+        unread = 0 if shape.tied else shape.vocabulary
+        result = writer.linear(
+            "output words", y, shape.vocabulary, bias=True, like=table if shape.tied else None, unread=unread
+        )
     labels: Tensor | None = None
     if shape.labels:
         source = x if shape.labels_tokens else pooled

@@ -63,8 +63,13 @@ class Writer:
         )
         return Tensor(op, rows, width)
 
-    def linear(self, name: str, x: Tensor, width: int, *, bias: bool = False, like: Tensor | None = None) -> Tensor:
-        """Multiply with a matrix, and add a bias in the same kernel; `like` has the matrix already."""
+    def linear(
+        self, name: str, x: Tensor, width: int, *, bias: bool = False, like: Tensor | None = None, unread: int = 0
+    ) -> Tensor:
+        """Multiply with a matrix, and add a bias in the same kernel; `like` has the matrix already.
+
+        `unread` parameters are held beside these and never read.
+        """
         shared = like is not None and self.tied is Tied.SHARE
         matrix, vector = x.width * width, width * bias
         op = self.net.add(
@@ -72,7 +77,7 @@ class Writer:
             (x.op,),
             flops=2 * x.rows * x.width * width,
             elements=x.rows * width,
-            parameters=vector if shared else matrix + vector,
+            parameters=unread + (vector if shared else matrix + vector),
             weight_reads=matrix + vector,
             is_dense=True,
             keeps_inputs=True,
@@ -151,6 +156,11 @@ class Writer:
     def select(self, name: str, x: Tensor, rows: int) -> Tensor:
         """Take some rows."""
         op = self.net.add(name, (x.op,), flops=0, elements=rows * x.width, input_reads=rows * x.width)
+        return Tensor(op, rows, x.width)
+
+    def mean(self, name: str, x: Tensor, rows: int) -> Tensor:
+        """Average runs of rows, so that so many are left."""
+        op = self.net.add(name, (x.op,), flops=0, elements=rows * x.width)
         return Tensor(op, rows, x.width)
 
     def attention(

@@ -89,6 +89,19 @@ def _recurrent(gates: int) -> Counter:
     return flops
 
 
+def recurrence_backward(
+    inputs: Shapes, attributes: Attributes, flops: float, *, learns_start: bool
+) -> tuple[float, float]:
+    """Return the flops of a recurrent layer's backward pass, with and without the gradient of its input.
+
+    A first step needs no gradient of the state before it, unless that is learned too.
+    """
+    x, hidden = known(inputs[0]), integer(attributes, "hidden_size", 0)
+    of_input = flops * x[2] / max(x[2] + hidden, 1)
+    of_states = (flops - of_input) * (1.0 if learns_start else 1.0 - 1.0 / max(x[0], 1))
+    return flops + of_states + of_input, flops + of_states
+
+
 def einsum_sizes(equation: str, shapes: Sequence[Shape]) -> tuple[list[str], dict[str, int]]:
     """Return the indices of each operand, an ellipsis written as upper-case letters, and the size of each.
 

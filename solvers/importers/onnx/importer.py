@@ -5,7 +5,7 @@ The file is data: nothing of it is run, no path in it is followed, and external 
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import onnx
@@ -41,7 +41,26 @@ def import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: st
         raise SourceError("An ONNX file is one pass as it was exported, so it has no --mode decode; leave it out.")
     if workload.sequence is not None:
         raise SourceError("--sequence says nothing here; give the file's own dimensions, such as --dim sequence=128.")
-    model = read_model(file)
+    found = read_network(read_model(file), workload, devices, title)
+    return imported(found.network, found.workload, devices, source, found.said, depths(found.modules))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNetwork:
+    """The network of an ONNX file, the modules of its operators, its inputs, and what is to be said.
+
+    `workload` has the format of the numbers, where none was asked for.
+    """
+
+    network: Network
+    modules: tuple[str, ...]
+    inputs: Mapping[str, Value]
+    workload: Workload
+    said: tuple[str, ...]
+
+
+def read_network(model: onnx.ModelProto, workload: Workload, devices: Devices, title: str = "") -> FoundNetwork:
+    """Return the network of a model; SourceError, in one sentence, where there is none."""
     said: list[str] = []
     if workload.number_format is None:
         number_format = _stored(model.graph)
@@ -52,9 +71,10 @@ def import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: st
     interpreter = Interpreter(shapes, devices.number_format(workload.number_format).element_bytes)
     scope: Scope = {}
     interpreter.initializers(model.graph, scope, "")
+    inputs: dict[str, Value] = {}
     for info in model.graph.input:
         if info.name not in scope:
-            scope[checked_text(info.name)] = Value(*shapes.shape_of(info))
+            inputs[checked_text(info.name)] = scope[info.name] = Value(*shapes.shape_of(info))
     dimensions.refuse_missing("The file leaves sizes of its inputs open")
     operators = interpreter.run(model.graph.node, scope, "")
     dimensions.refuse_unused()
@@ -67,7 +87,7 @@ def import_onnx(file: BinaryIO, workload: Workload, devices: Devices, source: st
     if dimensions.is_batch_used:
         network = replace(network, unit="samples")
     said += _assumed(interpreter, dimensions, network)
-    return imported(network, workload, devices, source, tuple(said), depths(modules))
+    return FoundNetwork(network, modules, inputs, workload, tuple(said))
 
 
 def _stored(graph: onnx.GraphProto) -> NumberFormat:

@@ -16,7 +16,14 @@ import onnx
 
 from solvers.importers.checked import short
 from solvers.importers.limits import MAX_KEPT_TENSOR_BYTES, MAX_ONNX_OPERATORS, MAX_TRIPS
-from solvers.importers.onnx.arithmetic import GATES, MICROSOFT, flops_of, has_flops, recomputed_flops_of
+from solvers.importers.onnx.arithmetic import (
+    GATES,
+    MICROSOFT,
+    flops_of,
+    has_flops,
+    recomputed_flops_of,
+    recurrence_backward,
+)
 from solvers.importers.onnx.layers import layer_name, module_path, printable
 from solvers.importers.onnx.shapes import ShapeError, ShapeReader, folded, tensor_values
 from solvers.importers.onnx.subgraphs import slices_of, unchanged
@@ -62,6 +69,7 @@ class Operator:
     inputs: tuple[int, ...]
     flops: float
     recomputed_flops: float
+    backward_flops: tuple[float, float] | None
     output_elements: int
     input_reads: int
     weights: frozenset[Weight]
@@ -246,6 +254,11 @@ class Interpreter:
         shapes = [value.shape if value is not None else None for value in inputs]
         domain = MICROSOFT if node.domain == MICROSOFT else ""
         flops = flops_of(domain, node.op_type, shapes, [value.shape for value in outputs], attributes)
+        backward = None
+        if node.op_type in GATES:
+            start = inputs[5] if len(inputs) > 5 else None
+            learns_start = start is not None and start.producer is not None
+            backward = recurrence_backward(shapes, attributes, flops, learns_start=learns_start)
         self.is_quantized |= any(weight.bytes_each is not None for weight in weights)
         return Operator(
             id=self._new_id(),
@@ -256,6 +269,7 @@ class Interpreter:
             inputs=tuple(producers),
             flops=flops,
             recomputed_flops=recomputed_flops_of(domain, node.op_type, flops),
+            backward_flops=backward,
             output_elements=written,
             input_reads=reads,
             weights=frozenset(weights),
@@ -387,6 +401,7 @@ class Interpreter:
             inputs=tuple(producers),
             flops=trips * math.fsum(op.flops for op in run),
             recomputed_flops=0.0,
+            backward_flops=None,
             output_elements=sum(self.elements(value) for value in outputs),
             input_reads=trips * sum(op.input_reads for op in run if not inside & set(op.inputs)),
             weights=frozenset().union(*(op.weights for op in held), *(_parameters(value) for value in inputs)),

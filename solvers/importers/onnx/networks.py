@@ -110,6 +110,7 @@ def _op(
         passes_gradient=kind in PASSES_GRADIENT and not operator.weights,
         has_backward=operator.is_float and trains,
         recomputed_flops=operator.recomputed_flops,
+        backward_flops=operator.backward_flops,
         tied_to=None if tied_to == v else tied_to,
         outputs=operator.outputs,
         weight_bytes=None if all(each is None for each in stored) else _mean_bytes(operator.weights, read),

@@ -201,6 +201,7 @@ class Translator:
     ) -> int:  # fmt: skip
         written = sum(self.size(tensor) for _, tensor in outputs)
         flops = internal = repeated = 0.0
+        backward: tuple[float, float] | None = None
         is_priced = (namespace == "aten" and operator in known.PRICED) or namespace == "prims"
         if call.subgraphs:
             flops, internal = self._looped(call, operator)
@@ -211,9 +212,10 @@ class Translator:
         reads = [value.elements for value in values]
         if reads and operator in known.LOOKUPS:
             reads[0] = min(reads[0], written)
-        if operator in known.RECURRENT:
-            internal, repeated = self._recurrence(call, values)
         inputs = [self._input_of(value, module) for value in values]
+        if operator in known.RECURRENT:
+            learns_start = any(u is not None and self.ops[u].has_backward for u in inputs[1:])
+            internal, repeated, backward = self._recurrence(call, operator, values, flops, learns_start=learns_start)
         trained = [value for value in values if value.root is Root.PARAMETER]
         weight_reads = sum(n for n, value in zip(reads, values, strict=True) if value.root is Root.PARAMETER)
         states = {value.key: value.elements for value in values if value.root is Root.STATE}
@@ -263,6 +265,7 @@ class Translator:
                 cache_elements=cache,
                 cache_reads=sum(states.values()),
                 recomputed_flops=known.scores(*query_key) if query_key else 0.0,
+                backward_flops=backward,
                 buffer_elements=self._held(values, module),
                 outputs=tensors if len(tensors) > 1 else (),
                 reads=tuple(sorted(from_several)),
@@ -314,16 +317,30 @@ class Translator:
         value = call.get(name)
         return self.env[value.name].tensor.shape if isinstance(value, Ref) else ()
 
-    def _recurrence(self, call: Call, values: Sequence[Value]) -> tuple[float, float]:
-        """Return the elements of gates that a recurrent layer keeps, and of its weights read again at every step."""
+    def _recurrence(
+        self, call: Call, operator: str, values: Sequence[Value], flops: float, *, learns_start: bool
+    ) -> tuple[float, float, tuple[float, float] | None]:
+        """Return the elements of a recurrent layer's gates and of its weights read again at every step, and flops.
+
+        These are of its backward pass, with and without the gradient of its input. A first step needs none of the state
+        before it, unless that is learned too.
+        """
         x = values[0].tensor.shape
         if len(x) < 2:
-            return 0.0, 0.0
+            return 0.0, 0.0, None
         steps = x[1] if len(x) == 3 and call.get("batch_first") is True else x[0]
-        matrices = [value for value in values if value.root is Root.PARAMETER and len(value.tensor.shape) == 2]
-        hidden = matrices[1::2]
-        gates = sum(value.tensor.shape[0] for value in hidden) * math.prod(x[:-1])
-        return float(gates), float(sum(value.elements for value in hidden) * (steps - 1))
+        weights = [value.tensor.shape for value in values if value.root is Root.PARAMETER]
+        matrices = [shape for shape in weights if len(shape) == 2]
+        # A projection has as many rows as the state that steps hand on; the next layer's matrix has four times more.
+        has_projection = operator == "lstm" and len(matrices) > 2 and matrices[2][0] == matrices[1][1]
+        per_layer, directions = 3 if has_projection else 2, 2 if call.get("bidirectional") is True else 1
+        first, hidden = matrices[: directions * per_layer : per_layer], matrices[1::per_layer]
+        rows = math.prod(x[:-1])
+        read_again = sum(map(math.prod, hidden))
+        of_states = flops if learns_start else flops - 2.0 * rows / max(steps, 1) * read_again
+        of_input = 2.0 * rows * sum(map(math.prod, first))
+        backward = (flops + of_states, flops + of_states - of_input)
+        return float(rows * sum(shape[0] for shape in hidden)), float(read_again * (steps - 1)), backward
 
     def _inline(self, call: Call, values: Sequence[Value], module: str) -> None:
         """Write out a subgraph in place of the operator that calls it."""

@@ -8,7 +8,7 @@ import pytest
 from solvers.importers.hugging_face.presets import presets
 from solvers.importers.workload import Level, Mode
 from tests.support.importing import ask_transformers, import_fields
-from tests.support.small_models import SMALL
+from tests.support.small_models import SMALL, has_tokens
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
@@ -22,7 +22,7 @@ def test_parameters_of_published_models_are_exactly_those_of_transformers() -> N
 
 
 def test_flops_and_parameters_of_small_models_of_every_kind() -> None:
-    asked: list[int | None] = [None if config["model_type"] == "vit" else TOKENS for config in SMALL.values()]
+    asked: list[int | None] = [TOKENS if has_tokens(config) else None for config in SMALL.values()]
     answers = ask_transformers(
         [
             {"config": config, "flops": {"batch": BATCH, "sequence": tokens, "training": True}}

@@ -26,7 +26,9 @@ from tests.support.importing import import_fields, usual_devices
 from tests.support.small_models import SMALL
 
 SILENT = ("bert", "roberta", "vit")
-CLASSIFIERS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "EncoderModel")
+CLASSIFIERS = (
+    "SequenceClassification", "TokenClassification", "QuestionAnswering", "EncoderModel", "AudioClassification",
+)  # fmt: skip
 
 
 def _generates(config: Mapping[str, Any]) -> bool:

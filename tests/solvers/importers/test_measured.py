@@ -9,7 +9,8 @@ from solvers.hardware.catalogue import catalogue
 from solvers.hardware.devices import Precision
 from solvers.hardware.roofline import Setup, times_on, with_times
 from solvers.importers.folding import folded_by_layers
-from solvers.importers.torch_export.measured import Spread, Timing, with_measured_times
+from solvers.importers.measured import Spread, Timing
+from solvers.importers.torch_export.measured import with_measured_times
 from solvers.importers.workload import Level, Mode
 from solvers.model.errors import SourceError
 from solvers.model.graph import DnnGraph, TimesKind, TimesOrigin

@@ -145,6 +145,14 @@ def test_a_recurrence_reads_its_weights_at_every_step() -> None:
     assert totals.traffic_bytes == 4 * (read + 7 * 3 * 5 + outputs)
 
 
+def test_a_recurrence_passes_gradients_between_its_steps_where_its_input_needs_none() -> None:
+    """Two directions of 7 steps of 3 rows: all weights learn, and of the states all but each direction's first."""
+    graph = by_operators(recurrent(), mode=Mode.TRAINING).graph
+    (back,) = (node for node in graph.nodes if node.is_backward)
+    weights, states = 2 * 2 * 7 * 3 * 24 * (5 + 6), 2 * 2 * 6 * 3 * 24 * 6
+    assert back.flops == pytest.approx(weights + states)
+
+
 def test_a_lookup_reads_what_it_gives() -> None:
     found = by_operators(tied(), batch=2)
     (lookup,) = (node for node in found.graph.nodes if "Gather" in node.name)

@@ -108,6 +108,28 @@ def test_flops_are_those_of_a_count_by_hand(
     assert not any("Not known" in sentence for sentence in found.assumptions)
 
 
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_recurrence_passes_gradients_between_its_steps_and_layers(learned: bool) -> None:
+    """Two layers of 7 steps of 2 rows, 3 numbers handed on of 5: gradients flow through all of their products but some.
+
+    Of a first step the states before it need none, of the first layer what is read needs one only if it is learned.
+    """
+    net = Draft()
+    x = net.user("x", 7, 2, 4)
+    if learned:
+        x = net.call("mul", "scaled", (7, 2, 4), self=x, other=net.parameter("scale", 4))
+    shapes = {"w": (20, 4), "r": (20, 3), "p": (3, 5), "w2": (20, 3), "r2": (20, 3), "p2": (3, 5)}
+    weights = [net.parameter(name, *shape) for name, shape in shapes.items()]
+    start = [net.user("h", 2, 2, 3), net.user("c", 2, 2, 5)]
+    net.call("lstm", "y", (7, 2, 3), input=x, hx=start, params=weights, bidirectional=False)
+    found = net.imported(mode=Mode.TRAINING, level=OPERATORS)
+    (back,) = (node for node in found.graph.nodes if node.name == "y backward")
+    rows, all_matrices = 7 * 2, 2 * (20 * 3 + 3 * 5) + 20 * 4 + 20 * 3
+    assert found.totals.forward_flops == 2 * rows * all_matrices
+    unneeded = 2 * 2 * 2 * 20 * 3 + (0 if learned else 2 * rows * 20 * 4)
+    assert back.flops == 2 * found.totals.forward_flops - unneeded
+
+
 def test_views_cost_nothing_and_copies_do() -> None:
     net = Draft()
     x = net.user("x", 4, 6)
