@@ -1,8 +1,7 @@
 """Free and convex splits at any time: plans and bounds improve side by side until they meet or time is up.
 
 A thread anneals (compiled, without the interpreter's lock) from the best plan known; meanwhile the calling thread
-raises the lower bound (`solvers.free.bounds`), hands over plans, and reports. Bounds of free
-splits hold for convex ones.
+raises the lower bound (`solvers.free.bounds`), hands over plans, and reports.
 """
 
 import math
@@ -14,7 +13,7 @@ from solvers.free.annealing import MOST_FORWARD_NODES, Annealing
 from solvers.free.bounds import FreeBounds
 from solvers.model.split import Family, Split
 from solvers.problem.contraction import Contraction
-from solvers.problem.solving import Problem, Reporter, contracted
+from solvers.problem.solving import Problem, Reporter
 
 POLL_SECONDS = 0.05
 
@@ -78,20 +77,23 @@ class PlanSearch:
 
 
 def raise_bound(
-    free: Contraction,
+    contraction: Contraction,
     problem: Problem,
     reporter: Reporter,
     watch: Callable[[], bool],
     seconds_left: Callable[[], float],
     before_prices: Callable[[], None] = lambda: None,
 ) -> None:
-    """Prove better lower bounds on the plan known so far, from the contraction of the graph for free splits.
+    """Prove better lower bounds on the plan known so far.
+
+    The contraction is that of the graph for convex splits if the problem asks for such, and else for free ones.
 
     They bound the GPipe time as well, since no device's load exceeds max FW_i + max BW_i, but not replicated stages.
     `watch` is called often and says whether to go on, within `seconds_left`; `before_prices` between the cheap bounds
     and the dear ones.
     """
-    bounds = FreeBounds(free, problem.deployment, reporter.lower_bound_ms or 0.0)
+    convex_in = problem.graph if problem.family is Family.CONVEX else None
+    bounds = FreeBounds(contraction, problem.deployment, reporter.lower_bound_ms or 0.0, convex_in)
 
     def hand_over() -> bool:
         reporter.proved(bounds.lower_bound_ms)
@@ -132,14 +134,13 @@ def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Repo
     try:
         if search is not None:
             search.start()
-        free = contraction if problem.family is Family.FREE else contracted(problem, Family.FREE)
 
         def let_plans_improve() -> None:
             until = reporter.seconds + HEAD_START_SHARE * (deadline - reporter.seconds)
             while search is not None and search.is_running and reporter.seconds < until and watch():
                 time.sleep(POLL_SECONDS)
 
-        raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds, let_plans_improve)
+        raise_bound(contraction, problem, reporter, watch, lambda: deadline - reporter.seconds, let_plans_improve)
         while search is not None and search.is_running and watch():
             time.sleep(POLL_SECONDS)
     finally:
