@@ -14,6 +14,7 @@ from solvers.chain.label_kernel import FULL
 from solvers.chain.label_search import ThresholdSearch
 from solvers.formats.graph_json import read_graph
 from solvers.free import column_generation
+from solvers.free.anytime import PlansAndBounds
 from solvers.free.bounds import FreeBounds
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass
@@ -160,7 +161,7 @@ def test_a_program_that_cannot_be_built_leaves_its_time(
     time_limit_s: float, takes_all: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares: list[float] = []
-    monkeypatch.setattr("solvers.free.anytime.improve_and_bound", lambda *arguments: shares.append(arguments[-1]))
+    monkeypatch.setattr(PlansAndBounds, "wait", lambda _, share: shares.append(share))
     graph = random_dag(7, num_nodes=60, edge_probability=0.1)
     result = solve(graph, Deployment(4), family=Family.FREE, time_limit_s=time_limit_s, gap=0.3)
     assert result.split is not None
