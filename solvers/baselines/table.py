@@ -26,9 +26,6 @@ PIPELINED = frozenset({Objective.THROUGHPUT, Objective.GPIPE})
 SINGLE_SAMPLE = frozenset({Objective.LATENCY})
 ANY_OBJECTIVE = frozenset(Objective)
 
-ONE_CLASS_ONLY = frozenset({"local_search", "scotch"})
-"""Baselines that take all accelerators for alike."""
-
 
 @dataclass(frozen=True)
 class Baseline:
