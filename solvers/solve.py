@@ -24,7 +24,7 @@ free. Its CPUs are as many as needed as soon as there is one; a result's split p
 from collections.abc import Callable
 from dataclasses import replace
 
-from solvers.baselines.table import BASELINES, ONE_CLASS_ONLY, as_run
+from solvers.baselines.table import BASELINES, as_run
 from solvers.compilation import compile_first
 from solvers.latency.solve import solve_latency
 from solvers.methods.servers import solve_on_servers
@@ -176,8 +176,6 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
     """Return the function that runs a method, or raise MethodError."""
     if method not in METHODS:
         raise MethodError(f"There is no method '{method}'; choose one of {', '.join(METHODS)}.")
-    if deployment.classes and method in ONE_CLASS_ONLY:
-        raise MethodError(f"Method {method} knows accelerators of one class only; give one, or choose auto.")
     if objective is Objective.GPIPE:
         _require_gpipe(graph)
     if objective is Objective.LATENCY:

@@ -2,7 +2,8 @@
 
 Every class starts on a random accelerator. In each step all moves of one class to another accelerator are tried, and
 the one that leaves the least max-load is made, until none gains `LEAST_GAIN_MS`; `RESTARTS` descents in all. Memory and
-CPUs are ignored; nodes that run on CPUs only stay on the first CPU.
+CPUs are ignored; nodes that run on CPUs only stay on the first CPU. Each accelerator has the times and the link of its
+class.
 
 A move of class b from s to t changes the loads of s and t only: with count[e, d] the ends of hyperedge e on device d,
 every other device sees e cut exactly when it did, and whether the writer is elsewhere too. So one move is judged in
@@ -32,9 +33,13 @@ MODES = {Communication.SUM: 0, Communication.OVERLAPPED: 1, Communication.FULL_D
 
 
 class Arrays(NamedTuple):
-    """A contraction as flat arrays; `writer` is -1 where it makes no difference."""
+    """A contraction as flat arrays; `writer` is -1 where it makes no difference.
 
-    accelerator_ms: FloatArray
+    `time_ms[d, b]` is the time of block b on accelerator d, `link_factor[d]` by what its transfers are multiplied.
+    """
+
+    time_ms: FloatArray
+    link_factor: FloatArray
     net_ptr: IntArray
     net_idx: IntArray
     net_weight: FloatArray
@@ -70,15 +75,19 @@ def prepared(graph: DnnGraph, deployment: Deployment) -> tuple[Arrays, Contracti
             nets[b].append(e)
     net_ptr, net_idx = compressed_rows(nets)
     supported = np.isfinite(blocks.accelerator_ms)
+    k = deployment.num_accelerators
+    rows = [blocks.class_ms[i] for i, c in enumerate(deployment.classes) for _ in range(c.count)]
+    times = np.array(rows or [blocks.accelerator_ms] * k).reshape(k, blocks.num_blocks)
     arrays = Arrays(
-        accelerator_ms=np.where(supported, blocks.accelerator_ms, 0.0),
+        time_ms=np.where(supported, times, 0.0),
+        link_factor=np.array([1.0 / deployment.link_speed_of(d) for d in range(k)]),
         net_ptr=net_ptr,
         net_idx=net_idx,
         net_weight=np.array([h.weight_ms for h in blocks.hyperedges], np.float64),
         net_size=np.array([len(h.blocks) for h in blocks.hyperedges], np.int32),
         writer=np.array([-1 if h.writer is None else h.writer for h in blocks.hyperedges], np.int32),
         movable=np.flatnonzero(supported).astype(np.int32),
-        num_accelerators=deployment.num_accelerators,
+        num_accelerators=k,
         mode=MODES[deployment.communication],
     )
     return arrays, blocks, float(blocks.cpu_ms[~supported].sum()) if deployment.num_cpus else 0.0
@@ -93,8 +102,9 @@ def random_start(arrays: Arrays, blocks: Contraction, deployment: Deployment, se
 
 
 @njit(cache=True, nogil=True)
-def _load(mode, compute, receive, send):
-    """One accelerator's load in ms under a way to communicate."""
+def _load(mode, compute, receive, send, factor):
+    """One accelerator's load in ms under a way to communicate; transfers are at link speed 1, to be multiplied."""
+    receive, send = factor * receive, factor * send
     if mode == 0:
         return compute + (receive + send)
     if mode == 1:
@@ -113,7 +123,7 @@ def best_move(arrays, device, least_ms):
     compute, receive, send = np.zeros(k), np.zeros(k), np.zeros(k)
     for b in range(n):
         if device[b] < k:
-            compute[device[b]] += arrays.accelerator_ms[b]
+            compute[device[b]] += arrays.time_ms[device[b], b]
         for i in range(arrays.net_ptr[b], arrays.net_ptr[b + 1]):
             counts[arrays.net_idx[i], device[b]] += 1
     for e in range(num_nets):
@@ -126,7 +136,7 @@ def best_move(arrays, device, least_ms):
                     receive[d] += arrays.net_weight[e]
     loads = np.empty(k)
     for d in range(k):
-        loads[d] = _load(arrays.mode, compute[d], receive[d], send[d])
+        loads[d] = _load(arrays.mode, compute[d], receive[d], send[d], arrays.link_factor[d])
     value = max(least_ms, loads.max())
 
     best, best_block, best_device = np.inf, -1, -1
@@ -148,7 +158,7 @@ def best_move(arrays, device, least_ms):
                     left_send += weight
                 else:
                     left_receive += weight
-        left = _load(arrays.mode, compute[s] - arrays.accelerator_ms[b], left_receive, left_send)
+        left = _load(arrays.mode, compute[s] - arrays.time_ms[s, b], left_receive, left_send, arrays.link_factor[s])
         for t in range(k):
             if t == s:
                 continue
@@ -167,7 +177,7 @@ def best_move(arrays, device, least_ms):
                         new_send += weight
                     else:
                         new_receive += weight
-            after = _load(arrays.mode, compute[t] + arrays.accelerator_ms[b], new_receive, new_send)
+            after = _load(arrays.mode, compute[t] + arrays.time_ms[t, b], new_receive, new_send, arrays.link_factor[t])
             after = max(after, left, least_ms)
             for d in range(k):
                 if d != s and d != t:

@@ -7,15 +7,22 @@ total cut among balanced parts. Classes that run on CPUs only stay on the first 
 Scotch reads whole numbers and adds them up in 32 bits: weights are scaled so that their sum is at most `MAX_TOTAL`, by
 a power of ten up to 10^6, and at least 1 between classes that talk to each other. The program is Debian's
 `scotch_gpart`; others install it as `gpart`. Other versions give other plans.
+
+Where accelerators are of several types the parts are not equal: each gets the share of the weight that its accelerator
+computes in the same time. Scotch's mapper, `scotch_gmap`, takes such shares as a complete graph with weights; a vertex
+has the time on the fastest type for it.
 """
 
 import math
 import os
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
+from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family, Split
 from solvers.problem.contraction import Contraction, contract
@@ -24,6 +31,8 @@ from solvers.problem.solving import MethodError, Problem, Reporter
 PROGRAMS = ("scotch_gpart", "gpart")
 MAX_TOTAL = 2**30
 LARGEST_SCALE = 1e6
+LARGEST_SHARE = 1000
+"""Weight of the fastest accelerator among parts that are not equal."""
 POLL_SECONDS = 0.1
 
 
@@ -47,7 +56,7 @@ def scotch_split(problem: Problem, reporter: Reporter) -> Split | None:
     home = k if deployment.num_cpus else 0
     device_of_block = dict.fromkeys(range(blocks.num_blocks), home)
     if k > 1 and len(movable) > 1:
-        answer = _run(program, k, graph_text(graph, blocks, movable), reporter)
+        answer = _run(_command(program, deployment, blocks, movable), graph_text(graph, blocks, movable), reporter)
         if answer is None:
             return None
         device_of_block.update(_read_parts(answer, movable, k))
@@ -84,10 +93,41 @@ def graph_text(graph: DnnGraph, blocks: Contraction, movable: list[int]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(program: str, num_parts: int, text: str, reporter: Reporter) -> str | None:
+def shares(deployment: Deployment, blocks: Contraction, movable: list[int]) -> list[int]:
+    """Return the weight of each accelerator's part: how quick it is on all these blocks, in whole numbers."""
+    total_ms = [
+        float(blocks.class_ms[i, movable].sum()) for i, c in enumerate(deployment.classes) for _ in range(c.count)
+    ]
+    least = min(total_ms, default=0.0)
+    return [max(1, round(LARGEST_SHARE * least / ms)) if ms > 0 else LARGEST_SHARE for ms in total_ms]
+
+
+def _command(program: str, deployment: Deployment, blocks: Contraction, movable: list[int]) -> tuple[list[str], str]:
+    """Return the program to run with its options, and the text of the target it is to read, if any."""
+    if not deployment.classes:
+        return [program, str(deployment.num_accelerators)], ""
+    mapper = shutil.which(os.path.basename(program).replace("gpart", "gmap"))
+    if mapper is None:
+        raise MethodError("Method scotch needs the program scotch_gmap for several types; install all of Scotch.")
+    weights = shares(deployment, blocks, movable)
+    return [mapper, "-"], f"cmpltw {len(weights)} {' '.join(map(str, weights))}\n"
+
+
+def _run(command: tuple[list[str], str], text: str, reporter: Reporter) -> str | None:
     """Return what Scotch prints; None if the time limit came first."""
+    words, target = command
+    with tempfile.TemporaryDirectory() as folder:
+        if target:
+            path = Path(folder, "target.tgt")
+            path.write_text(target, encoding="ascii")
+            words = [*words, str(path)]
+        return _answer(words, text, reporter)
+
+
+def _answer(command: list[str], text: str, reporter: Reporter) -> str | None:
+    """Return what a program prints for a text; None if the time limit came first."""
     process = subprocess.Popen(  # noqa: S603 -- found by name on the user's path, no shell
-        [program, str(num_parts)],
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

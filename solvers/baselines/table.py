@@ -13,7 +13,7 @@ from solvers.latency.bound import latency_bounds
 from solvers.model.costs import Objective
 from solvers.model.result import SolveResult
 from solvers.model.split import Split
-from solvers.problem.accelerator_kinds import accelerator_kinds, with_the_best_of_all_classes
+from solvers.problem.accelerator_kinds import accelerator_kinds
 from solvers.problem.contraction import Contraction
 from solvers.problem.solving import MethodError, Problem, Reporter
 
@@ -25,9 +25,6 @@ MAX_LOAD = frozenset({Objective.THROUGHPUT})
 PIPELINED = frozenset({Objective.THROUGHPUT, Objective.GPIPE})
 SINGLE_SAMPLE = frozenset({Objective.LATENCY})
 ANY_OBJECTIVE = frozenset(Objective)
-
-ONE_CLASS_ONLY = frozenset({"local_search", "scotch"})
-"""Baselines that take all accelerators for alike."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +49,9 @@ def solve_by_baseline(name: str, problem: Problem, reporter: Reporter) -> SolveR
         raise MethodError(f"Method {name} places on accelerators and there are none; add one, or choose auto.")
     if problem.objective is Objective.LATENCY:
         # Below any plan: infinite, where there is none, would be no bound to compare with.
-        easier_graph, easier_deployment = with_the_best_of_all_classes(problem.graph, problem.deployment)
         left = reporter.seconds_left
         until = math.inf if left is None else reporter.seconds + BOUND_SHARE * left
-        for bound_ms in latency_bounds(easier_graph, easier_deployment, BOUND_IDEALS):
+        for bound_ms in latency_bounds(problem.graph, problem.deployment, BOUND_IDEALS):
             if bound_ms < math.inf:
                 reporter.proved(bound_ms)
             reporter.report("bound from ideals")

@@ -1,25 +1,25 @@
 """Free and convex splits at any time: plans and bounds improve side by side until they meet or time is up.
 
-A thread anneals (compiled, without the interpreter's lock) from the best plan known; meanwhile the calling thread
-raises the lower bound (`solvers.free.bounds`), hands over plans, and reports. Bounds of free
-splits hold for convex ones.
+A thread anneals (compiled, without the interpreter's lock) from the best plan known, another raises the lower bound
+(`solvers.free.bounds`); the calling thread hands over plans, and reports. Both go on while it runs an integer program.
 """
 
-import math
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 from solvers.free.annealing import MOST_FORWARD_NODES, Annealing
 from solvers.free.bounds import FreeBounds
 from solvers.model.split import Family, Split
+from solvers.problem.background import Background
 from solvers.problem.contraction import Contraction
-from solvers.problem.solving import Problem, Reporter, contracted
+from solvers.problem.solving import Problem, Reporter
 
 POLL_SECONDS = 0.05
 
-HEAD_START_SHARE = 0.1
-"""Time of annealing alone, before column generation: a threshold just below a poor plan is not worth a proof."""
+HEAD_START_SHARE = 0.05
+"""Share of the time for annealing alone, before prices: a threshold just below a poor plan is not worth a proof."""
 
 SECONDS_WITHOUT_LIMIT = 120.0
 """Time for plans and bounds where there is no time limit."""
@@ -78,23 +78,27 @@ class PlanSearch:
 
 
 def raise_bound(
-    free: Contraction,
+    contraction: Contraction,
     problem: Problem,
     reporter: Reporter,
     watch: Callable[[], bool],
     seconds_left: Callable[[], float],
     before_prices: Callable[[], None] = lambda: None,
 ) -> None:
-    """Prove better lower bounds on the plan known so far, from the contraction of the graph for free splits.
+    """Prove better lower bounds on the plan known so far.
+
+    The contraction is that of the graph for convex splits if the problem asks for such, and else for free ones.
 
     They bound the GPipe time as well, since no device's load exceeds max FW_i + max BW_i, but not replicated stages.
     `watch` is called often and says whether to go on, within `seconds_left`; `before_prices` between the cheap bounds
     and the dear ones.
     """
-    bounds = FreeBounds(free, problem.deployment, reporter.lower_bound_ms or 0.0)
+    convex_in = problem.graph if problem.family is Family.CONVEX else None
+    bounds = FreeBounds(contraction, problem.deployment, reporter.lower_bound_ms or 0.0, convex_in)
 
     def hand_over() -> bool:
         reporter.proved(bounds.lower_bound_ms)
+        bounds.lower_bound_ms = max(bounds.lower_bound_ms, reporter.lower_bound_ms or 0.0)  # of an integer program
         return watch()
 
     bounds.raise_by_cuts(reporter.value_ms or 0.0, hand_over)
@@ -104,46 +108,71 @@ def raise_bound(
     hand_over()
 
 
-def improve_and_bound(contraction: Contraction, problem: Problem, reporter: Reporter, share_of_time: float) -> None:
-    """Better plans and bounds for a problem of the free or convex family, from the plan known so far.
+class PlansAndBounds:
+    """Better plans and bounds for a problem of the free or convex family, from the plan known so far, in two threads.
 
-    Ends when the gap is proven, or neither is likely to get any further, or its share of the time left is used.
+    Used in a `with` statement: work begins there and ends, within a second or so, where it is left. What is found goes
+    to the reporter whenever `take_over` is called, and bounds at once.
     """
-    if reporter.split is None:
-        return
-    left = reporter.seconds_left
-    deadline = reporter.seconds + (SECONDS_WITHOUT_LIMIT if left is None else share_of_time * left)
-    search = None
-    if problem.family is Family.FREE or len(problem.graph.nodes) <= MOST_FORWARD_NODES:
-        search = PlanSearch(contraction, problem, reporter.split.device_of())
-    last_report = -math.inf
 
-    def watch() -> bool:
-        """Hand over, report, and say whether to go on."""
-        nonlocal last_report
-        now = time.monotonic()
-        if now - last_report >= POLL_SECONDS:
-            last_report = now
-            split = None if search is None else search.take()
-            better = split is not None and reporter.found(split)
-            reporter.report("better plans and bounds", better)
-        return reporter.seconds < deadline and not reporter.within(problem.gap)
+    def __init__(self, contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
+        """Do nothing yet; the reporter knows a plan."""
+        self._contraction, self._problem, self._reporter = contraction, problem, reporter
+        left = reporter.seconds_left
+        self._deadline = reporter.seconds + (SECONDS_WITHOUT_LIMIT if left is None else left)
+        self._is_over = False
+        self._search: PlanSearch | None = None
+        self._bounds: Background[None] | None = None
 
-    try:
-        if search is not None:
-            search.start()
-        free = contraction if problem.family is Family.FREE else contracted(problem, Family.FREE)
+    def __enter__(self) -> Self:
+        """Begin."""
+        problem, split = self._problem, self._reporter.split
+        if split is not None:
+            if problem.family is Family.FREE or len(problem.graph.nodes) <= MOST_FORWARD_NODES:
+                self._search = PlanSearch(self._contraction, problem, split.device_of())
+                self._search.start()
+            self._bounds = Background(self._raise_bound, "bounds")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End; raises what one of the threads failed with."""
+        self._is_over = True
+        if self._search is not None:
+            self._search.stop()
+        if self._bounds is not None:
+            self._bounds.wait()
+            self._bounds.result()
+
+    def take_over(self) -> bool:
+        """Hand a better plan to the reporter, if there is one; say whether there was."""
+        split = None if self._search is None else self._search.take()
+        return split is not None and self._reporter.found(split)
+
+    def wait(self, share_of_time: float) -> None:
+        """Wait until the gap is proven, or nothing is likely to get any further, or for this share of the time left."""
+        reporter = self._reporter
+        until = reporter.seconds + share_of_time * (self._deadline - reporter.seconds)
+        while self._is_working() and reporter.seconds < until and not reporter.within(self._problem.gap):
+            reporter.report("better plans and bounds", self.take_over())
+            time.sleep(POLL_SECONDS)
+        reporter.report("better plans and bounds", self.take_over())
+
+    def _is_working(self) -> bool:
+        is_searching = self._search is not None and self._search.is_running
+        return is_searching or (self._bounds is not None and self._bounds.is_running)
+
+    def _raise_bound(self) -> None:
+        reporter = self._reporter
+
+        def seconds_left() -> float:
+            return self._deadline - reporter.seconds
+
+        def watch() -> bool:
+            return not self._is_over and seconds_left() > 0 and not reporter.within(self._problem.gap)
 
         def let_plans_improve() -> None:
-            until = reporter.seconds + HEAD_START_SHARE * (deadline - reporter.seconds)
-            while search is not None and search.is_running and reporter.seconds < until and watch():
+            until = reporter.seconds + HEAD_START_SHARE * seconds_left()
+            while self._search is not None and self._search.is_running and reporter.seconds < until and watch():
                 time.sleep(POLL_SECONDS)
 
-        raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds, let_plans_improve)
-        while search is not None and search.is_running and watch():
-            time.sleep(POLL_SECONDS)
-    finally:
-        if search is not None:
-            search.stop()
-    last_report = -math.inf
-    watch()
+        raise_bound(self._contraction, self._problem, reporter, watch, seconds_left, let_plans_improve)

@@ -14,7 +14,8 @@ each; work and prices know every class and its number.
 
 Communication that overlaps with compute or is full duplex is relaxed to the sum of smaller terms: compute alone is at
 most max(compute, transfers), and compute + (in + out) / 2 at most compute + max(in, out). The bounds hold for convex
-and chain splits too, which are free splits.
+and chain splits too, which are free splits. Where splits must be convex only convex sets are priced, which are far
+fewer: bounds are better and come sooner, but for graphs so wide that most paths have to be forgotten.
 """
 
 import math
@@ -25,9 +26,11 @@ import numpy as np
 
 from solvers.free.column_generation import BoolArray, Certificate, DeviceContents
 from solvers.free.min_cuts import colocated, merged
+from solvers.free.patterns import Paths
 from solvers.free.price_search import best_prices
 from solvers.free.pricing import EXACT
 from solvers.model.deployment import Communication, Deployment
+from solvers.model.graph import DnnGraph
 from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.problem.bounds import block_work
 from solvers.problem.contraction import Contraction, FloatArray
@@ -71,8 +74,15 @@ class _StoppedError(Exception):
 class FreeBounds:
     """The bound so far and what helps to raise it."""
 
-    def __init__(self, contraction: Contraction, deployment: Deployment, lower_bound_ms: float) -> None:
-        """Start from a bound that is known."""
+    def __init__(
+        self,
+        contraction: Contraction,
+        deployment: Deployment,
+        lower_bound_ms: float,
+        convex_in: DnnGraph | None = None,
+    ) -> None:
+        """Start from a bound that is known; bounds hold for the convex splits of a graph alone if it is given."""
+        self._paths = None if convex_in is None else Paths.of(contraction, convex_in)
         self._contraction = additive(contraction, deployment.communication)
         self._deployment = deployment
         self._easier, self._identical = blocks_on_the_best_of_all_classes(self._contraction, deployment)
@@ -110,7 +120,7 @@ class FreeBounds:
         """Bisect for the largest threshold within which the devices cannot hold all work."""
         if watch() and self._deployment.num_accelerators:
             try:
-                contents = DeviceContents(self._contraction, self._deployment, _checking(watch))
+                contents = DeviceContents(self._contraction, self._deployment, _checking(watch), self._paths)
                 self._raise_to(contents.provable_thresholds(self._work, self.lower_bound_ms, value_ms, watch))
             except _StoppedError:
                 return
@@ -138,13 +148,14 @@ class FreeBounds:
                 break
 
     def _prove(self, threshold_ms: float, attempt: Watch, watch: Watch) -> bool | None:
-        reduced = self._merged(threshold_ms, watch)
+        # Paths are known of the blocks themselves only.
+        reduced = self._merged(threshold_ms, watch) if self._paths is None else self._unmerged()
         if reduced is None:
             self._raise(threshold_ms)
             return True
         contraction, block_of = reduced
         parts = np.array(block_of)
-        contents = DeviceContents(contraction, self._deployment, _checking(watch))
+        contents = DeviceContents(contraction, self._deployment, _checking(watch), self._paths)
         self._hand_down(contents, parts)
         rounds = 0
         bounded_ratio = 0.0
@@ -180,9 +191,12 @@ class FreeBounds:
             if np.array_equal(row[first][parts], row):
                 contents.add(g, row[first], load)
 
+    def _unmerged(self) -> tuple[Contraction, list[int]]:
+        return self._contraction, list(range(self._contraction.num_blocks))
+
     def _merged(self, threshold_ms: float, watch: Watch) -> tuple[Contraction, list[int]] | None:
         if self._contraction.num_blocks > MAX_BLOCKS_FOR_CUTS:
-            return self._contraction, list(range(self._contraction.num_blocks))
+            return self._unmerged()
         reduced = colocated(self._easier, self._identical, threshold_ms, _checking(watch))
         if reduced is None or not self._deployment.classes:
             return reduced

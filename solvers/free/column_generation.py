@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from solvers.free.patterns import Arcs, contents_diagram
+from solvers.free.patterns import Arcs, Paths, contents_diagram, vertex_order
 from solvers.free.pricing import EXACT, GAP, Dearest, dearest_contents
 from solvers.milp.highs import GrowingProgram
 from solvers.model.deployment import Deployment
@@ -74,18 +74,33 @@ class Certificate:
 class DeviceContents:
     """The sets an accelerator can hold, those met so far, and proofs with them that a threshold is out of reach."""
 
-    def __init__(self, contraction: Contraction, deployment: Deployment, check: Callable[[], object] = object) -> None:
-        """Build the diagrams; there must be an accelerator. What `check`, called often, raises ends the work."""
+    def __init__(
+        self,
+        contraction: Contraction,
+        deployment: Deployment,
+        check: Callable[[], object] = object,
+        paths: Paths | None = None,
+    ) -> None:
+        """Build the diagrams; there must be an accelerator. What `check`, called often, raises ends the work.
+
+        With `paths` contents are convex sets; CPUs are then a kind of devices like the accelerators.
+        """
         self._check = check
-        self._num_cpus = deployment.num_cpus
+        self._num_cpus = deployment.num_cpus if paths is None else 0
         self._cpu_ms = contraction.cpu_ms
         self._num_blocks = contraction.num_blocks
         parts = _by_kind(contraction, deployment)
+        order = None
+        if paths is not None:
+            order, paths = vertex_order(contraction, check, paths)
+            if deployment.num_cpus:
+                on_cpu = replace(contraction, accelerator_ms=contraction.cpu_ms, hyperedges=())
+                parts.append((deployment.num_cpus, on_cpu))
         self.counts = [count for count, _ in parts]
         self._arcs: list[Arcs] = []
         for _, part in parts:
-            order = self._arcs[0].order if self._arcs else None
-            self._arcs.append(contents_diagram(part, check=check, order=order).arcs)
+            self._arcs.append(contents_diagram(part, check=check, order=order, paths=paths).arcs)
+            order = self._arcs[0].order
         # How many devices of the fastest kind all accelerators are.
         runs = np.isfinite([part.accelerator_ms for _, part in parts]).all(axis=0)
         total = [float(part.accelerator_ms[runs].sum()) for _, part in parts]

@@ -13,16 +13,24 @@ Every maximisation of sum_{b in S} price_b - mu load(S) over all 2^n sets is thu
 would exceed a width leaves nets out, the cheapest across that position first: loads then are underestimated,
 which keeps every upper bound on what a device can hold valid.
 
+Where sets must be convex the past also tells, for every block that a later one reads from, whether it is inside, or
+outside behind a block inside. A block that reads from one of the latter may not join: a path would leave the set and
+come back. Blocks are then decided in an order of the graph, forwards or backwards, and only sets that are convex are
+paths of finite length. A path that passes through a block of several forward nodes is not followed there, and columns
+of such states are left out like nets where the diagram gets too wide: more sets are then allowed, which keeps every
+bound valid.
+
 (Decision diagrams for discrete optimisation: Bergman, Cire, van Hoeve, Hooker, 2016; here exact, but for dropped nets.)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from solvers.model.graph import DnnGraph
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
 
 MAX_WIDTH = 4096
@@ -53,6 +61,33 @@ class Arcs(NamedTuple):
     length: FloatArray
 
 
+class Paths(NamedTuple):
+    """What convex sets must not leave and enter again: which blocks each reads from, and which blocks paths pass.
+
+    `passes[b]` is false for a block with several forward nodes: what enters at one may not leave at another.
+    """
+
+    before: tuple[tuple[int, ...], ...]
+    passes: tuple[bool, ...]
+
+    @staticmethod
+    def of(contraction: Contraction, graph: DnnGraph) -> "Paths":
+        """Return the forward paths between the blocks of a contraction of a graph."""
+        before: list[list[int]] = [[] for _ in contraction.members]
+        for u, v in contraction.edges:
+            before[v].append(u)
+        forward = [sum(not graph.node_by_id[v].is_backward for v in ids) for ids in contraction.members]
+        return Paths(tuple(map(tuple, before)), tuple(count == 1 for count in forward))
+
+    def backwards(self) -> "Paths":
+        """Return the same paths walked from their ends: the same sets are convex."""
+        after: list[list[int]] = [[] for _ in self.before]
+        for v, row in enumerate(self.before):
+            for u in row:
+                after[u].append(v)
+        return Paths(tuple(map(tuple, after)), self.passes)
+
+
 @dataclass(frozen=True, slots=True)
 class ContentsDiagram:
     """The diagram, and the total weight in ms of the nets that were left out of it."""
@@ -71,8 +106,9 @@ def contents_diagram(
     max_width: int = MAX_WIDTH,
     check: Callable[[], object] = object,
     order: IntArray | None = None,
+    paths: Paths | None = None,
 ) -> ContentsDiagram:
-    """Return the diagram of a contraction's blocks, in an `order` if one is given.
+    """Return the diagram of a contraction's blocks, in an `order` if one is given; with `paths` of convex sets only.
 
     An arc on which a block joins that accelerators cannot run is infinitely long. `check` is called often; what it
     raises ends the work.
@@ -85,7 +121,8 @@ def contents_diagram(
     [[0.0, 1.0], [0.0, 1.5], [0.5, 1.0]]
     """
     max_width = max(1, min(max_width, MAX_NODES // max(1, contraction.num_blocks)))
-    order = vertex_order(contraction, check) if order is None else order
+    if order is None:
+        order, paths = vertex_order(contraction, check, paths)
     position = np.empty(contraction.num_blocks, np.int64)
     position[order] = np.arange(contraction.num_blocks)
     starts: list[list[int]] = [[] for _ in order]
@@ -98,6 +135,20 @@ def contents_diagram(
         for place in places:
             nets_at[place].append(e)
     weight = [h.weight_ms for h in contraction.hyperedges]
+    # Beside the nets there is a column for each block that a later one reads from, numbered after them.
+    num_nets = len(weight)
+    reads: list[list[int]] = [[] for _ in order]
+    if paths is not None:
+        read_until = np.full(contraction.num_blocks, -1, np.int64)
+        for b, row in enumerate(paths.before):
+            reads[position[b]] = [u for u in row if position[u] < position[b]]
+            for u in reads[position[b]]:
+                read_until[u] = max(read_until[u], position[b])
+        last += read_until.tolist()
+        dearest = np.zeros(contraction.num_blocks)
+        for h in contraction.hyperedges:
+            dearest[list(h.blocks)] = np.maximum(dearest[list(h.blocks)], h.weight_ms)
+        weight += dearest.tolist()
     dropped: set[int] = set()
     active: list[int] = []
     states = np.zeros((1, 0), np.uint8)
@@ -105,12 +156,17 @@ def contents_diagram(
     for i, b in enumerate(order.tolist()):
         check()
         size = len(states)
-        added = [e for e in starts[i] if e not in dropped]
+        own = num_nets + b
+        is_read = paths is not None and last[own] > i
+        added = [*(e for e in starts[i] if e not in dropped), *([own] if is_read else [])]
         active = [*active, *added]
         column = {e: j for j, e in enumerate(active)}
         states = np.hstack([states, np.zeros((size, len(added)), np.uint8)])
         length = np.zeros((size, 2))
         length[:, INSIDE] += contraction.accelerator_ms[b]
+        read = states[:, [column[num_nets + u] for u in reads[i] if num_nets + u not in dropped]]
+        is_behind = (read != OUTSIDE).any(axis=1)
+        comes_back = (read == DIVIDED).any(axis=1)
         after = []
         for x in (OUTSIDE, INSIDE):
             new = states.copy()
@@ -124,7 +180,13 @@ def contents_diagram(
                     divides = new[:, j] == 1 - x
                     length[divides, x] += weight[e]
                     new[divides, j] = DIVIDED
+            if is_read:
+                passes = paths is not None and paths.passes[b]
+                new[:, column[own]] = INSIDE if x == INSIDE else np.where(is_behind & passes, DIVIDED, OUTSIDE)
             after.append(new)
+        if comes_back.any():
+            length[comes_back, INSIDE] = np.inf
+            after[INSIDE][comes_back] = after[OUTSIDE][comes_back]  # wherever it leads
         kept = [e for e in active if last[e] > i]
         both = np.vstack(after)[:, [column[e] for e in kept]]
         states, inverse = _distinct(both)
@@ -145,7 +207,7 @@ def contents_diagram(
             target=np.vstack(targets).astype(np.int32, order="C"),
             length=np.ascontiguousarray(np.vstack(lengths)),
         ),
-        dropped_ms=sum(weight[e] for e in dropped),
+        dropped_ms=sum(weight[e] for e in dropped if e < num_nets),
     )
 
 
@@ -163,39 +225,75 @@ def _distinct(rows: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], npt.N
     return rows[index], inverse.reshape(-1)
 
 
-def vertex_order(contraction: Contraction, check: Callable[[], object] = object) -> IntArray:
+def vertex_order(
+    contraction: Contraction, check: Callable[[], object] = object, paths: Paths | None = None
+) -> tuple[IntArray, Paths | None]:
     """Return an order of the blocks with few nets across any position: the best of the given order and greedy ones.
 
-    Greedy: next comes the block that leaves the fewest nets open, among the blocks of open nets.
+    Greedy: next comes the block that leaves the fewest nets open, among the blocks of open nets. With `paths` blocks
+    come after those they read from, or before them; the paths are returned in the direction of the order.
     """
+    if paths is not None:
+        ways = [
+            (paths, list(range(contraction.num_blocks))),
+            (paths.backwards(), [*range(contraction.num_blocks)][::-1]),
+        ]
+        tried = [(*_best_order(contraction, given, check, way), way) for way, given in ways]
+        _, order, way = min(tried, key=lambda one: one[0])
+        return np.array(order, np.int32), way
+    return np.array(_best_order(contraction, list(range(contraction.num_blocks)), check, None)[1], np.int32), None
+
+
+def _best_order(
+    contraction: Contraction, given: list[int], check: Callable[[], object], paths: Paths | None
+) -> tuple[float, list[int]]:
+    """Return the best order and what it costs: the `given` one, or a greedy one."""
     n = contraction.num_blocks
-    nets: list[list[int]] = [[] for _ in range(n)]
-    for e, hyperedge in enumerate(contraction.hyperedges):
-        for b in hyperedge.blocks:
-            nets[b].append(e)
     ends = [h.blocks for h in contraction.hyperedges]
+    if paths is not None:
+        ends += [(*row, b) for b, row in enumerate(paths.backwards().before) if row]
+    nets: list[list[int]] = [[] for _ in range(n)]
+    for e, blocks in enumerate(ends):
+        for b in blocks:
+            nets[b].append(e)
     step = max(1, n // ORDER_STARTS) if n <= MAX_BLOCKS_FOR_GREEDY else n + 1
-    candidates = [list(range(n))]
-    candidates += [_greedy_order(n, nets, ends, s, check) for s in range(0, n, step)]
-    best = min(candidates, key=lambda order: _cost_of_order(order, nets, ends))
-    return np.array(best, np.int32)
+    candidates = [given]
+    if paths is None:
+        candidates += [_greedy_order(n, nets, ends, s, check) for s in range(0, n, step)]
+    elif n <= MAX_BLOCKS_FOR_GREEDY:
+        candidates.append(_greedy_order(n, nets, ends, given[0], check, paths.before))
+    costs = [_cost_of_order(order, nets, ends) for order in candidates]
+    best = int(np.argmin(costs))
+    return costs[best], candidates[best]
 
 
 def _greedy_order(
-    n: int, nets: list[list[int]], ends: list[tuple[int, ...]], start: int, check: Callable[[], object]
+    n: int,
+    nets: list[list[int]],
+    ends: list[tuple[int, ...]],
+    start: int,
+    check: Callable[[], object],
+    before: Sequence[tuple[int, ...]] = (),
 ) -> list[int]:
+    """Return a greedy order from a block; none comes before those in `before` that it can come after."""
     left = [len(e) for e in ends]
     opened = [False] * len(ends)
     placed = [False] * n
+    waits_for = [len(row) for row in before] or [0] * n
+    after: list[list[int]] = [[] for _ in range(n)]
+    for c, row in enumerate(before):
+        for u in row:
+            after[u].append(c)
     touched: dict[int, int] = {}
     order: list[int] = []
-    waiting = iter(range(n))
     b: int | None = start
     while b is not None:
         check()
         placed[b] = True
         touched.pop(b, None)
         order.append(b)
+        for c in after[b]:
+            waits_for[c] -= 1
         for e in nets[b]:
             left[e] -= 1
             if not opened[e]:
@@ -203,9 +301,10 @@ def _greedy_order(
                 for c in ends[e]:
                     if not placed[c]:
                         touched[c] = len(order)
-        if touched:
+        free = [c for c in touched if not waits_for[c]]
+        if free:
             b = min(
-                touched,
+                free,
                 key=lambda c: (
                     sum((not opened[e]) - (left[e] == 1) for e in nets[c]),
                     -touched[c],
@@ -213,7 +312,8 @@ def _greedy_order(
                 ),
             )
         else:
-            b = next((c for c in waiting if not placed[c]), None)
+            rest = (c for c in range(n) if not placed[c])
+            b = min(rest, key=lambda c: (waits_for[c] > 0, c), default=None)
     return order
 
 

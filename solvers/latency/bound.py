@@ -9,7 +9,9 @@ is a difference of two ideals. Let P be any path of the graph. Tasks that hold n
 
 where a set S of at most M bytes costs its load on an accelerator if it meets P, else nothing, a single node v may cost
 q_v instead if it is on P, else nothing, and at most k q sets are on accelerators (q subgraphs on each of k). Shortest
-paths over ideals find the minimum: what memory forces onto CPUs, or apart, is in it, for nodes off P as well.
+paths over ideals find the minimum: what memory forces onto CPUs, or apart, is in it, for nodes off P as well. Where
+accelerators are of several kinds a set has the times, links and memory of one of them, and at most k_g q sets are on
+those of kind g: a state of the shortest path is then an ideal with how many there are on each.
 
 The same holds for the average over several paths, where a set costs its duration times the share of paths it meets: the
 cheapest way to cut may make any one path short, but hardly all of them. The paths are chosen like the moves of a game
@@ -23,7 +25,8 @@ parallel branches rejoin have few. For q = 1 an accelerator holds all of a coloc
 out count where a node of their class counts.
 
 For q > 1 an accelerator's memory holds for its subgraphs together. Of that the bound keeps that all of them take at
-most k M bytes, with a multiplier: for every mu >= 0, min (cost + mu bytes on accelerators) - mu k M is a bound.
+most k M bytes, with a multiplier: for every mu >= 0, min (cost + mu bytes on accelerators) - mu k M is a bound. With
+several kinds bytes count as shares of the memory of one of theirs, of which all accelerators have k.
 
 Time O(pairs of ideals whose difference fits in memory x (k q + degree)), for each path and W; several paths are tried,
 the longest by time, memory and transfers. Sums are in floating point; bounds are lowered by what rounding can do.
@@ -37,7 +40,7 @@ from solvers.latency.cuts import EPSILON, PartCuts, Times
 from solvers.latency.parts import GraphOrder
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
-from solvers.problem.accelerator_kinds import AcceleratorKind
+from solvers.problem.accelerator_kinds import AcceleratorKind, accelerator_kinds
 
 IDEAL_LIMITS = (200, 2_000, 10_000, 40_000)
 """Ideals of the parts of the graph that are tried one after the other."""
@@ -51,8 +54,6 @@ MAX_GRAPH = 5_000
 
 def latency_bound(graph: DnnGraph, deployment: Deployment, most_ideals: int = IDEAL_LIMITS[-1]) -> float:
     """Return a proven lower bound in ms on the latency of every plan of an inference graph, infinite if none exists.
-
-    Accelerators must be of one class; `accelerator_kinds.with_the_best_of_all_classes` makes them so.
 
     >>> from solvers.model.graph import Edge, Node
     >>> nodes = (Node(1, 2.0, 9.0, 1.0, transfer_ms=0.5), Node(2, 3.0, 9.0, 1.0))
@@ -73,7 +74,9 @@ def latency_bounds(
     `known_ms` tells the latency of the best plan known by then: the search for bounds leaves out what takes longer, and
     ends when it is proven that no plan is better.
     """
-    times = node_times(graph, deployment)
+    kinds = accelerator_kinds(graph, deployment)
+    by_kind = [node_times(graph, deployment, kind) for kind in kinds] or [node_times(graph, deployment)]
+    times: Times = {v: (min(one[v][0] for one in by_kind), on_cpu) for v, (_, on_cpu) in by_kind[0].items()}
     bound = critical_path(graph, times) * (1 - len(graph.nodes) * EPSILON)
     yield bound
     if len(graph.nodes) > MAX_GRAPH or not deployment.num_accelerators or bound == np.inf:
@@ -89,7 +92,7 @@ def latency_bounds(
             if not kept or (tuple(kept), path) in done:
                 continue
             done.add((tuple(kept), path))
-            part = PartCuts(order, deployment, times, kept, path, limit)
+            part = PartCuts(order, deployment, kinds, by_kind, kept, path, limit)
             upper = _or_infinite(known_ms())
             for better in part.bounds(upper):
                 bound = max(bound, min(better, upper))

@@ -12,12 +12,13 @@ import numpy as np
 
 from solvers.latency.parts import GraphOrder, IntArray, flat, ideals_and_lookup, nearest_nodes
 from solvers.model.deployment import Deployment
+from solvers.problem.accelerator_kinds import AcceleratorKind
 
 Times = dict[int, tuple[float, float]]
-"""Each node's time on an accelerator and on a CPU, infinite where it cannot run."""
+"""Each node's time on an accelerator, of one kind or of the best, and on a CPU, infinite where it cannot run."""
 
 MAX_COLUMNS = 64
-"""With more subgraphs than this their number is not limited in the bound."""
+"""With more columns than this the number of subgraphs, on accelerators of each kind, is not limited in the bound."""
 
 STEPS_PER_ROUND = 2_000_000
 """Pairs of ideals between two yields, about 0.2 s."""
@@ -44,12 +45,13 @@ class PartCuts:
         self,
         order: GraphOrder,
         deployment: Deployment,
-        times: Times,
+        kinds: Sequence[AcceleratorKind],
+        times: Sequence[Times],
         kept: list[int],
         path: Sequence[int],
         limit: int,
     ) -> None:
-        self.graph, self.deployment, self.times, self.kept = order.graph, deployment, times, kept
+        self.graph, self.deployment, self.kinds, self.times, self.kept = order.graph, deployment, kinds, times, kept
         self.above = order.above(kept)
         self.ideals, self.lookup = ideals_and_lookup(self.above, limit)
         self.nearest = nearest_nodes(self.above)
@@ -58,13 +60,13 @@ class PartCuts:
         self.paths = {tuple(self.row[v] for v in path if v in self.row): 1}
         self.price = 0.0
         self.bound_ms = -np.inf
-        self.tasks: list[tuple[int, bool]] = []
+        self.tasks: list[tuple[int, int]] = []
 
     def bounds(self, upper_ms: float) -> Iterator[float]:
         """Yield bounds in ms from one path, minus infinity while at work; finds the best price of memory."""
         yield from self._cut(0.0, upper_ms)
         best = at_price = self.bound_ms
-        if self.deployment.max_subgraphs == 1 or not self.deployment.memory_bytes or best >= upper_ms:
+        if self.deployment.max_subgraphs == 1 or not self.share.any() or best >= upper_ms:
             return
         # The bound is a concave function of the price: climb in growing steps, then in shrinking ones.
         price, step, factor = 0.0, best / 8, 2.0
@@ -99,14 +101,21 @@ class PartCuts:
         """Yield minus infinity while at work, then the bound at a price in ms for an accelerator's worth of memory."""
         from solvers.latency.lattice import FULL, cut_ideals
 
-        deployment = self.deployment
-        num_subgraphs = deployment.num_accelerators * deployment.max_subgraphs
-        columns = num_subgraphs + 1 if num_subgraphs < min(MAX_COLUMNS, len(self.kept)) else 1
+        deployment, columns = self.deployment, 1
+        stride, digits = np.ones(len(self.kinds), np.int64), np.ones(len(self.kinds), np.int64)
+        most = [len(kind.devices) * deployment.max_subgraphs for kind in self.kinds]
+        for g, num_subgraphs in enumerate(most):
+            stride[g], digits[g] = columns, min(num_subgraphs, len(self.kept)) + 1
+            columns *= int(digits[g])
+        if columns > MAX_COLUMNS or min(most) >= len(self.kept):
+            columns = 1
         least = np.full((len(self.ideals), columns), np.inf)
         least[0] = 0.0
         choice = np.zeros(least.shape, np.int64)
         order = (self.ideals, self.above, *self.nearest)
-        costs = (self.accelerator_ms, self.cpu_ms, self.share, price, upper_ms * (1 + 1e-9))
+        link_speed = np.array([kind.link_speed for kind in self.kinds])
+        longest_ms = upper_ms * (1 + 1e-9)
+        costs = (self.accelerator_ms, self.cpu_ms, self.share, link_speed, stride, digits, price, longest_ms)
         flow = self._flow()
         at = 1
         while at < len(self.ideals):
@@ -123,7 +132,7 @@ class PartCuts:
             terms = 2 * (len(self.kept) + self.nets[1].size)
             rounding = 4 * EPSILON * terms * (value + self.transfers_ms + price * available)
             self.bound_ms = max(self.bound_ms, value - price * available - rounding)
-            self.tasks = list(_tasks(choice))
+            self.tasks = list(_tasks(choice, stride))
         yield self.bound_ms
 
     def _flow(self) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
@@ -144,18 +153,19 @@ class PartCuts:
         duration_ms = []
         pin_start, nets_of, weight, _ = self.nets
         before = 0
-        for number, (ideal, on_accelerator) in enumerate(self.tasks):
+        for number, (ideal, place) in enumerate(self.tasks):
             after = int.from_bytes(self.ideals[ideal].tobytes(), "little")
             members = [v for v in range(len(self.kept)) if (after & ~before) >> v & 1]
             before = after
             for v in members:
                 task_of[v] = number
-            if on_accelerator:
+            if place:
                 pins = np.bincount(
                     np.concatenate([nets_of[pin_start[v] : pin_start[v + 1]] for v in members]), minlength=weight.size
                 )
                 is_cut = (pins > 0) & (pins < self.nets[3])
-                duration_ms.append(float(self.accelerator_ms[members].sum() + weight[is_cut].sum()))
+                transfers_ms = float(weight[is_cut].sum()) / self.kinds[place - 1].link_speed
+                duration_ms.append(float(self.accelerator_ms[place - 1, members].sum()) + transfers_ms)
             else:
                 duration_ms.append(float(self.cpu_ms[members[0]]))
         length: list[float] = []
@@ -176,7 +186,7 @@ class PartCuts:
 
     def _find_costs_and_nets(self) -> None:
         """Find what nodes cost and which share a tensor, as arrays for the kernel."""
-        graph, deployment = self.graph, self.deployment
+        graph, deployment, kinds = self.graph, self.deployment, self.kinds
         row = {v: i for i, v in enumerate(self.kept)}
         # For q = 1 a node that is left out stands where the first kept node of its class stands.
         stands_at = dict(row)
@@ -188,15 +198,13 @@ class PartCuts:
                     together.append((kept, -1.0))
                 if kept:
                     stands_at.update({v: kept[0] for v in ids if v not in row})
-        accelerator_ms, share = np.zeros(len(row)), np.zeros(len(row))
-        for v, i in stands_at.items():
-            accelerator_ms[i] += self.times[v][0]
-            if (
-                deployment.memory_bytes is not None
-                and graph.node_by_id[v].memory_bytes > 0
-                and self.times[v][0] < np.inf
-            ):
-                share[i] += graph.node_by_id[v].memory_bytes / deployment.memory_bytes
+        accelerator_ms, share = np.zeros((len(kinds), len(row))), np.zeros((len(kinds), len(row)))
+        for g, (kind, times) in enumerate(zip(kinds, self.times, strict=True)):
+            for v, i in stands_at.items():
+                accelerator_ms[g, i] += times[v][0]
+                size = graph.node_by_id[v].memory_bytes
+                if kind.memory_bytes is not None and size > 0 and times[v][0] < np.inf:
+                    share[g, i] += size / kind.memory_bytes
         tensors: list[tuple[list[int], float]] = []
         for u in stands_at:
             for tensor in graph.tensors_of[u]:
@@ -209,19 +217,22 @@ class PartCuts:
             for i in rows_of_net:
                 nets_of[i].append(e)
         self.accelerator_ms, self.share = accelerator_ms, share
-        self.cpu_ms = np.array([self.times[v][1] for v in self.kept])
+        self.cpu_ms = np.array([self.times[0][v][1] for v in self.kept])
         weight = np.array([ms for _, ms in nets], np.float64)
         size = np.array([len(rows) for rows, _ in nets], np.int64)
         self.nets = (*flat(nets_of), weight, size)
-        self.transfers_ms = sum(ms for _, ms in tensors)
+        self.transfers_ms = sum(ms for _, ms in tensors) / min(kind.link_speed for kind in kinds)
 
 
-def _tasks(choice: IntArray) -> Iterator[tuple[int, bool]]:
-    """Yield the tasks of the cheapest cut from first to last: the ideal each completes, and if on an accelerator."""
+def _tasks(choice: IntArray, stride: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield the tasks of the cheapest cut from first to last: the ideal each completes, and where it is.
+
+    0 is a CPU, 1 the first kind of accelerators, and so on.
+    """
     i, d = choice.shape[0] - 1, choice.shape[1] - 1
     tasks = []
     while i > 0:
-        before, on_accelerator = divmod(int(choice[i, d]), 2)
-        tasks.append((i, bool(on_accelerator)))
-        i, d = before, d - on_accelerator if choice.shape[1] > 1 else d
+        before, place = divmod(int(choice[i, d]), len(stride) + 1)
+        tasks.append((i, place))
+        i, d = before, d - int(stride[place - 1]) if place and choice.shape[1] > 1 else d
     yield from reversed(tasks)

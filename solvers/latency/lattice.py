@@ -76,17 +76,21 @@ def cut_ideals(
 ) -> int:  # fmt: skip
     """Set rows first .. end - 1 of `least`, or fewer when `work` steps are done; return the row to go on with.
 
-    least[i, j] is the least cost of cutting ideal i into tasks of which at most j are on accelerators; with a single
-    column their number is not limited. choice[i, j] tells the ideal without the last task, doubled, and one more where
-    that task is on an accelerator. Rows must be set in order, those of smaller ideals first.
+    least[i, j] is the least cost of cutting ideal i into tasks of which so many are on accelerators of each of the g
+    kinds as column j stands for, at most: j // stride % size of each kind. With a single column their numbers are not
+    limited. choice[i, j] tells the ideal without the last task, times g + 1, and 1 + the kind where that task is on an
+    accelerator. Rows must be set in order, those of smaller ideals first.
 
-    `order`: ideals, `above`, and the nearest predecessors and successors of each node. `costs`: times, shares of an
-    accelerator's memory, the price of a share, and the longest task looked at. `flow`: how many paths pass each node,
+    `order`: ideals, `above`, and the nearest predecessors and successors of each node. `costs`: times on each kind of
+    accelerators and on a CPU, shares of a kind's memory, link speeds, strides and sizes of the kinds' columns, the
+    price of a share, and the longest task looked at. `flow`: how many paths pass each node,
     how many pass from it to which others, and how many there are. `nets`: which nodes share a tensor of positive
     weight, or must stay together on an accelerator (weight -1), and how many there are.
     """
     ideals, above, before_start, before, after_start, after = order
-    accelerator_ms, cpu_ms, share, price, most = costs
+    accelerator_ms, cpu_ms, share, link_speed, stride, digits, price, most = costs
+    num_kinds = link_speed.size
+    base = num_kinds + 1
     passing, flow_start, flow_to, flow_amount, num_paths = flow
     pin_start, pins_of, weight, size = nets
     keys, hashes, table = lookup
@@ -99,7 +103,7 @@ def cut_ideals(
     removed = np.empty(n + 1, np.int64)
     upto = np.empty(n + 1, np.int64)  # removable nodes from here downwards are still to be tried
     removable = np.empty((n + 1, num_words), np.uint64)
-    load, used, cut = np.empty(n + 1), np.empty(n + 1), np.empty(n + 1)
+    load, used, cut = np.empty((n + 1, num_kinds)), np.empty((n + 1, num_kinds)), np.empty(n + 1)
     broken, meeting = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
     key = np.empty(n + 1, np.uint64)
     rest = np.empty(num_words, np.uint64)
@@ -114,7 +118,9 @@ def cut_ideals(
             if rest[v >> 6] >> np.uint64(v & 63) & one:
                 for w in range(num_words):
                     removable[0, w] &= ~above[v, w]
-        upto[0], load[0], used[0], cut[0], broken[0], meeting[0], key[0] = n, 0.0, 0.0, 0.0, 0, 0, hashes[i]
+        upto[0], cut[0], broken[0], meeting[0], key[0] = n, 0.0, 0, 0, hashes[i]
+        load[0] = 0.0
+        used[0] = 0.0
         depth = 0
         while depth >= 0:
             # The next removable node below `upto`.
@@ -152,9 +158,14 @@ def cut_ideals(
                     ms = cpu_ms[v] * passing[v] / num_paths
                     for d in range(least.shape[1]):
                         if least[j, d] + ms < least[i, d]:
-                            least[i, d], choice[i, d] = least[j, d] + ms, 2 * j
-            new_load, new_used = load[depth] + accelerator_ms[v], used[depth] + share[v]
-            if new_used > FULL or new_load == np.inf or new_load > most:
+                            least[i, d], choice[i, d] = least[j, d] + ms, base * j
+            fits = False
+            for g in range(num_kinds):
+                new_load = load[depth, g] + accelerator_ms[g, v]
+                if used[depth, g] + share[g, v] <= FULL and new_load < np.inf and new_load <= most:
+                    fits = True
+                    break
+            if not fits:
                 continue
             # A path that meets the nodes removed enters them once: count those that enter at v, not at its successors.
             new_meeting = meeting[depth] + passing[v]
@@ -178,7 +189,10 @@ def cut_ideals(
             rest[v >> 6] &= ~(one << np.uint64(v & 63))
             depth += 1
             removed[depth], upto[depth], key[depth] = v, v, new_key
-            load[depth], used[depth], cut[depth] = new_load, new_used, new_cut
+            for g in range(num_kinds):
+                load[depth, g] = load[depth - 1, g] + accelerator_ms[g, v]
+                used[depth, g] = used[depth - 1, g] + share[g, v]
+            cut[depth] = new_cut
             broken[depth], meeting[depth] = new_broken, new_meeting
             for w in range(num_words):
                 removable[depth, w] = removable[depth - 1, w]
@@ -194,16 +208,21 @@ def cut_ideals(
                         break
                 if free:
                     removable[depth, u >> 6] |= one << np.uint64(u & 63)
-            ms = new_load + max(0.0, new_cut)
-            if new_broken or ms > most:
+            if new_broken:
                 continue
             slot = new_key & mask
             while hashes[table[slot]] != new_key:
                 slot = (slot + one) & mask
             j = table[slot]
-            ms = ms * new_meeting / num_paths + price * new_used
-            for d in range(1 if limited else 0, least.shape[1]):
-                before_ms = least[j, d - 1 if limited else 0]
-                if before_ms + ms < least[i, d]:
-                    least[i, d], choice[i, d] = before_ms + ms, 2 * j + 1
+            for g in range(num_kinds):
+                ms = load[depth, g] + max(0.0, new_cut) / link_speed[g]
+                if used[depth, g] > FULL or ms == np.inf or ms > most:
+                    continue
+                ms = ms * new_meeting / num_paths + price * used[depth, g]
+                for d in range(least.shape[1]):
+                    if limited and d // stride[g] % digits[g] == 0:
+                        continue
+                    before_ms = least[j, d - stride[g] if limited else 0]
+                    if before_ms + ms < least[i, d]:
+                        least[i, d], choice[i, d] = before_ms + ms, base * j + 1 + g
     return end

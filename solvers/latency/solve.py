@@ -16,7 +16,6 @@ from solvers.latency.cp_sat_process import FAILED, CpSatProcess
 from solvers.latency.program import LatencyProgram
 from solvers.model.result import SolveResult
 from solvers.model.split import Family, Split
-from solvers.problem.accelerator_kinds import with_the_best_of_all_classes
 from solvers.problem.bounds import why_infeasible
 from solvers.problem.contraction import Contraction, contract
 from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, no_split_fits
@@ -43,9 +42,7 @@ MAX_LATENCY_PROGRAM = 60_000
 
 def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Return the best plan with its bound; stops at the gap, the time limit, or when nothing is left to try."""
-    # Parts of the graph know one kind of accelerators; the program and annealing know them all.
-    easier = with_the_best_of_all_classes(problem.graph, problem.deployment)
-    bounds = latency_bounds(*easier, known_ms=lambda: reporter.value_ms)
+    bounds = latency_bounds(problem.graph, problem.deployment, known_ms=lambda: reporter.value_ms)
     reporter.report("bound from ideals")
     critical_path_ms = next(bounds)
     if critical_path_ms == float("inf"):

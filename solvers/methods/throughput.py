@@ -1,5 +1,6 @@
 """How throughput and the GPipe time are solved: which engine runs when, and what it starts from."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from solvers.chain.ending import Ending
@@ -24,8 +25,8 @@ IMPROVEMENT_SHARE = 0.2
 DP_SHARE = 0.3
 """Of the time for a chain on the accelerators alone, that for its DP, which has a plan within a second or so."""
 
-BEFORE_SHARE = 0.6
-"""What plans and bounds of free splits may use of the time left before an integer program that can be built after."""
+BEFORE_SHARE = 0.25
+"""Share of the time left after which an integer program begins beside what looks for plans and bounds."""
 
 REDUCTION_SECONDS = 1.0
 """Longest time to look for blocks that may be merged before an integer program."""
@@ -175,15 +176,22 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     is_hopeless = problem.pins.why_impossible(problem.graph, problem.deployment, chain)
     if not is_hopeless and why_infeasible(problem.graph, chain, problem.deployment) is None:
         run_dp(chain, problem, reporter, seconds, proves=False)
-    if problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT:
-        from solvers.free.anytime import improve_and_bound  # numba loads here, when it is needed
+    if problem.family is Family.CHAIN or problem.objective is not Objective.THROUGHPUT or reporter.split is None:
+        return _run_ip(problem, contraction, reporter, "ip")
+    from solvers.free.anytime import PlansAndBounds  # numba loads here, when it is needed
 
+    with PlansAndBounds(contraction, problem, reporter) as meanwhile:
         # A program that could not be built afterwards leaves all the time to them.
         comes_after = _is_buildable(problem, contraction, reporter, 1 - BEFORE_SHARE)
-        improve_and_bound(contraction, problem, reporter, BEFORE_SHARE if comes_after else 1.0)
+        meanwhile.wait(BEFORE_SHARE if comes_after else 1.0)
         if reporter.value_ms is not None and not reporter.within(problem.gap) and reporter.seconds_left != 0:
             contraction = _without_what_no_better_plan_divides(contraction, problem, reporter, reporter.value_ms)
-    return _run_ip(problem, contraction, reporter, "ip")
+        result = _run_ip(problem, contraction, reporter, "ip", meanwhile.take_over)
+        if reporter.within(problem.gap) or reporter.seconds_left == 0:
+            return result
+        # The program was not built, or ended without a proof; the others may get further.
+        meanwhile.wait(1.0)
+        return reporter.result("ip", message="" if reporter.within(problem.gap) else result.message)
 
 
 def _without_what_no_better_plan_divides(
@@ -219,7 +227,14 @@ def _is_buildable(problem: Problem, contraction: Contraction, reporter: Reporter
     return reporter.seconds_left is None or seconds <= BUILD_SHARE * share_of_time * reporter.seconds_left
 
 
-def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, method: str) -> SolveResult:
+def _run_ip(
+    problem: Problem,
+    contraction: Contraction,
+    reporter: Reporter,
+    method: str,
+    take_over: Callable[[], bool] = lambda: False,
+) -> SolveResult:
+    """Run the integer program; `take_over`, called often, hands over what was found elsewhere meanwhile."""
     from solvers.milp.throughput import throughput_model  # PuLP loads here, when it is needed
 
     if reporter.within(problem.gap):
@@ -243,7 +258,7 @@ def _run_ip(problem: Problem, contraction: Contraction, reporter: Reporter, meth
             device_of_block=problem.pins.blocks(contraction),
         )
         start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
-        result = run_model(model, start, problem, reporter, method)
+        result = run_model(model, start, problem, reporter, method, take_over)
         is_scaled = reporter.value_ms is None or reporter.value_ms * COARSE_SCALE >= model.scale_ms
         if is_scaled or reporter.within(problem.gap) or reporter.seconds_left == 0:
             return result

@@ -1,5 +1,6 @@
 """Run an integer program for a question: its plans and bounds go to the reporter until gap, time or Cancel."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from solvers.model.result import PROOF_TOLERANCE, SolveCancelled, SolveResult
@@ -21,10 +22,21 @@ class Model(Protocol):
         ...
 
 
+class _EnoughError(SolveCancelled):
+    """The gap is proven, perhaps not by HiGHS, which has to be told."""
+
+
 def run_model(
-    model: Model, start: dict[Any, float] | None, problem: Problem, reporter: Reporter, method: str
+    model: Model,
+    start: dict[Any, float] | None,
+    problem: Problem,
+    reporter: Reporter,
+    method: str,
+    take_over: Callable[[], bool] = lambda: False,
 ) -> SolveResult:
     """Run an integer program until the gap, the time limit or Cancel; its plans and bounds go to the reporter.
+
+    `take_over` is called often, gives the reporter what others have found meanwhile, and says whether it is a plan.
 
     Where HiGHS ends without a proof it is run once more without presolve: near its tolerances it may call its own
     answer infeasible, which depends on the course it takes.
@@ -40,7 +52,9 @@ def run_model(
         if report.bound is not None:
             reporter.proved(max(0.0, report.bound - BOUND_SLACK) * model.scale_ms)
         better = report.solution is not None and reporter.found(model.read_split(report.solution))
-        reporter.report("integer program", better)
+        reporter.report("integer program", take_over() or better)
+        if reporter.within(problem.gap):
+            raise _EnoughError
 
     def run(presolve: bool) -> MilpOutcome:
         outcome = run_highs(
@@ -70,7 +84,8 @@ def run_model(
         return reporter.result(method, message=message)
     if outcome.infeasible and reporter.split is None:
         return reporter.result(method, infeasible=no_split_fits(problem))
-    if outcome.cancelled:
+    reporter.report("integer program", take_over())
+    if outcome.cancelled and not reporter.within(problem.gap):
         raise SolveCancelled
     message = ""
     if is_without_proof(outcome):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from solvers.baselines.scotch import scotch_program
-from solvers.baselines.table import BASELINES, ONE_CLASS_ONLY
+from solvers.baselines.table import BASELINES
 from solvers.exporters.frameworks import FORMATS, Framework, expressible_graph, why_none_expressible
 from solvers.exporters.plan import ExportError
 from solvers.model.costs import Objective
@@ -269,7 +269,6 @@ def methods(asked: Asked) -> tuple[str, ...]:
         if is_plain
         and name != "expert"  # a file, no solver
         and asked.objective in baseline.objectives
-        and not (deployment.classes and name in ONE_CLASS_ONLY)
         and (name != "scotch" or scotch_program())
     ]
     return (*exact, *fitting)

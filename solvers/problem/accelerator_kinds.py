@@ -93,29 +93,13 @@ def with_identical_accelerators(graph: DnnGraph, deployment: Deployment) -> tupl
     return graph.with_nodes(nodes).with_bandwidth_factor(kind.link_speed), plain
 
 
-def with_the_best_of_all_classes(graph: DnnGraph, deployment: Deployment) -> tuple[DnnGraph, Deployment]:
-    """Return a problem with identical accelerators, each as good in every respect as the best of any class.
-
-    No split is slower, holds less or is less valid there, so every lower bound on its optimum is one on that of the
-    problem given.
-    """
-    kinds = accelerator_kinds(graph, deployment)
-    if not deployment.classes or not kinds:
-        return with_identical_accelerators(graph, deployment)
-    link_speed = max(kind.link_speed for kind in kinds)
-    nodes = tuple(
-        replace(node, accelerator_ms=min(kind.node_ms(node) for kind in kinds), class_ms=()) for node in graph.nodes
-    )
-    plain = replace(deployment, classes=(), memory_bytes=deployment.largest_memory_bytes)
-    return graph.with_nodes(nodes).with_bandwidth_factor(link_speed), plain
-
-
 def blocks_on_the_best_of_all_classes(
     contraction: Contraction, deployment: Deployment
 ) -> tuple[Contraction, Deployment]:
-    """Return `with_the_best_of_all_classes` for a contraction: its bounds hold for the problem given.
+    """Return a problem with identical accelerators, each as good in every respect as the best of any class.
 
-    A contraction's `accelerator_ms` is the least of the classes' times already.
+    No split is slower, holds less or is less valid there, so every lower bound on its optimum is one on that of the
+    problem given. A contraction's `accelerator_ms` is the least of the classes' times already.
     """
     if not deployment.classes:
         return contraction, deployment

@@ -1,5 +1,6 @@
 """What every method works with: the problem, the reporter that judges and remembers plans, and running a program."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,7 +81,10 @@ def watched(make: Callable[[], T], watch: Callable[[], bool]) -> T | None:
 
 
 class Reporter:
-    """Turns what a method finds into Progress for the caller, and remembers the best of it."""
+    """Turns what a method finds into Progress for the caller, and remembers the best of it.
+
+    Plans and bounds may come from any thread, reports from that of the method alone.
+    """
 
     def __init__(self, problem: Problem, on_progress: OnProgress | None) -> None:
         """Start the clock."""
@@ -90,6 +94,7 @@ class Reporter:
         self.value_ms: float | None = None
         self.lower_bound_ms: float | None = None
         self._rejected: RejectedPlan | None = None
+        self._lock = threading.Lock()
 
     @property
     def seconds(self) -> float:
@@ -121,7 +126,10 @@ class Reporter:
             return False
         if problem.pins and problem.pins.broken_by(problem.graph, split):
             return False
-        self.split, self.value_ms = split, value
+        with self._lock:
+            if self.value_ms is not None and value >= self.value_ms:  # another thread was quicker
+                return False
+            self.split, self.value_ms = split, value
         return True
 
     def judged(self, split: Split) -> bool:
@@ -139,8 +147,9 @@ class Reporter:
 
     def proved(self, lower_bound_ms: float) -> None:
         """Take over a lower bound that is better than the one known."""
-        if self.lower_bound_ms is None or lower_bound_ms > self.lower_bound_ms:
-            self.lower_bound_ms = lower_bound_ms
+        with self._lock:
+            if self.lower_bound_ms is None or lower_bound_ms > self.lower_bound_ms:
+                self.lower_bound_ms = lower_bound_ms
 
     def within(self, gap: float) -> bool:
         """Whether the best plan is proven to be within a relative gap of the optimum."""

@@ -17,7 +17,7 @@ from solvers.baselines.pipedream import with_components_tied
 from solvers.baselines.table import BASELINES
 from solvers.formats.graph_json import read_graph, read_split
 from solvers.model.costs import Objective, objective_value, split_costs
-from solvers.model.deployment import Communication, Deployment, Replication
+from solvers.model.deployment import Communication, Deployment, DeviceClass, Replication
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.model.split import Family, Split, check_split, family_of
@@ -27,6 +27,7 @@ from solvers.solve import METHODS, solve
 from tests.support.examples import examples
 from tests.support.graphs import (
     chain,
+    class_deployments,
     convex_witness,
     dag,
     diamond,
@@ -34,6 +35,7 @@ from tests.support.graphs import (
     random_split,
     small_graphs,
     training_chain,
+    with_class_times,
 )
 from tests.support.reference import all_splits, best_value, colocated_sets
 
@@ -189,13 +191,16 @@ def best_single_move(graph: DnnGraph, deployment: Deployment, split: Split) -> f
     st.integers(0, 10_000),
     st.sampled_from(Communication),
     small_graphs(min_nodes=3, max_nodes=7, max_cpus=1, memory_limit=False),
+    st.none() | class_deployments(),
 )
-@examples(60)
+@examples(90)
 def test_every_step_of_local_search_is_the_best_single_move(
-    seed: int, communication: Communication, instance: Instance
+    seed: int, communication: Communication, instance: Instance, classes: Deployment | None
 ) -> None:
     """The compiled step against the evaluator: same value after each move, and it stops where no move gains."""
     graph, deployment = instance
+    if classes is not None:
+        graph, deployment = with_class_times(graph, seed), classes
     assume(deployment.num_accelerators > 1)
     assume(deployment.num_cpus or all(node.runs_on_accelerator for node in graph.nodes))  # else infeasible
     deployment = replace(deployment, communication=communication)
@@ -360,6 +365,15 @@ def test_scotch_cuts_the_cheap_edge() -> None:
     result = solve(graph, Deployment(2), method="scotch")
     assert result.split is not None
     assert set(result.split.accelerators) == {frozenset({1, 2}), frozenset({3, 4})}
+
+
+@needs_scotch
+def test_scotch_gives_each_type_the_share_that_it_computes_in_the_same_time() -> None:
+    graph = dag([1.0] * 16, [(v, v + 1) for v in range(1, 16)], transfer_ms=0.1)
+    deployment = Deployment.of_classes((DeviceClass("fast", 1, 3.0), DeviceClass("slow", 1)))
+    result = solve(graph, deployment, method="scotch")
+    assert result.split is not None
+    assert [len(members) for members in result.split.accelerators] == [12, 4]
 
 
 def test_scotch_reads_whole_numbers_that_add_up_in_32_bits() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.free.column_generation import DeviceContents
-from solvers.free.patterns import contents_diagram
+from solvers.free.patterns import Arcs, Paths, contents_diagram
 from solvers.free.price_search import best_prices
 from solvers.free.pricing import EXACT, LAGRANGIAN, dearest_contents
 from solvers.model.costs import Objective
@@ -35,7 +35,10 @@ def all_contents(contraction: Contraction) -> list[np.ndarray]:
 
 
 def path_length(contraction: Contraction, contents: np.ndarray, max_width: int) -> float:
-    arcs = contents_diagram(contraction, max_width).arcs
+    return length_in(contents_diagram(contraction, max_width).arcs, contents)
+
+
+def length_in(arcs: Arcs, contents: np.ndarray) -> float:
     node, length = 0, 0.0
     for b in arcs.order:
         x = int(contents[b])
@@ -59,6 +62,59 @@ def test_a_narrow_diagram_never_overstates_a_load(instance: tuple[DnnGraph, Depl
     assert contents_diagram(contraction, width).width <= width
     for contents in all_contents(contraction):
         assert path_length(contraction, contents, width) <= load_of(contraction, contents)
+
+
+def is_convex(graph: DnnGraph, contraction: Contraction, contents: np.ndarray) -> bool:
+    """Whether no forward path leaves a set of blocks and comes back, by following paths."""
+    inside = {v for b in np.flatnonzero(contents) for v in contraction.members[b]}
+    left: set[int] = set()
+    for v in graph.topological_order:
+        if graph.node_by_id[v].is_backward:
+            continue
+        readers = [u for u in graph.inputs[v] if not graph.node_by_id[u].is_backward]
+        has_left = any(u in left for u in readers)
+        if v in inside and has_left:
+            return False
+        if v not in inside and (has_left or any(u in inside for u in readers)):
+            left.add(v)
+    return True
+
+
+@given(small_graphs(max_nodes=6, backward=True), st.sampled_from([2, 3, 4096]))
+@examples(60)
+def test_only_convex_sets_are_paths_of_finite_length_where_it_is_asked_for(
+    instance: tuple[DnnGraph, Deployment], width: int
+) -> None:
+    """Every convex set is one, as long as its load at most; of graphs with a node to a block no other set is."""
+    graph, deployment = instance
+    contraction = contract(graph, Family.CONVEX, deployment)
+    paths = Paths.of(contraction, graph)
+    arcs = contents_diagram(contraction, width, paths=paths).arcs
+    is_exact = width == 4096 and all(len(ids) == 1 for ids in contraction.members)
+    for contents in all_contents(contraction):
+        length = length_in(arcs, contents)
+        if is_convex(graph, contraction, contents):
+            assert length <= load_of(contraction, contents)
+            assert length == load_of(contraction, contents) or width < 4096
+        elif is_exact:
+            assert length == np.inf
+
+
+@given(small_graphs(max_nodes=5, max_cpus=2, backward=True), st.integers(0, 5))
+@examples(60)
+def test_prices_of_convex_contents_prove_nothing_false(instance: tuple[DnnGraph, Deployment], seed: int) -> None:
+    graph, deployment = instance
+    best = best_value(graph, deployment, Family.CONVEX, Objective.THROUGHPUT)
+    if not deployment.num_accelerators or best is None:
+        return
+    contraction = contract(graph, Family.CONVEX, deployment)
+    price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
+    for search in SEARCHES:
+        contents = DeviceContents(contraction, deployment, paths=Paths.of(contraction, graph))
+        outcome, certificate = search(contents, best, price, lambda _: True)
+        assert outcome is not True
+        assert certificate.ratio <= 1
+        assert all(proven < best for proven in contents.provable_thresholds(price, -1.0, best))
 
 
 def test_a_path_of_blocks_needs_two_nodes_per_layer() -> None:

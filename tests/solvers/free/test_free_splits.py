@@ -14,6 +14,7 @@ from solvers.chain.label_kernel import FULL
 from solvers.chain.label_search import ThresholdSearch
 from solvers.formats.graph_json import read_graph
 from solvers.free import column_generation
+from solvers.free.anytime import PlansAndBounds
 from solvers.free.bounds import FreeBounds
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass
@@ -24,14 +25,23 @@ from solvers.problem.bounds import work_bound
 from solvers.problem.contraction import contract
 from solvers.solve import solve
 from tests.support.examples import examples
-from tests.support.graphs import class_deployments, convex_witness, dag, random_dag, small_graphs, with_class_times
+from tests.support.graphs import (
+    chain,
+    class_deployments,
+    convex_witness,
+    dag,
+    random_dag,
+    small_graphs,
+    with_class_times,
+)
 from tests.support.reference import best_value
 
 
-def raised(graph: DnnGraph, deployment: Deployment, value_ms: float) -> float:
+def raised(graph: DnnGraph, deployment: Deployment, value_ms: float, family: Family = Family.FREE) -> float:
     """Return the bound after all means of raising it; where prices do not come to an end they get 100 rounds."""
-    contraction = contract(graph, Family.FREE, deployment)
-    bounds = FreeBounds(contraction, deployment, work_bound(contraction, deployment))
+    contraction = contract(graph, family, deployment)
+    convex_in = graph if family is Family.CONVEX else None
+    bounds = FreeBounds(contraction, deployment, work_bound(contraction, deployment), convex_in)
     bounds.raise_by_cuts(value_ms, lambda: True)
     bounds.raise_by_work(value_ms, lambda: True)
     with patch.object(column_generation, "ASCENT_ROUNDS", 100):
@@ -51,6 +61,26 @@ def test_bounds_are_below_the_optimum(instance: tuple[DnnGraph, Deployment]) -> 
         if best is not None:
             assert raised(graph, deployment, best) <= best
             assert raised(graph, deployment, 1.3 * best) <= best
+
+
+@given(small_graphs(max_nodes=5, max_cpus=2, backward=True), st.sampled_from(Communication))
+@examples(30, deadline=None)
+def test_bounds_of_convex_splits_are_below_their_optimum(
+    instance: tuple[DnnGraph, Deployment], communication: Communication
+) -> None:
+    graph, deployment = instance[0], replace(instance[1], communication=communication)
+    best = best_value(graph, deployment, Family.CONVEX, Objective.THROUGHPUT)
+    if best is not None:
+        assert raised(graph, deployment, best, Family.CONVEX) <= best
+        assert raised(graph, deployment, 1.3 * best, Family.CONVEX) <= best
+
+
+def test_prices_of_convex_sets_prove_what_those_of_free_sets_cannot() -> None:
+    """Long and short nodes in turn: both long ones of a device are together only if what is between them is too."""
+    graph = chain([6.0, 1.0, 6.0, 1.0, 6.0, 1.0], transfer_ms=0.0)
+    assert best_value(graph, Deployment(2), Family.FREE, Objective.THROUGHPUT) == pytest.approx(12.0)
+    assert best_value(graph, Deployment(2), Family.CONVEX, Objective.THROUGHPUT) == pytest.approx(13.0)
+    assert raised(graph, Deployment(2), 13.0, Family.CONVEX) == pytest.approx(13.0, rel=1e-4)
 
 
 @given(small_graphs(max_nodes=4), class_deployments(), st.sampled_from(Communication), st.sampled_from((1.0, 1.3)))
@@ -131,7 +161,7 @@ def test_a_program_that_cannot_be_built_leaves_its_time(
     time_limit_s: float, takes_all: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares: list[float] = []
-    monkeypatch.setattr("solvers.free.anytime.improve_and_bound", lambda *arguments: shares.append(arguments[-1]))
+    monkeypatch.setattr(PlansAndBounds, "wait", lambda _, share: shares.append(share))
     graph = random_dag(7, num_nodes=60, edge_probability=0.1)
     result = solve(graph, Deployment(4), family=Family.FREE, time_limit_s=time_limit_s, gap=0.3)
     assert result.split is not None
@@ -157,14 +187,14 @@ def test_convex_splits_beat_chains_where_they_can() -> None:
 def test_a_larger_convex_plan_is_valid_and_no_worse_than_a_chain() -> None:
     graph = random_dag(11, num_nodes=60, edge_probability=0.08)
     deployment = Deployment(4)
-    chain = solve(graph, deployment, time_limit_s=5)
+    pipeline = solve(graph, deployment, time_limit_s=5)
     result = solve(graph, deployment, family=Family.CONVEX, time_limit_s=3)
     assert result.split is not None
     assert result.value_ms is not None
     assert result.lower_bound_ms is not None
-    assert chain.value_ms is not None
+    assert pipeline.value_ms is not None
     assert not check_split(graph, deployment, result.split, Family.CONVEX)
-    assert result.lower_bound_ms <= result.value_ms <= chain.value_ms
+    assert result.lower_bound_ms <= result.value_ms <= pipeline.value_ms
 
 
 def test_cancel_leaves_no_thread() -> None:

@@ -14,7 +14,6 @@ from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family, check_split
-from solvers.problem.accelerator_kinds import with_the_best_of_all_classes
 from solvers.problem.contraction import contract
 from solvers.solve import solve
 from tests.support.agreement import assert_least_latency, solve_by_cp_sat_alone
@@ -75,7 +74,31 @@ def test_annealing_and_greedy_give_plans_that_are_what_they_say(seed: int, max_s
             value = single_sample_latency(graph, deployment, split)
             assert value is not None
             best = min(best, value)
-    assert best >= latency_bound(*with_the_best_of_all_classes(graph, deployment))
+    assert best >= latency_bound(graph, deployment)
+
+
+@given(mixed(), st.integers(1, 2))
+@examples(40, deadline=None)
+def test_the_bound_is_below_the_optimum(instance: Drawn, max_subgraphs: int) -> None:
+    graph, deployment = instance[0], replace(instance[1], max_subgraphs=max_subgraphs)
+    best = best_latency(graph, deployment)
+    if best is not None:
+        assert latency_bound(graph, deployment) <= best
+
+
+def test_the_bound_knows_what_each_class_holds_and_how_many_there_are() -> None:
+    """Two of four nodes fit on the one fast accelerator; were all as fast, and as large, it would take 8 ms."""
+    graph = chain((8.0, 8.0, 8.0, 8.0), transfer_ms=0.0)
+    slow, fast = DeviceClass("slow", 3, 1.0, 4.0), DeviceClass("fast", 1, 4.0, 2.0)
+    assert latency_bound(graph, Deployment.of_classes((slow, fast))) == pytest.approx(20.0)
+    assert latency_bound(graph, Deployment.of_classes((slow, replace(fast, count=2)))) == pytest.approx(8.0)
+
+
+def test_the_bound_knows_the_link_of_each_class() -> None:
+    """One node for each of two accelerators: both pay for the tensor between them, 1 ms and 4 ms."""
+    graph = chain((2.0, 2.0), transfer_ms=1.0)
+    classes = DeviceClass("near", 1, 1.0, 1.0), DeviceClass("far", 1, 1.0, 1.0, link_speed=0.25)
+    assert latency_bound(graph, Deployment.of_classes(classes)) == pytest.approx(2 + 1 + 2 + 4)
 
 
 def test_greedy_starts_with_each_class() -> None:

@@ -31,7 +31,6 @@ from solvers.model.split import Family, Split, check_split, device_memory_bytes,
 from solvers.problem.accelerator_kinds import (
     accelerator_kinds,
     with_identical_accelerators,
-    with_the_best_of_all_classes,
 )
 from solvers.problem.bounds import balance_bound, why_infeasible, work_bound
 from solvers.problem.contraction import contract
@@ -333,14 +332,10 @@ def test_bounds_hold_for_every_split(seed: int) -> None:
     deployment = random_classes(seed, num_cpus=seed % 2)
     contraction = contract(graph, Family.FREE, deployment)
     best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
-    easier_graph, easier = with_the_best_of_all_classes(graph, deployment)
     if best is None:
         return
     assert why_infeasible(graph, contraction, deployment) is None
     assert work_bound(contraction, deployment) <= best * (1 + 1e-12)
-    easiest = best_value(easier_graph, easier, Family.FREE, Objective.THROUGHPUT)
-    assert easiest is not None
-    assert easiest <= best * (1 + 1e-12)
 
 
 def test_the_bound_of_work_is_exact_where_all_nodes_prefer_alike() -> None:
