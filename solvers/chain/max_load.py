@@ -70,9 +70,9 @@ NEAR, NEAR_FUTILE_SWEEPS = 0.045, 4
 from above; then fewer sweeps without a better plan are worth their time, too."""
 FIRST_ABOVE, ABOVE_FACTOR = 4_000_000, 2
 """A search just below the best plan may take so many steps, or this many times those of the last one from below."""
-BORDERS_AFTER = 3_000_000
-"""A search that takes more steps than this is ended until what borders cost is known (`solvers.chain.border_bound`),
-which takes as long as some millions of them."""
+BORDERS_AFTER = 30_000
+"""When a search takes more than this many steps per block, it is ended until what borders cost is known
+(`solvers.chain.border_bound`): that takes about twice as long."""
 WIDER = 3.0
 """When it has found a plan that may not be the best, the next one looks for the best in a window wider by this."""
 
@@ -245,7 +245,8 @@ class ChainSearch:
             most_above = max(FIRST_ABOVE, ABOVE_FACTOR * seen)
             is_above = from_above and quick is None and self.value_ms < np.inf
             can_bound = from_above and self._can_bound_borders
-            if can_bound and is_slow:
+            if is_slow and can_bound:
+                is_slow = False
                 begun.clear()
                 for better in self.bounded_by_borders(lower):
                     lower = better
@@ -268,14 +269,17 @@ class ChainSearch:
                 search = self.threshold_search(problem, threshold, floor, self._border_bound if from_above else None)
             max_steps = most_above if is_above else quick
             if can_bound and quick is None:
-                max_steps = BORDERS_AFTER
+                most = BORDERS_AFTER * self.contraction.num_blocks
+                max_steps = most if max_steps is None else min(max_steps, most)
+                is_slow = max_steps == most  # if it is paused, that is why
             self.phase = f"{phase}, max-load up to {milliseconds(threshold)}" if is_loaded() else LOADING
             outcome = STOPPED if self._stop[0] else search.run(self._max_bytes, max_steps)
             if outcome == STOPPED and self._offered is not None:
+                is_slow = False
                 continue  # with another threshold
-            if outcome in (PAUSED, FULL) and can_bound and quick is None:
-                is_slow = True
+            if is_slow and outcome in (PAUSED, FULL):
                 continue
+            is_slow = False
             if outcome == PAUSED or (outcome == FULL and is_above):
                 too_many = most_above if is_above else 0
                 quick = None
