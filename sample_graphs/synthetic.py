@@ -10,6 +10,7 @@ log-normal distributions by a seeded generator, so that no two operators are ali
 """
 
 import random
+from dataclasses import replace
 
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Edge, Node
@@ -31,7 +32,7 @@ def layered(
 
     >>> graph, _ = layered(2, 3, 4)
     >>> len(graph.nodes), len(graph.edges)
-    (28, 35)
+    (28, 33)
     """
     rng = random.Random(seed)  # noqa: S311 -- the same graph every time, not secrecy
     nodes: list[Node] = []
@@ -65,3 +66,32 @@ def layered(
     graph = DnnGraph(tuple(nodes), tuple(edges), f"layered {num_layers} x {num_branches} x {num_operators}")
     memory = MEMORY_HEADROOM * sum(node.memory_bytes for node in nodes) / num_accelerators
     return graph, Deployment(num_accelerators, 1, memory)
+
+
+def trained(graph: DnnGraph, backward_factor: float = 2.0, transfer_factor: float = 1.0) -> DnnGraph:
+    """Return a graph of forward nodes with a backward one for each, so many times as long and on the same device.
+
+    Gradients flow against the edges, and take as long to send as what they are of; all transfers are multiplied.
+
+    >>> graph = trained(layered(2, 3, 4)[0])
+    >>> len(graph.nodes), len(graph.edges)
+    (56, 94)
+    """
+    first = max(node.id for node in graph.nodes) + 1
+    forward = [
+        replace(node, colocation_class=node.id, transfer_ms=transfer_factor * node.transfer_ms) for node in graph.nodes
+    ]
+    backward = [
+        replace(
+            node,
+            id=first + node.id,
+            accelerator_ms=backward_factor * node.accelerator_ms,
+            cpu_ms=backward_factor * node.cpu_ms,
+            is_backward=True,
+            name=f"{node.name}, backward",
+        )
+        for node in forward
+    ]
+    edges = [Edge(v.id, first + v.id) for v in graph.nodes]
+    edges += [Edge(first + e.target, first + e.source) for e in graph.edges]
+    return DnnGraph((*forward, *backward), (*graph.edges, *edges), f"{graph.name}, training")

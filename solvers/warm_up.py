@@ -58,12 +58,19 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
         grown_table(new_table(num_blocks=3, num_states=2, capacity=1), capacity=2)  # as for many ideals
 
     yield "pipelines", lambda: solve(GRAPH, DEPLOYMENT, method="dp")
+    yield "bound of pipelines", _bound_of_pipelines
     yield "pipelines on several device types", lambda: solve(GRAPH, SEVERAL_TYPES, method="dp")
     yield "pipelines with overlapped transfers", pipelines_of_variants
     yield "non-contiguous splits", lambda: solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
     yield "latency", _latency
     yield "bound of latency", lambda: latency_bound(GRAPH, DEPLOYMENT)
     yield "local search", lambda: solve(GRAPH, DEPLOYMENT, method="local_search")
+
+
+def _bound_of_pipelines() -> None:
+    from solvers.chain.max_load import ChainSearch  # numba loads here
+
+    list(ChainSearch(GRAPH, contract(GRAPH, Family.CHAIN, DEPLOYMENT), DEPLOYMENT).bounded_by_borders(0.0))
 
 
 def _latency() -> None:

@@ -211,6 +211,7 @@ def _row_with(problem, limits, borders, places, found, counters, i, v):
     borders.cpu_only_ms[other, row] = borders.cpu_only_ms[side, i] - problem.cpu_only_ms[v]
     borders.num_cpu_only[other, row] = borders.num_cpu_only[side, i] - problem.is_cpu_only[v]
     borders.memory[other, row] = borders.memory[side, i] - problem.memory_bytes[v]
+    borders.gate[other, row] = max(borders.gate[side, i], limits.gate[v])
     number = counters[NUM_IDEALS]
     counters[NUM_IDEALS] += 1
     found.parent[number] = borders.number[side, i]
@@ -281,11 +282,45 @@ def _insert(labels, counters, new, first, side, row, g, code, guards, net_at, ne
 
 
 @compiled
-def _end_stages(problem, mixes, limits, borders, labels, counters, i, best, best_origin):
+def _add_reads(problem, limits, borders, side, i, first_word, reads):
+    """Fill reads[d] with what a stage that begins at ideal i and goes d classes on is sure to read (`border_bound`)."""
+    reads[:] = 0.0
+    last = reads.size - 3
+    for t in range(borders.net_at.shape[2]):
+        e = borders.net_at[side, i, t]
+        if e == -1:
+            continue
+        held_from = np.int64(limits.at_border.shape[1])
+        for b in range(problem.pin_ptr[e], problem.pin_ptr[e + 1]):
+            v = problem.pin_idx[b]
+            if limits.held_from[v] < held_from and not _holds(borders, side, i, v, first_word):
+                held_from = np.int64(limits.held_from[v])
+        steps = max(held_from - borders.gate[side, i], 0)
+        if held_from == limits.at_border.shape[1] or steps > last:
+            steps = last + 1
+        reads[steps] += limits.transfer_work * limits.net_weight[e]
+    for d in range(1, last + 2):
+        reads[d] += reads[d - 1]
+
+
+@compiled
+def _has_room(limits, borders, side, i, s, reads):
+    """Whether what is left outside ideal i can be done in state s, all that borders cost counted (`border_bound`)."""
+    work = borders.work[side, i] * (1.0 - RELATIVE_SLACK) - limits.work_slack
+    t = borders.gate[side, i]
+    for d in range(reads.size):  # noqa: SIM110 -- numba knows no generators in `any`
+        if work + reads[d] * (1.0 - RELATIVE_SLACK) <= limits.at_border[s, t, d]:
+            return True
+    return False
+
+
+@compiled
+def _end_stages(problem, mixes, limits, borders, labels, counters, i, best, best_origin, reads):
     """Find the best chain that ends in ideal i for each state: its largest load, and the chain before its last stage.
 
-    Returns the number of labels there.
+    Returns the number of labels there. `reads` is room for as many numbers as there are steps.
     """
+    has_reads = False
     n = problem.work.size
     cpus = mixes.available.size - 1
     side, size = counters[SIDE], counters[SIZE]
@@ -324,6 +359,11 @@ def _end_stages(problem, mixes, limits, borders, labels, counters, i, best, best
                         fits = fits and (
                             borders.cpu_only_ms[side, i] - limits.cpu_only_slack <= cpus_left * limits.limit
                         )
+                    if fits and limits.at_border.shape[1] > 1:
+                        if not has_reads:
+                            _add_reads(problem, limits, borders, side, i, counters[FIRST_WORD + side], reads)
+                            has_reads = True
+                        fits = _has_room(limits, borders, side, i, s, reads)
                 if fits:
                     best[s] = value
                     best_origin[s] = labels.origin[side, a]
@@ -357,6 +397,7 @@ def _begin_stages(mixes, borders, labels, chains, counters, i, best, best_origin
         chains.ideal[chain] = borders.number[side, i]
         chains.state[chain] = s
         chains.origin[chain] = best_origin[s]
+        chains.gate[chain] = -1 if counters[SIZE] == 0 else borders.gate[side, i]
         for g in range(cpus + 1):
             if mixes.used[s, g] == mixes.available[g]:
                 continue
@@ -399,7 +440,7 @@ def _leave_out(problem, v, dead):
 
 
 @compiled
-def _take(problem, mixes, limits, borders, labels, places, found, counters, i, v, dead_work, touched, ending):
+def _take(problem, mixes, limits, borders, labels, places, found, chains, counters, i, v, dead_work, touched, ending):
     """Let the labels of ideal i that have not passed block v take it."""
     cpus = mixes.available.size - 1
     side = counters[SIDE]
@@ -409,6 +450,8 @@ def _take(problem, mixes, limits, borders, labels, places, found, counters, i, v
     row = np.int64(-1)
     passed = np.int64(-1)
     rest = borders.work[side, i] - problem.work[v]
+    gate = max(borders.gate[side, i], limits.gate[v])
+    last_step = limits.under_way.shape[2] - 1
     for g in range(cpus + 1):
         block_ms = problem.time_ms[g, v]
         if block_ms > limits.limit:
@@ -425,6 +468,13 @@ def _take(problem, mixes, limits, borders, labels, places, found, counters, i, v
             left = limits.limit - cost
             reach = limits.room[s] + limits.work_slack
             slope = limits.cpu_slope[mixes.used[s, cpus]] if g == cpus else mixes.rate[g]
+            # The same with what borders cost, by the classes at which the stage began and is now.
+            steps = last_step
+            if g < cpus:
+                began = chains.gate[labels.origin[side, a]]
+                steps = last_step - 1 if began == -1 else min(gate - began, last_step - 2)
+            border_reach = limits.under_way[s, gate, steps] + limits.work_slack
+            border_slope = limits.cpu_rate if g == cpus else mixes.rate[g]
             if (
                 labels.passed[side, a] >= v
                 or left < 0.0
@@ -432,6 +482,7 @@ def _take(problem, mixes, limits, borders, labels, places, found, counters, i, v
                 or labels.pinned[side, a] & problem.pinned[v] != 0
                 or dead_work > reach
                 or rest > reach + left * slope
+                or rest > border_reach + left * border_slope
             ):
                 a = following
                 continue
@@ -463,7 +514,7 @@ def _take(problem, mixes, limits, borders, labels, places, found, counters, i, v
                 labels.unread[other, new, w] = labels.unread[side, a, w] & ~touched[w]
                 labels.read[other, new, w] = (labels.read[side, a, w] | paid) & ~ending[w]
             left = limits.limit - cost
-            if left >= 0.0 and rest <= reach + left * slope:
+            if left >= 0.0 and rest <= reach + left * slope and rest <= border_reach + left * border_slope:
                 labels.cost[other, new] = cost
                 labels.value[other, new] = labels.value[side, a]
                 # Memory that cannot exceed the limit any more is forgotten.
@@ -524,6 +575,7 @@ def grow(
     alive,
     masks,
     dead,
+    reads,
     stop,
 ):
     """Go through the ideals by size from where `counters` stand; after FULL call again with larger tables."""
@@ -575,7 +627,7 @@ def grow(
                 return FULL
             counters[ROW] += 1
 
-            num_labels = _end_stages(problem, mixes, limits, borders, labels, counters, i, best, best_origin)
+            num_labels = _end_stages(problem, mixes, limits, borders, labels, counters, i, best, best_origin, reads)
             if counters[SIZE] == n:
                 s = np.argmin(best)
                 if best[s] < np.inf:
@@ -598,7 +650,7 @@ def grow(
                     ready &= ready - np.uint64(1)
                     if dead_work <= max_room + limits.work_slack:
                         _take(
-                            problem, mixes, limits, borders, labels, places, found, counters, i, v, dead_work,
+                            problem, mixes, limits, borders, labels, places, found, chains, counters, i, v, dead_work,
                             masks[0], masks[1],
                         )  # fmt: skip
                         if num_ready > 1:

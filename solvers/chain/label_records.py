@@ -53,6 +53,12 @@ class Limits(NamedTuple):
     net_weight: FloatArray
     room: FloatArray  # (states,): work that the devices left over can do within the limit
     cpu_slope: FloatArray  # with c CPUs used: by how much a further ms of CPU time adds to that, at most
+    gate: IntArray  # (n,): the number of a block that is a gate of `border_bound`, else 0
+    held_from: IntArray  # (n,): all ideals of this class and later ones hold the block
+    at_border: FloatArray  # (states, classes, steps): `border_bound.Room` for the devices left over
+    under_way: FloatArray
+    transfer_work: float  # least work that a ms of transfers takes the place of, on any kind
+    cpu_rate: float  # most work of any block / its CPU time
     work_slack: float
     cpu_only_slack: float
     memory_slack: float
@@ -70,6 +76,7 @@ class Borders(NamedTuple):
     num_cpu_only: np.ndarray  # counted, since what is left of a sum need not be exactly zero
     memory: np.ndarray  # bytes outside
     crossing: np.ndarray  # transfer time of the tensors that cross the border
+    gate: np.ndarray  # int32: the class of `border_bound`
     number: np.ndarray  # int32: its index among all ideals
     first: np.ndarray  # int32 (2, capacity, kinds + 1): its first label on each kind of device
     place: np.ndarray  # int32: where in `places` it is
@@ -103,3 +110,4 @@ class Chains(NamedTuple):
     ideal: np.ndarray
     state: np.ndarray
     origin: np.ndarray
+    gate: np.ndarray  # int32: the class of the ideal, -1 for the empty chain

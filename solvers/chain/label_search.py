@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.chain.border_bound import CPU, BorderBound
 from solvers.chain.device_states import device_states
 from solvers.chain.ending import Ending
 from solvers.chain.ideals import words_for
@@ -199,15 +200,19 @@ class ThresholdSearch:
         threshold: float,
         floor: float,
         stop: np.ndarray,
+        border_bound: BorderBound | None = None,
     ) -> None:
-        """Prepare the tables. Setting `stop[0]` from another thread ends the search."""
+        """Prepare the tables. Setting `stop[0]` from another thread ends the search.
+
+        `border_bound` is of the same blocks in the same order and of the same mixes, and prepared.
+        """
         words = problem.descendants.shape[1]
         slots = int(problem.slot.max(initial=0)) + 1
         states, kinds = mixes.used.shape
         self._problem, self._mixes, self._stop = problem, mixes, stop
         self.threshold, self.floor = threshold, floor
         self.ending: Ending | None = None
-        self._limits = _limits(problem, mixes, net_weight, threshold, floor)
+        self._limits = _limits(problem, mixes, net_weight, threshold, floor, border_bound)
         self._borders = Borders(
             blocks=np.zeros((2, FIRST_ROWS, words), np.uint64),
             ready=np.zeros((2, FIRST_ROWS, words), np.uint64),
@@ -218,6 +223,7 @@ class ThresholdSearch:
             num_cpu_only=np.zeros((2, FIRST_ROWS), np.int32),
             memory=np.zeros((2, FIRST_ROWS)),
             crossing=np.zeros((2, FIRST_ROWS)),
+            gate=np.zeros((2, FIRST_ROWS), np.int32),
             number=np.zeros((2, FIRST_ROWS), np.int32),
             first=np.full((2, FIRST_ROWS, kinds), -1, np.int32),
             place=np.zeros((2, FIRST_ROWS), np.int32),
@@ -244,6 +250,7 @@ class ThresholdSearch:
         self._alive = np.zeros(states, np.int32)
         self._masks = np.zeros((2, slot_words), np.uint64)
         self._dead = np.zeros(words, np.uint64)
+        self._reads = np.zeros(self._limits.at_border.shape[2])
 
         rehash(self._places, self._borders.key, self._borders.place, 0, 1)
         self._counters[COUNT] = self._counters[NUM_IDEALS] = 1
@@ -269,7 +276,7 @@ class ThresholdSearch:
             outcome = grow(
                 self._problem, self._mixes, self._limits, self._borders, self._labels, self._places, self._found,
                 self._chains, self._counters, self._best, self._best_origin, self._alive, self._masks, self._dead,
-                self._stop,
+                self._reads, self._stop,
             )  # fmt: skip
             if outcome != FULL or not self._make_room(max_bytes):
                 return int(outcome)
@@ -356,13 +363,31 @@ def _resized(array: np.ndarray, axis: int, size: int) -> np.ndarray:
 
 
 def _limits(
-    problem: LabelProblem, mixes: DeviceMixes, net_weight: FloatArray, threshold: float, floor: float
+    problem: LabelProblem,
+    mixes: DeviceMixes,
+    net_weight: FloatArray,
+    threshold: float,
+    floor: float,
+    border_bound: BorderBound | None,
 ) -> Limits:
     """Return what follows from a threshold."""
+    n, states = problem.work.size, mixes.used.shape[0]
     limit = threshold * (1 + RELATIVE_SLACK)
     kinds = mixes.rate.size
     by_cpus, cpu_slope = _cpu_knapsack(problem, int(mixes.available[kinds]), limit)
     on_accelerators = (mixes.available[:kinds] - mixes.used[:, :kinds]) @ mixes.rate * limit
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        cpu_rate = float(np.where(problem.work > 0, problem.work / problem.time_ms[-1], 0.0).max(initial=0.0))
+    gate, held_from = np.zeros(n, np.int32), np.zeros(n, np.int32)
+    at_border = under_way = np.full((states, 1, 3), np.inf)
+    transfer_work = 0.0
+    if border_bound is not None:
+        gate[border_bound.gates] = np.arange(1, border_bound.num_classes)
+        held_from = border_bound.held_from
+        at_border, under_way = border_bound.room(limit)
+        transfer_work = border_bound.transfer_work
+        if np.isinf(cpu_rate):  # a CPU that does some work in no time can do any amount of it
+            under_way[:, :, CPU], cpu_rate = np.inf, 0.0
     return Limits(
         limit=limit,
         floor=float(floor),
@@ -370,6 +395,12 @@ def _limits(
         net_weight=np.minimum(net_weight, 2.0 * limit / mixes.link_factor[:kinds].min()),
         room=on_accelerators + by_cpus[mixes.used[:, kinds]],
         cpu_slope=cpu_slope,
+        gate=gate,
+        held_from=held_from,
+        at_border=at_border,
+        under_way=under_way,
+        transfer_work=transfer_work,
+        cpu_rate=cpu_rate,
         work_slack=RELATIVE_SLACK * float(problem.work.sum()),
         cpu_only_slack=RELATIVE_SLACK * float(problem.cpu_only_ms.sum()),
         memory_slack=RELATIVE_SLACK * float(problem.memory_bytes.sum()),

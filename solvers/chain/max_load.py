@@ -13,8 +13,9 @@ improved first (`solvers.chain.improvement`), most often to the optimum, and the
 chain there is the proof; not so where plan and bound are NEAR, for the middle between them soon is within the window
 of exact searches. As it may take far longer where the plan is not yet good, such a search from above is paused
 after a number of steps in proportion to those of the last one from below. A search that is paused goes on where it
-was when its threshold is due again. Steps are counted, not timed, so that the same question takes the same course on
-every machine, until somebody offers a plan or a bound found elsewhere.
+was when its threshold is due again. Before a search takes very many steps, what borders between stages cost is computed
+(`solvers.chain.border_bound`): a better bound, and searches that end labels with it. Steps are counted, not timed, so
+that the same question takes the same course on every machine, until somebody offers a plan or a bound found elsewhere.
 
 Time O(ideals within T x width x labels), see there.
 """
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from solvers.chain.border_bound import MAX_BLOCKS, MAX_STATES, BorderBound
 from solvers.chain.ending import Ending
 from solvers.chain.improvement import ChainImprovement, chain_by_block
 from solvers.chain.label_kernel import FINISHED, FULL, PAUSED, STOPPED
@@ -68,6 +70,9 @@ NEAR, NEAR_FUTILE_SWEEPS = 0.045, 4
 from above; then fewer sweeps without a better plan are worth their time, too."""
 FIRST_ABOVE, ABOVE_FACTOR = 4_000_000, 2
 """A search just below the best plan may take so many steps, or this many times those of the last one from below."""
+BORDERS_AFTER = 30_000
+"""When a search takes more than this many steps per block, it is ended until what borders cost is known
+(`solvers.chain.border_bound`): that takes about twice as long."""
 WIDER = 3.0
 """When it has found a plan that may not be the best, the next one looks for the best in a window wider by this."""
 
@@ -156,6 +161,9 @@ class ChainSearch:
         self._num_ideals = 0
         self._gap = SAME_VALUE
         self._improved_ms = np.inf
+        self._borders: BorderBound | None = None  # as far as it was prepared
+        self._border_bound: BorderBound | None = None  # once it is
+        self._is_bounded = False
         self.phase = LOADING
         self.ending = Ending.ANSWERED
         self.lower_bound_ms = work_bound(contraction, useful)
@@ -232,9 +240,18 @@ class ChainSearch:
         quick = SLOW_FACTOR * self.contraction.num_blocks if from_above else None
         begun: dict[bool, ThresholdSearch] = {}  # those that are paused, from above and from below
         seen = too_many = 0
+        is_slow = False
         while (lower := self._with_offer(lower)) < self.value_ms * (1 - enough):
             most_above = max(FIRST_ABOVE, ABOVE_FACTOR * seen)
             is_above = from_above and quick is None and self.value_ms < np.inf
+            can_bound = from_above and self._can_bound_borders
+            if is_slow and can_bound:
+                is_slow = False
+                begun.clear()
+                for better in self.bounded_by_borders(lower):
+                    lower = better
+                    yield lower
+                continue
             if is_above:
                 self._improve(lower)
                 if lower >= self.value_ms * (1 - enough):
@@ -249,12 +266,20 @@ class ChainSearch:
                 floor = lower if is_close else threshold
             search = begun.pop(is_above, None)
             if search is None or search.threshold != threshold:
-                search = self.threshold_search(problem, threshold, floor)
+                search = self.threshold_search(problem, threshold, floor, self._border_bound if from_above else None)
             max_steps = most_above if is_above else quick
+            if can_bound and quick is None:
+                most = BORDERS_AFTER * self.contraction.num_blocks
+                max_steps = most if max_steps is None else min(max_steps, most)
+                is_slow = max_steps == most  # if it is paused, that is why
             self.phase = f"{phase}, max-load up to {milliseconds(threshold)}" if is_loaded() else LOADING
             outcome = STOPPED if self._stop[0] else search.run(self._max_bytes, max_steps)
             if outcome == STOPPED and self._offered is not None:
+                is_slow = False
                 continue  # with another threshold
+            if is_slow and outcome in (PAUSED, FULL):
+                continue
+            is_slow = False
             if outcome == PAUSED or (outcome == FULL and is_above):
                 too_many = most_above if is_above else 0
                 quick = None
@@ -279,6 +304,27 @@ class ChainSearch:
             if self.value_ms < np.inf and lower > 0:
                 step = min(step, max(FIRST_STEP, math.sqrt(self.value_ms / lower) - 1))
 
+    def bounded_by_borders(self, lower_bound_ms: float) -> Iterator[float]:
+        """Yield better bounds in ms that know what borders cost; searches that begin after that know it, too."""
+        self.phase = "bound with the transfers between stages"
+        if self._borders is None:
+            self._borders = self.border_bound()
+        if self._borders.prepare(self._stop):
+            self._border_bound = self._borders
+            yield from self._borders.thresholds(lower_bound_ms, min(self.value_ms, self._ceiling), self._stop)
+        self._is_bounded = not self._stop[0]  # else an offer came in between
+
+    @property
+    def _can_bound_borders(self) -> bool:
+        states = self._mixes.used.shape[0]
+        is_small = self.contraction.num_blocks <= MAX_BLOCKS and 1 < states <= MAX_STATES
+        return is_small and not (self._is_bounded or self._is_stopped)
+
+    def border_bound(self) -> BorderBound:
+        """Return a bound for these blocks and devices that knows what borders cost; it is still to be prepared."""
+        flat = self._flat
+        return BorderBound(self.contraction, flat.work, flat.time_ms[-1], self._net_weight, self._mixes)
+
     def flattened(self, edges: IntArray, order: IntArray | None = None) -> LabelProblem:
         """Return the blocks, renumbered in `order` if given, with these edges, for `threshold_search`."""
         if order is None:
@@ -288,9 +334,14 @@ class ChainSearch:
         pinned = [int(number[b]) for b in self._pinned]
         return flat_problem(self._flat.renumbered(order, number), edges, pinned)
 
-    def threshold_search(self, problem: LabelProblem, threshold: float, floor: float) -> ThresholdSearch:
-        """Return a search for a chain of `flattened` blocks of max-load <= `threshold` ms; see the module."""
-        return ThresholdSearch(problem, self._mixes, self._net_weight, threshold, floor, self._stop)
+    def threshold_search(
+        self, problem: LabelProblem, threshold: float, floor: float, border_bound: BorderBound | None = None
+    ) -> ThresholdSearch:
+        """Return a search for a chain of `flattened` blocks of max-load <= `threshold` ms; see the module.
+
+        `border_bound` is for blocks in their own order only.
+        """
+        return ThresholdSearch(problem, self._mixes, self._net_weight, threshold, floor, self._stop, border_bound)
 
     def devices_of(self, stages: list[tuple[int, list[int]]]) -> dict[int, int]:
         """Return the device of each block: stages take the devices of their kinds as they come."""

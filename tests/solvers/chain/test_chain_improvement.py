@@ -86,6 +86,7 @@ def test_searches_from_above_and_from_below_find_the_same_optimum(
     """Also where they are begun, found to come to too many ideals, and gone on with later."""
     monkeypatch.setattr("solvers.chain.max_load.SLOW_FACTOR", factors[0])
     monkeypatch.setattr("solvers.chain.max_load.FIRST_ABOVE", factors[1])
+    monkeypatch.setattr("solvers.chain.max_load.BORDERS_AFTER", factors[1])
     monkeypatch.setattr("solvers.chain.max_load.NEAR", near)
     monkeypatch.setattr("solvers.chain.label_search.FIRST_ROWS", 8)
     rng = random.Random(seed)  # noqa: S311
