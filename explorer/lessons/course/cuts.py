@@ -86,7 +86,8 @@ def cut_scene(cuts: tuple[int, ...]) -> Scene:
         is_cut = i in cuts
         tip = f"Cut between layers {i} and {i + 1}: {'cut here' if is_cut else 'move a cut here'}"
         if is_cut:
-            marks.append(Mark(f"line{i}", "line", x, 6, x2=x, y2=height + 4, look="cut"))
+            # Below the time of the tensor that is cut, which is what the cut costs.
+            marks.insert(0, Mark(f"line{i}", "line", x, 6, x2=x, y2=height + 4, look="cut"))
         marks.append(
             Mark(
                 f"cut{i}",

@@ -8,7 +8,7 @@ import streamlit as st
 from explorer.elements.html_table import Cell, html_table
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import loaded, small_graph
-from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_marks, graph_scene, node_name, positions
+from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_marks, graph_scene
 from explorer.lessons.parts import show_check, show_graph
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
 from explorer.lessons.scene import Change, Frame, Mark, Scene, show_scene
@@ -84,12 +84,12 @@ def _shares(contiguous: bool, number_of: int) -> dict[tuple[int, int], float]:
 def sliced_marks() -> tuple[list[Mark], float, float]:
     """Return the graph with its boxes in slices, `p3_4` for the fifth slice of node 3."""
     plain, width, height = graph_marks(GRAPH, PROBLEM.deployment, top=14)
-    at, _, _ = positions(GRAPH)
     marks = [mark for mark in plain if mark.shape != "box"]
     w = BOX_W / SLICES
-    for v, (x, y) in at.items():
-        marks += [Mark(f"p{v}_{i}", "box", x + i * w, y + 14, w, BOX_H, look="slice", r=0) for i in range(SLICES)]
-        marks.append(Mark(f"n{v}", "text", x, y - 2, BOX_W, 14, text=node_name(GRAPH.node_by_id[v]), look="strong"))
+    for box in (mark for mark in plain if mark.shape == "box"):
+        v, x, y = box.id[1:], box.x, box.y
+        marks += [Mark(f"p{v}_{i}", "box", x + i * w, y, w, BOX_H, look="slice", r=0) for i in range(SLICES)]
+        marks.append(Mark(f"n{v}", "text", x, y - 16, BOX_W, 14, text=box.text, look="strong"))
     return marks, width, height
 
 

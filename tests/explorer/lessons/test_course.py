@@ -19,12 +19,13 @@ from explorer.lessons.course import (
 )
 from explorer.lessons.desk import Desk, SettingError, subject_of
 from explorer.lessons.dp_table import dp_scene, state_id
+from explorer.lessons.graphs import graph_scene
 from explorer.lessons.grid import grid_scene
 from explorer.lessons.lattice import MOST_DRAWN, lattice_scene
 from explorer.lessons.records import AskChoice, AskNumber, Lesson
 from explorer.lessons.scene import Scene, static_svg
 from explorer.lessons.sheet import sheet_html
-from explorer.state.records import Subject
+from explorer.state.records import LoadedGraph, Subject
 from solvers.model.result import SolveResult
 from solvers.model.split import Family
 from solvers.schedule.records import ScheduleKind
@@ -152,6 +153,29 @@ def test_ideals_up_to_two_hundred_are_drawn_and_more_are_folded() -> None:
     assert len(many) == ideals.num_ideals(8, 1) > MOST_DRAWN
     folded = lattice_scene(wide, many)
     assert sum(mark.id.startswith("s") for mark in folded.marks) == len(wide.order) + 1
+
+
+GRAPHS = [one.own for one in beat_the_solver.ROUNDS] + [lesson.own for lesson in COURSE if lesson.own is not None]
+
+
+@pytest.mark.parametrize("own", GRAPHS, ids=lambda own: own.name)
+def test_no_arrow_passes_a_box_and_all_of_it_is_within_its_figure(own: LoadedGraph) -> None:
+    scene = graph_scene(own.graph, own.deployment)
+    boxes = {mark.id: mark for mark in scene.marks if mark.shape == "box"}
+    for arrow in (mark for mark in scene.marks if mark.shape == "arrow"):
+        assert arrow.cx is not None
+        assert arrow.cy is not None
+        for t in (i / 50 for i in range(1, 50)):
+            x = (1 - t) ** 2 * arrow.x + 2 * t * (1 - t) * arrow.cx + t**2 * arrow.x2
+            y = (1 - t) ** 2 * arrow.y + 2 * t * (1 - t) * arrow.cy + t**2 * arrow.y2
+            assert 0 <= y <= scene.height
+            inside = [name for name, b in boxes.items() if b.x < x < b.x + b.w and b.y < y < b.y + b.h]
+            assert inside == [], f"{arrow.id} at {t}"
+
+
+def test_the_time_that_a_cut_costs_stands_above_its_line() -> None:
+    marks = [mark.id for mark in cuts.cut_scene((2, 4)).marks]
+    assert marks.index("line2") < marks.index("nt2")
 
 
 def test_a_click_or_a_drag_moves_one_cut() -> None:
