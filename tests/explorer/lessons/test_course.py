@@ -158,7 +158,7 @@ def test_ideals_up_to_two_hundred_are_drawn_and_more_are_folded() -> None:
 GRAPHS = [one.own for one in beat_the_solver.ROUNDS] + [lesson.own for lesson in COURSE if lesson.own is not None]
 
 
-@pytest.mark.parametrize("own", GRAPHS, ids=lambda own: own.name)
+@pytest.mark.parametrize("own", GRAPHS, ids=lambda own: own.graph.name)
 def test_no_arrow_passes_a_box_and_all_of_it_is_within_its_figure(own: LoadedGraph) -> None:
     scene = graph_scene(own.graph, own.deployment)
     boxes = {mark.id: mark for mark in scene.marks if mark.shape == "box"}
