@@ -13,7 +13,7 @@ from explorer.lessons.parts import show_check, show_graph
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
 from explorer.lessons.scene import Change, Frame, Mark, Scene, show_scene
 from solvers.model.deployment import Deployment
-from solvers.quantities import counted, number
+from solvers.quantities import counted, milliseconds, number
 from solvers.teaching.small import SmallProblem
 
 if TYPE_CHECKING:
@@ -44,6 +44,12 @@ def tree(contiguous: bool) -> "tuple[BranchStep, ...]":
 def optimum(contiguous: bool) -> float:
     """Return the optimum in ms."""
     return tree(contiguous)[-1].incumbent_ms or 0.0
+
+
+def relaxed_ms() -> float:
+    """Return the optimum of the relaxation in ms."""
+    root = tree(False)[0].relaxed
+    return 0.0 if root is None else root.bound_ms
 
 
 def _graph(desk: Desk) -> None:
@@ -240,19 +246,23 @@ LESSON = Lesson(
             "program*. A node may then be half here and half there.",
             None,
             AskChoice(
-                "The best relaxed answer is T = 10 ms. What does it say about real placements?",
+                lambda _: (
+                    f"The best relaxed answer is T = {milliseconds(relaxed_ms())}. What does it say of real placements?"
+                ),
                 (
-                    "Some placement takes 10 ms",
-                    "No placement takes less than 10 ms",
-                    "Every placement takes at least 20 ms",
+                    "Some placement takes as long",
+                    "No placement takes less",
+                    "Every placement takes at least twice as long",
                 ),
                 1,
                 right="Every real placement is also a relaxed one, so the best relaxed one is at least as good: a "
                 "lower "
                 "bound.",
-                wrong="Every real placement is also a relaxed one, so none can be better than the best relaxed one: "
-                "9 ms is a "
-                "lower bound. But nodes cannot be divided, so it need not be reached.",
+                wrong=lambda _: (
+                    "Every real placement is also a relaxed one, so none can be better than the best relaxed one: "
+                    f"{milliseconds(relaxed_ms())} is a lower bound. But nodes cannot be divided, so it need not be "
+                    "reached."
+                ),
             ),
             "The colours show the shares. All nodes are half and half, and no tensor is paid for: the relaxation "
             "finds the "

@@ -1,6 +1,7 @@
 """The lessons of the course: what they take for right is what the solvers say, and their figures can be drawn."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -18,20 +19,23 @@ from explorer.lessons.course import (
     training,
 )
 from explorer.lessons.desk import Desk, SettingError, subject_of
-from explorer.lessons.dp_table import dp_scene, state_id
-from explorer.lessons.graphs import graph_scene
+from explorer.lessons.dp_table import arrow_id, dp_scene, state_id
+from explorer.lessons.graphs import colours, graph_scene
 from explorer.lessons.grid import grid_scene
+from explorer.lessons.label_film import label_scene
 from explorer.lessons.lattice import MOST_DRAWN, lattice_scene
-from explorer.lessons.records import AskChoice, AskNumber, Lesson
+from explorer.lessons.records import AskChoice, AskNumber, Lesson, said
 from explorer.lessons.scene import Scene, static_svg
 from explorer.lessons.sheet import sheet_html
 from explorer.state.records import LoadedGraph, Subject
+from solvers.model.costs import split_costs
 from solvers.model.result import SolveResult
-from solvers.model.split import Family
+from solvers.model.split import Family, Split
 from solvers.schedule.records import ScheduleKind
 from solvers.solve import solve
-from solvers.teaching.dynamic_program import filled_cells, solved_table
+from solvers.teaching.dynamic_program import filled_cells, solved_table, traced_back
 from solvers.teaching.ideals import ideals_of
+from solvers.teaching.labels import Fate, label_steps
 
 ALL = pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 
@@ -61,8 +65,9 @@ def test_every_step_can_be_told_and_every_answer_is_there(lesson: Lesson) -> Non
     assert lesson.notes
     assert lesson.closing.question.endswith("?")
     for step in lesson.steps:
-        for told in (step.text, step.reveal):
-            assert isinstance(told if isinstance(told, str) else told(here), str)
+        asked = () if step.ask is None else (step.ask.prompt, step.ask.right, step.ask.wrong)
+        for told in (step.text, step.reveal, *asked):
+            assert isinstance(said(told, here), str)
         if step.ask is None:
             continue
         answer = step.ask.answer(here) if callable(step.ask.answer) else step.ask.answer
@@ -124,6 +129,45 @@ def test_the_film_of_the_table_ends_with_every_cell_and_the_plan(problem: dynami
     assert all(shown[f"n{v}"].get("fill") for v in problem.order)
     for frame in scene.frames[1:]:
         assert frame.say
+
+
+def test_the_winners_arrows_stay_and_those_of_the_plan_are_followed_back() -> None:
+    problem = dynamic_program.ON_CHAIN
+    scene = dp_scene(problem, film="film")
+    cells = list(filled_cells(problem))
+    shown = replayed(scene)
+    with_winner = {cell.state: cell for cell in cells if cell.winner is not None}
+    assert {mark.id for mark in scene.marks if mark.id.startswith("wd")} == set(map(arrow_id, with_winner))
+    looks = {state: shown[arrow_id(state)]["look"] for state in with_winner}
+    assert set(looks.values()) == {"", "path"}, "none is hidden at the end"
+    path = [cell.state for cell in traced_back(problem, solved_table(problem)) if cell.winner is not None]
+    assert [state for state, look in looks.items() if look == "path"] == sorted(path, key=list(looks).index)
+    early = replayed(replace(scene, frames=scene.frames[:3]))
+    assert early[arrow_id(cells[-1].state)]["look"] == "hidden"
+
+
+@pytest.mark.parametrize("problem", [dynamic_program.FOR_LABELS, dynamic_program.ON_CHAIN, dynamic_program.WITH_CPU])
+def test_the_film_of_labels_ends_with_an_optimal_plan_and_gives_every_reason(
+    problem: dynamic_program.SmallProblem,
+) -> None:
+    scene = label_scene(problem, film="film")
+    shown = replayed(scene)
+    fills = {v: shown[f"n{v}"].get("fill") for v in problem.order}
+    colour_of = {colours(d, problem.deployment)["fill"]: d for d in range(problem.deployment.num_devices)}
+    split = Split.from_device_of({v: colour_of[fill] for v, fill in fills.items()}, problem.deployment)
+    best = solve(problem.graph, problem.deployment, method="dp").value_ms
+    assert split_costs(problem.graph, problem.deployment, split).max_load_ms == pytest.approx(best)
+    steps = list(label_steps(problem, from_line=False))
+    assert len(scene.frames) == len(steps) + 2
+    for step, frame in zip(steps, scene.frames[1:], strict=False):
+        assert str(frame.say[-1]).startswith("Kept" if step.fate is Fate.KEPT else "Dropped")
+
+
+def test_what_lesson_four_says_of_labels_is_so() -> None:
+    fates = {step.fate for step in label_steps(dynamic_program.FOR_LABELS, from_line=False)}
+    assert fates == set(Fate), "the film shows each of the reasons"
+    shares = [dynamic_program.counts_of(width).kept_share for width in dynamic_program.WIDTHS]
+    assert shares == sorted(shares, reverse=True), "the share that is kept falls as networks grow"
 
 
 def test_every_cell_says_the_recurrence_with_its_numbers() -> None:
