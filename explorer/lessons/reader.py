@@ -154,13 +154,16 @@ class _Reader:
         for i, one in enumerate(_list(raw, place, 0, MAX_FIGURES), start=1):
             where = f"{place} {i}"
             fields = _object(one, where)
-            _known_fields(fields, "show setting schedule micro_batches title", where)
+            _known_fields(fields, "show setting schedule micro_batches title against against_title", where)
             make = FIGURES.get(str(fields.get("show")))
             if make is None:
                 raise LessonError(f"{where}: 'show' must be one of {', '.join(FIGURES)}.")
-            if "title" in fields:
-                _line(fields, "title", where)
+            for name in ("title", "against_title"):
+                if name in fields:
+                    _line(fields, name, where)
             setting = self._setting(fields.get("setting", {}), f"{where}: 'setting'", self.setting)
+            if "against" in fields:
+                fields = {**fields, "against": self._setting(fields["against"], f"{where}: 'against'", setting)}
             try:
                 drawn.append((make({**fields, "place": f"{place[:12]}{i}"}), setting))
             except ValueError as error:

@@ -6,8 +6,10 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from explorer.lessons.board import Placement, judged
+from explorer.lessons.board import Placement, judged, judged_so_far
 from explorer.lessons.catalogue import COURSE, lesson_named
 from explorer.lessons.course import (
     beat_the_solver,
@@ -230,9 +232,10 @@ def test_a_click_or_a_drag_moves_one_cut() -> None:
 
 
 def test_what_lesson_two_says_of_equal_bars_is_so() -> None:
-    even, best = cuts.loads_at(cuts.EVEN), cuts.loads_at(cuts.BEST)
-    assert max(even) - min(even) < max(best) - min(best)
-    assert max(best) < max(even)
+    equal, fast = (cuts.loads_at(one, cuts.EQUAL_GRAPH) for one in (cuts.EQUAL, cuts.FASTER))
+    assert len(set(equal)) == 1
+    assert max(fast) < equal[0]
+    assert sorted(fast)[1] < max(fast), "two devices wait"
 
 
 @pytest.mark.parametrize(("p", "m"), [(1, 1), (3, 7), (8, 25)])
@@ -263,6 +266,35 @@ def test_every_round_has_an_optimum_that_the_board_judges_as_the_solver_does(one
     assert on_board.value_ms == pytest.approx(result.value_ms)
     assert beat_the_solver.score(result.value_ms, on_board.value_ms, 0) == 100
     assert judged(subject, Placement({})) is None
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+@given(data=st.data())
+def test_what_a_board_says_of_a_part_holds_for_every_placement_of_the_rest(number: int, data: st.DataObject) -> None:
+    one = beat_the_solver.ROUNDS[number - 1]
+    subject = subject_of(one.setting, one.own)
+    ids = subject.graph.topological_order
+    devices = st.integers(0, subject.question.deployment.num_devices - 1)
+    full = {v: data.draw(devices) for v in ids}
+    part = {v: full[v] for v in data.draw(st.sets(st.sampled_from(ids), min_size=1))}
+    found = judged_so_far(subject, Placement(part))
+    whole = judged(subject, Placement(full))
+    assert found is not None
+    assert whole is not None
+    _, so_far = found
+    assert so_far.value_ms <= whole.value_ms + 1e-9, "loads only grow"
+    assert not so_far.violations or whole.violations, "what is said to be violated cannot be mended by the rest"
+    if len(part) == len(full):
+        assert so_far == whole
+
+
+def test_a_board_says_at_once_that_data_would_flow_back() -> None:
+    one = beat_the_solver.ROUNDS[0]
+    subject = subject_of(one.setting, one.own)
+    found = judged_so_far(subject, Placement({1: 0, 3: 1, 6: 0}))
+    assert found is not None
+    assert found[1].violations
+    assert judged_so_far(subject, Placement({})) is None
 
 
 def test_rounds_are_what_their_texts_say() -> None:
