@@ -139,9 +139,11 @@ def show_board(desk: Desk, setting: Setting, name: str, title: str = "") -> Judg
             st.markdown(f"Valid. Time per micro-batch: **{milliseconds(outcome.value_ms)}**.")
     else:
         left = len(graph.nodes) - len(placed.device_of)
-        st.caption(f"{left} of {len(graph.nodes)} nodes are still to be placed. The bars show those that are.")
+        waiting = f"{left} of {len(graph.nodes)} nodes are still to be placed."
         if (so_far := judged_so_far(subject, placed)) is None:
+            st.caption(waiting)
             return None
+        st.caption(f"{waiting} The bars show what the others take.")
         part, standing = so_far
         show_loads(desk, part, deployment, standing.split)
     violations = (outcome or standing).violations

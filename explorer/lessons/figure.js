@@ -115,7 +115,10 @@ class Figure {
     this.pace = scene.pace;
     this.scene = scene;
     this.controls.hidden = this.frames.length < 2;
-    this.say.hidden = !this.frames.some((frame) => frame.say.length);
+    const lines = Math.max(...this.frames.map((frame) => frame.say.length));
+    this.say.hidden = lines === 0;
+    // What is below stays in its place while the lines change.
+    this.say.style.minHeight = `${(lines * 1.6).toFixed(1)}em`;
     this.slider.max = String(Math.max(0, this.frames.length - 1));
     this.show(isSameFilm ? this.frame : 0);
     if (focused) this.marks.get(focused)?.group.focus({ preventScroll: true });
@@ -129,7 +132,7 @@ class Figure {
     svg.style.maxWidth = `${(width * 1.35) / ROOT_FONT}rem`;
     svg.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`;
     const defs = makeSvg("defs", {});
-    const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" });
+    const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" });
     head.append(makeSvg("path", { d: "M0 0.8 L7.5 4 L0 7.2 z", class: "head" }));
     defs.append(head);
     svg.append(defs);

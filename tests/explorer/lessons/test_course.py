@@ -37,6 +37,7 @@ from solvers.schedule.records import ScheduleKind
 from solvers.solve import solve
 from solvers.teaching.dynamic_program import filled_cells, solved_table, traced_back
 from solvers.teaching.ideals import ideals_of
+from solvers.teaching.integer_program import IntegerProgram
 from solvers.teaching.labels import Fate, label_steps
 
 ALL = pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
@@ -188,6 +189,20 @@ def test_the_tree_shows_every_problem_and_its_lines_meet(contiguous: bool) -> No
     gaps = [(step.incumbent_ms or 1e9) - step.bound_ms for step in steps]
     assert all(later <= earlier + 1e-6 for earlier, later in pairwise(gaps))
     assert gaps[-1] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_rows_and_nodes_of_the_integer_program_light_each_other(contiguous: bool) -> None:
+    rows = IntegerProgram(integer_program.PROBLEM, contiguous).rows
+    scene = integer_program.rows_scene(rows)
+    texts = {mark.id: mark.text for mark in scene.marks}
+    assert {texts[f"r{i}"] for i in range(len(rows))} == {row.text for row in rows}, "every row is there"
+    for i, row in enumerate(rows):
+        named = {f"n{v}" for v in integer_program.PROBLEM.order if f"x[{v}," in row.text}
+        assert set(scene.links[f"r{i}"]) == named
+        assert all(f"r{i}" in scene.links[node] for node in named)
+    sources = [tensor.source for tensor in integer_program.GRAPH.tensors]
+    assert sources == [1, 2, 3, 4], "the text says that tensor t is the output of node t"
 
 
 def test_ideals_up_to_two_hundred_are_drawn_and_more_are_folded() -> None:
