@@ -69,7 +69,9 @@ def rows_scene(rows: "Sequence[Row]") -> Scene:
         of_family = [(i, row) for i, row in enumerate(rows) if row.family == family]
         if not of_family:
             continue
-        marks.append(Mark(f"f{family}", "text", x, below[x], w, 18, FAMILIES[family], look="strong", anchor="left"))
+        marks.append(
+            Mark(f"f{family}", "text", x, below[x], w, 18, text=FAMILIES[family], look="strong", anchor="left")
+        )
         below[x] += 22
         for i, row in of_family:
             tip = f"{FAMILIES[family]}: {row.text}"
@@ -328,9 +330,8 @@ LESSON = Lesson(
                 right="Nothing below it can then be better than what is known.",
                 wrong="If its bound reaches the incumbent, nothing below it can be better than what is known already.",
             ),
-            "Press Play. Each box is a problem with its bound. Watch the last line: bound and incumbent close in on "
-            "the "
-            "optimum.",
+            "Press Play. Each box is a problem with its bound. Watch the two lines at the right: incumbent and bound "
+            "close in on the optimum.",
             _tree(False),
         ),
         Step(
