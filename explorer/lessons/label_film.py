@@ -78,21 +78,21 @@ def label_scene(problem: SmallProblem, *, film: str) -> Scene:
             )
         )
     best = best_label(problem, iter(steps))
-    changes = {mark: {"look": ""} for mark in marked} | {f"n{v}": {"look": ""} for v in problem.order}
+    last: dict[str, Change] = {mark: {"look": ""} for mark in (*marked, *(f"n{v}" for v in problem.order))}
     if best is None:
-        frames.append(Frame((("No plan fits on these devices.", "strong"),), changes))
+        frames.append(Frame((("No plan fits on these devices.", "strong"),), last))
     else:
         touched = len({state_id(_state(step.label)) for step in steps} | {start})
         text = f"No label is left to extend: {number(best.value_ms)} ms is the optimum."
         cells = f"Of {counted(len(ideals) * len(rows), 'cell')} of the table {touched} were touched."
         at: Label | None = best
         while at is not None and at.before is not None:
-            changes[state_id(_state(at))] = {"look": "path"}
+            last[state_id(_state(at))] = {"look": "path"}
             device_number = (
                 at.accelerators - 1 if at.on is On.ACCELERATOR else deployment.num_accelerators + at.cpus - 1
             )
-            changes |= {f"n{v}": {"look": "path", **colours(device_number, deployment)} for v in at.stage}
+            last |= {f"n{v}": {"look": "path", **colours(device_number, deployment)} for v in at.stage}
             at = at.before
-        frames.append(Frame(((text, "strong"), cells), changes))
+        frames.append(Frame(((text, "strong"), cells), last))
     alt = f"Labels on the table of {len(ideals)} ideals and {counted(len(rows), 'row')} of devices"
     return Scene(max(width, wide), low, (*nodes, *table), alt, tuple(frames), film=film, pace=900.0)

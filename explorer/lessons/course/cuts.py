@@ -138,7 +138,7 @@ def _faster(desk: Desk) -> None:
 
 
 def _equal_text(_: Desk) -> str:
-    (equal, *_), fast = loads_at(EQUAL, EQUAL_GRAPH), loads_at(FASTER, EQUAL_GRAPH)
+    equal, fast = loads_at(EQUAL, EQUAL_GRAPH)[0], loads_at(FASTER, EQUAL_GRAPH)
     first, second = FASTER
     return (
         f"Cut after layers {first} and {second} instead. The loads are {', '.join(map(number, fast))} ms: uneven, so "
