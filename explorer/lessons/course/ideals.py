@@ -222,9 +222,9 @@ LESSON = Lesson(
                 tuple(NETWORKS.values()),
                 lambda _: max(range(len(NETWORKS)), key=lambda i: ideals_of_networks()[i]),
                 right="In each module several branches run side by side, and their ideals multiply.",
-                wrong="Depth only adds ideals, width multiplies them: Inception's modules have branches of several nodes "
-                "side by side. Mixtral's eight experts make 2⁸ ideals in a block, but blocks follow one another, so "
-                "these add up.",
+                wrong="Depth only adds ideals, width multiplies them: Inception's modules have branches of several "
+                "nodes side by side. Mixtral's eight experts make 2⁸ ideals in a block, but blocks follow one another, "
+                "so these add up.",
             ),
             lambda _: (
                 "Counted on the app's own graphs, just now. The number of all subsets of the nodes of Inception has "
