@@ -189,7 +189,9 @@ def tree_scene(contiguous: bool) -> Scene:
         frames.append(Frame(((say, "strong"), "The colours are the best plan."), slice_changes(found)))
     height = top + (max(depth.values()) + 1) * LEVEL
     alt = f"A tree of {counted(len(steps), 'problem')}"
-    return Scene(max(wide_chart, wide), height, tuple(marks), alt, tuple(frames), film=f"tree{contiguous}", pace=1100.0)
+    size, fold = (max(wide_chart, wide), height), (width + 30, top)
+    film = f"tree{contiguous}"
+    return Scene(*size, tuple(marks), alt, tuple(frames), film=film, pace=1100.0, fold=fold)
 
 
 def closing_marks(steps: "Sequence[BranchStep]", left: float) -> tuple[list[Mark], float]:
@@ -330,8 +332,8 @@ LESSON = Lesson(
                 right="Nothing below it can then be better than what is known.",
                 wrong="If its bound reaches the incumbent, nothing below it can be better than what is known already.",
             ),
-            "Press Play. Each box is a problem with its bound. Watch the two lines at the right: incumbent and bound "
-            "close in on the optimum.",
+            "Press Play. Each box is a problem with its bound. Watch the two lines beside the graph: incumbent and "
+            "bound close in on the optimum.",
             _tree(False),
         ),
         Step(
