@@ -29,7 +29,7 @@ MAX_NODES = 2_000
 MAX_MINUTES = 300
 
 NOT_TEXT = re.compile(
-    r"!\[|\]\s*[(\[:]|<[a-z/!]|://|\bwww\.|\b(?:https?|ftp|mailto|xmpp|javascript|data):|[\w.+-]@[\w-]|&#?\w+;|:material/",
+    r"!\[|\][(\[:]|<[a-z/!]|://|\bwww\.|\b(?:https?|ftp|mailto|xmpp|javascript|data):|[\w.+-]@[\w-]|&#?\w+;|:material/",
     re.IGNORECASE,
 )
 """What in Markdown is more than text: images, links (also those that stand by themselves, and what defines one

@@ -59,6 +59,11 @@ def test_a_small_lesson_is_read() -> None:
     assert lesson.steps[0].after is None
 
 
+@pytest.mark.parametrize("text", ["x[1,2] (is 0 or 1)", "ratio 3:4, `[1]`", "{1, 2}, {best} ms", "a_b * c, 5 < 6"])
+def test_plain_texts_of_mathematics_are_read(text: str) -> None:
+    read_lesson(changed(("steps", 0, "text"), text), "own")
+
+
 def test_the_guide_shows_a_lesson_that_is_read_and_names_all_figures_and_values() -> None:
     guide = (ROOT / "docs" / "tutorials" / "a-class.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
