@@ -17,6 +17,7 @@ from explorer.state.query import BoardResult
 from explorer.state.records import Subject
 from explorer.words.wording import plain
 from solvers.model.costs import split_costs
+from solvers.model.graph import DnnGraph, Edge
 from solvers.model.split import Split, check_split
 from solvers.quantities import milliseconds
 
@@ -65,16 +66,46 @@ def take_over(result: BoardResult, subject: Subject, most_hints: int) -> None:
         state.remember_board(result.name, replace(placed, submitted_ms=outcome.value_ms))
 
 
+def _valid_places(subject: Subject, placed: Placement) -> dict[int, int]:
+    graph, deployment = subject.graph, subject.question.deployment
+    return {v: d for v, d in placed.device_of.items() if v in graph.node_by_id and d < deployment.num_devices}
+
+
 def judged(subject: Subject, placed: Placement) -> Judged | None:
     """Return what a placement is worth by the evaluator; None while nodes are missing."""
     graph, deployment = subject.graph, subject.question.deployment
-    device_of = {v: d for v, d in placed.device_of.items() if v in graph.node_by_id and d < deployment.num_devices}
+    device_of = _valid_places(subject, placed)
     if len(device_of) < len(graph.nodes):
         return None
     split = Split.from_device_of(device_of, deployment)
     broken = check_split(graph, deployment, split, subject.question.family)
     value_ms = split_costs(graph, deployment, split).max_load_ms
     return Judged(split, value_ms, tuple(str(one.message) for one in broken))
+
+
+def judged_so_far(subject: Subject, placed: Placement) -> tuple[DnnGraph, Judged] | None:
+    """Return the part of the graph that is placed, and what it is worth alone; None while nothing is placed.
+
+    Its loads are those of the placed nodes and of the tensors between them, and its violations those that no placement
+    of the rest can mend: nodes that depend on each other through missing ones count as if they read each other.
+    """
+    graph, deployment = subject.graph, subject.question.deployment
+    device_of = _valid_places(subject, placed)
+    if not device_of:
+        return None
+    nodes = tuple(node for node in graph.nodes if node.id in device_of)
+    part = DnnGraph(nodes, tuple(e for e in graph.edges if {e.source, e.target} <= device_of.keys()), graph.name)
+    # For each missing node, the placed ones that it needs, through missing ones.
+    needs: dict[int, set[int]] = {}
+    for v in graph.topological_order:
+        needs[v] = {u for read in graph.inputs[v] for u in ({read} if read in device_of else needs[read])}
+    read = {(e.source, e.target) for e in part.edges}
+    through = tuple(Edge(u, v) for v in device_of for u in sorted(needs[v]) if (u, v) not in read)
+    ordered = DnnGraph(nodes, (*part.edges, *through), graph.name)
+    split = Split.from_device_of(device_of, deployment)
+    broken = check_split(ordered, deployment, split, subject.question.family)
+    value_ms = split_costs(part, deployment, split).max_load_ms
+    return part, Judged(split, value_ms, tuple(str(one.message) for one in broken))
 
 
 def show_board(desk: Desk, setting: Setting, name: str, title: str = "") -> Judged | None:
@@ -102,15 +133,22 @@ def show_board(desk: Desk, setting: Setting, name: str, title: str = "") -> Judg
     scene = Scene(width, height, tuple(marks), alt, picks=picks, film=name)
     show_scene(scene, f"{name}_figure", lambda: _take_pick(name, f"{name}_figure", len(names)))
     outcome = judged(subject, placed)
-    if outcome is None:
-        left = len(graph.nodes) - len(placed.device_of)
-        st.caption(f"{left} of {len(graph.nodes)} nodes are still to be placed.")
-        return None
-    show_loads(desk, graph, deployment, outcome.split)
-    if outcome.violations:
-        st.warning(plain(" ".join(outcome.violations[:3])), icon=":material/block:")
+    if outcome is not None:
+        show_loads(desk, graph, deployment, outcome.split)
+        if not outcome.violations:
+            st.markdown(f"Valid. Time per micro-batch: **{milliseconds(outcome.value_ms)}**.")
     else:
-        st.markdown(f"Valid. Time per micro-batch: **{milliseconds(outcome.value_ms)}**.")
+        left = len(graph.nodes) - len(placed.device_of)
+        waiting = f"{left} of {len(graph.nodes)} nodes are still to be placed."
+        if (so_far := judged_so_far(subject, placed)) is None:
+            st.caption(waiting)
+            return None
+        st.caption(f"{waiting} The bars show what the others take.")
+        part, standing = so_far
+        show_loads(desk, part, deployment, standing.split)
+    violations = (outcome or standing).violations
+    if violations:
+        st.warning(plain(" ".join(violations[:3])), icon=":material/block:")
     return outcome
 
 

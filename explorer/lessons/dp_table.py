@@ -1,6 +1,6 @@
 """The dynamic program as a film: the table fills cell by cell, then the path is traced back and colours the graph."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from explorer.lessons.graphs import colours, graph_marks, set_text
@@ -11,7 +11,8 @@ from solvers.teaching.dynamic_program import Candidate, Cell, On, State, filled_
 from solvers.teaching.ideals import ideals_of
 from solvers.teaching.small import SmallProblem
 
-CELL_H = 32.0
+CELL_H, ROW_H = 32.0, 50.0
+"""A row is higher than its cells, so that the winners' arrows are seen between the rows."""
 MOST_SAID = 4
 """Candidates that are written out; of more, the best ones."""
 NO_PLAN = "–"
@@ -29,6 +30,11 @@ def devices_text(accelerators: int, cpus: int) -> str:
 def state_id(state: State) -> str:
     """Return what the mark of a cell is called."""
     return f"d{state.accelerators}_{state.cpus}_{ideal_id(state.ideal)}"
+
+
+def arrow_id(state: State) -> str:
+    """Return what the arrow to a cell is called, which comes from the cell that its winner continues."""
+    return f"w{state_id(state)}"
 
 
 def candidate_text(candidate: Candidate) -> str:
@@ -88,7 +94,8 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
         width = right + 10
         top = max(below, max(m.y + m.h for m in lattice)) + 20
         fold = (nodes_end, top)
-    table, wide, low = _table_marks(problem, ideals, rows, top)
+    table, wide, low = table_marks(ideals, rows, top)
+    marks += winner_arrows({name.id: name for name in table}, cells)
     marks += table
     frames: list[Frame] = [Frame(("Every cell is empty. Press Play, or go step by step.",))]
     marked: list[str] = []
@@ -104,6 +111,8 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
                 marked.append(name)
         if best is not None:
             changes[best] = {"look": "winner"}
+            changes[arrow_id(cell.state)] = {"look": "now"}
+            marked.append(arrow_id(cell.state))
         changes[here] = {"look": "now", "text": NO_PLAN if cell.value_ms is None else number(cell.value_ms)}
         marked.append(here)
         stage = frozenset() if cell.winner is None else cell.winner.stage
@@ -123,9 +132,10 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
     )
 
 
-def _table_marks(
-    problem: SmallProblem, ideals: Sequence[frozenset[int]], rows: Sequence[tuple[int, int]], top: float
+def table_marks(
+    ideals: Sequence[frozenset[int]], rows: Sequence[tuple[int, int]], top: float
 ) -> tuple[list[Mark], float, float]:
+    """Return the marks of a table of ideals and devices, and where it ends to the right and below."""
     texts = [set_text(ideal) for ideal in ideals]
     widths = [max(48.0, 16 + 7.2 * len(text)) for text in texts]
     starts = [118.0, *(118.0 + total for total in accumulate(widths))]
@@ -133,14 +143,25 @@ def _table_marks(
     for i, text in enumerate(texts):
         marks.append(Mark(f"head{i}", "text", starts[i], top, widths[i], CELL_H, text=text, look="head-cell", size=12))
     for r, (j, c) in enumerate(rows):
-        y = top + CELL_H * (r + 1)
+        y = top + CELL_H + ROW_H * r
         text = devices_text(j, c)
         marks.append(Mark(f"row{r}", "text", 4, y, 110, CELL_H, text=text, anchor="left", look="head-cell"))
         for i, ideal in enumerate(ideals):
             tip = f"D({texts[i]}, {text})"
             name = state_id(State(ideal, j, c))
             marks.append(Mark(name, "box", starts[i] + 1, y + 1, widths[i] - 2, CELL_H - 2, tip=tip))
-    return marks, starts[-1] + 8, top + CELL_H * (len(rows) + 1) + 8
+    return marks, starts[-1] + 8, top + CELL_H + ROW_H * len(rows) + 8
+
+
+def winner_arrows(boxes: Mapping[str, Mark], cells: Sequence[Cell]) -> list[Mark]:
+    """Return an arrow to every cell from the one that its winner continues, hidden until the cell is filled."""
+    marks: list[Mark] = []
+    for cell in cells:
+        if cell.winner is not None:
+            begin, end = boxes[state_id(cell.winner.before)], boxes[state_id(cell.state)]
+            x, x2 = begin.x + begin.w / 2, end.x + end.w / 2
+            marks.append(Mark(arrow_id(cell.state), "arrow", x, begin.y + begin.h, x2=x2, y2=end.y - 1, look="hidden"))
+    return marks
 
 
 def _way_back(problem: SmallProblem, cells: dict[State, Cell], marked: Sequence[str]) -> list[Frame]:
@@ -155,6 +176,8 @@ def _way_back(problem: SmallProblem, cells: dict[State, Cell], marked: Sequence[
     frames: list[Frame] = []
     for cell in path:
         changes = {**changes, state_id(cell.state): {"look": "path"}}
+        if cell.winner is not None:
+            changes[arrow_id(cell.state)] = {"look": "path"}
         winner = cell.winner
         if winner is None:
             say: tuple[str | tuple[str, str], ...] = (

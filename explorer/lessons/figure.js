@@ -31,11 +31,13 @@ function folded(scene) {
   const isRight = (mark) => mark.x >= x && !isBelow(mark);
   const [left, right, below] = [(mark) => !isRight(mark) && !isBelow(mark), isRight, isBelow].map((is) => scene.marks.filter(is));
   const down = end(left, "y", "h") + 16;
-  const lower = down + end(right, "y", "h") + 16 - y;
+  // What stands at the right may begin lower than the figure does.
+  const drop = down - Math.max(0, Math.min(...right.map((mark) => mark.y)) - 8);
+  const lower = drop + end(right, "y", "h") + 16 - y;
   const moved = (mark, dx, dy) => ({ ...mark, x: mark.x - dx, x2: mark.x2 - dx, y: mark.y + dy, y2: mark.y2 + dy,
     cx: mark.cx === null ? null : mark.cx - dx, cy: mark.cy === null ? null : mark.cy + dy });
-  const marks = [...left, ...right.map((mark) => moved(mark, x, down)), ...below.map((mark) => moved(mark, 0, lower))];
-  return { ...scene, marks, width: end(marks, "x", "w") + 10, height: scene.height + (below.length ? lower : down + end(right, "y", "h") + 8 - scene.height) };
+  const marks = [...left, ...right.map((mark) => moved(mark, x, drop)), ...below.map((mark) => moved(mark, 0, lower))];
+  return { ...scene, marks, width: end(marks, "x", "w") + 10, height: scene.height + (below.length ? lower : drop + end(right, "y", "h") + 8 - scene.height) };
 }
 
 class Figure {
@@ -115,7 +117,10 @@ class Figure {
     this.pace = scene.pace;
     this.scene = scene;
     this.controls.hidden = this.frames.length < 2;
-    this.say.hidden = !this.frames.some((frame) => frame.say.length);
+    const lines = Math.max(...this.frames.map((frame) => frame.say.length));
+    this.say.hidden = lines === 0;
+    // What is below stays in its place while the lines change.
+    this.say.style.minHeight = `${lines * 1.6}em`;
     this.slider.max = String(Math.max(0, this.frames.length - 1));
     this.show(isSameFilm ? this.frame : 0);
     if (focused) this.marks.get(focused)?.group.focus({ preventScroll: true });
@@ -129,7 +134,7 @@ class Figure {
     svg.style.maxWidth = `${(width * 1.35) / ROOT_FONT}rem`;
     svg.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`;
     const defs = makeSvg("defs", {});
-    const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" });
+    const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" });
     head.append(makeSvg("path", { d: "M0 0.8 L7.5 4 L0 7.2 z", class: "head" }));
     defs.append(head);
     svg.append(defs);

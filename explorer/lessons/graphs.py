@@ -1,6 +1,6 @@
 """Small graphs as figures: boxes in layers from left to right, in the colours of their devices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 from explorer.lessons.scene import Mark, Scene
@@ -44,6 +44,35 @@ def positions(graph: DnnGraph) -> tuple[dict[int, tuple[float, float]], float, f
     return at, 2 * MARGIN + len(rows) * BOX_W + (len(rows) - 1) * GAP_X, 2 * MARGIN + height
 
 
+Point = tuple[float, float]
+
+
+def way_between(source: Point, target: Point, boxes: Collection[Point]) -> tuple[Point, Point, Point]:
+    """Return where the arrow between two boxes begins, is bent towards, and ends; boxes are given by their middles.
+
+    An arrow to a box further along the same row goes over the boxes between them, the farther the higher. Any other is
+    bent as little as keeps it clear of them.
+    """
+    (x, y), (x2, y2) = source, target
+    between = [(a, b) for a, b in boxes if x < a < x2]
+    if abs(y - y2) < 1 and any(abs(b - y) < BOX_H for _, b in between):
+        above = y - BOX_H / 2
+        return (x, above), ((x + x2) / 2, above - 20 - 0.09 * (x2 - x)), (x2, above)
+    begin, end = (x + BOX_W / 2, y), (x2 - BOX_W / 2, y2)
+    cx, straight = (begin[0] + end[0]) / 2, (y + y2) / 2
+
+    def is_free(cy: float) -> bool:
+        for t in (i / 40 for i in range(1, 40)):
+            near, mid, far = (1 - t) ** 2, 2 * t * (1 - t), t**2
+            px, py = near * begin[0] + mid * cx + far * end[0], near * y + mid * cy + far * y2
+            if any(abs(px - a) < BOX_W / 2 + 3 and abs(py - b) < BOX_H / 2 + 5 for a, b in between):
+                return False
+        return True
+
+    bends = sorted((sign * 6.0 * i for i in range(40) for sign in (-1, 1)), key=abs)
+    return begin, (cx, next((straight + bend for bend in bends if is_free(straight + bend)), straight)), end
+
+
 def node_name(node: Node) -> str:
     """Return what a figure calls a node: its name if that is short, or its number."""
     return node.name if 0 < len(node.name) <= 11 else str(node.id)
@@ -65,33 +94,39 @@ def graph_marks(
     at, width, height = positions(graph)
     node_of = graph.node_by_id
     marks: list[Mark] = []
-    middle = {v: (x + BOX_W / 2, y + BOX_H / 2 + top) for v, (x, y) in at.items()}
-    depth = {v: i for i, row in enumerate(layers(graph)) for v in row}
-    told: set[int] = set()
-    for edge in graph.edges:
-        (x, y), (x2, y2) = middle[edge.source], middle[edge.target]
-        # A line that skips layers would run through the boxes between; it is bent around them.
-        skips = depth[edge.target] - depth[edge.source] > 1 and abs(y - y2) < 1
-        cx, cy = ((x + x2) / 2, y - BOX_H - 14) if skips else (None, None)
-        name, right, left = f"{prefix}e{edge.source}_{edge.target}", x + BOX_W / 2, x2 - BOX_W / 2
-        marks.append(Mark(name, "arrow", right, y, x2=left, y2=y2, cx=cx, cy=cy))
-        ms = node_of[edge.source].transfer_ms
-        if transfers and ms and edge.source not in told:
-            told.add(edge.source)
-            x_text = x + BOX_W / 2 + 3
-            marks.append(
-                Mark(
-                    f"{prefix}t{edge.source}",
-                    "text",
-                    x_text,
-                    y - 20,
-                    GAP_X - 6,
-                    14,
-                    text=number(ms),
-                    look="quiet",
-                    size=11,
-                )
+    middle: dict[int, Point] = {v: (x + BOX_W / 2, y + BOX_H / 2) for v, (x, y) in at.items()}
+    ways = {(edge.source, edge.target): way_between(middle[edge.source], middle[edge.target], middle.values())
+            for edge in graph.edges}  # fmt: skip
+    # What is bent above the boxes, or below, needs its room there.
+    peaks = [(way[0][1] + 2 * way[1][1] + way[2][1]) / 4 for way in ways.values()]
+    over = max([0.0, *(4.0 - y for y in peaks)])
+    height = max([height, *(y + 4.0 for y in peaks)]) + over
+    top += over
+    for (u, v), ((x, y), (cx, cy), (x2, y2)) in ways.items():
+        marks.append(Mark(f"{prefix}e{u}_{v}", "arrow", x, y + top, x2=x2, y2=y2 + top, cx=cx, cy=cy + top))
+    for u, (x, y) in middle.items():
+        ms, readers = node_of[u].transfer_ms, [edge.target for edge in graph.edges if edge.source == u]
+        if not (transfers and ms and readers):
+            continue
+        # At the arrow to the nearest reader: above it where it is level, on its middle where it is not.
+        x2, y2 = min((middle[v] for v in readers), key=lambda at: (at[0], abs(at[1] - y)))
+        is_next = x2 - x < BOX_W + GAP_X + 1
+        x_text = x + BOX_W / 2 + GAP_X / 2
+        y_text, rise = ((y + y2) / 2, 13 if abs(y2 - y) < 1 else 0) if is_next else (y, 13)
+        w = GAP_X - 6
+        marks.append(
+            Mark(
+                f"{prefix}t{u}",
+                "text",
+                x_text - w / 2,
+                y_text - 7 - rise + top,
+                w,
+                14,
+                text=number(ms),
+                look="quiet",
+                size=11,
             )
+        )
     for v, (x, y) in at.items():
         device = None if device_of is None else device_of.get(v)
         look = colours(device, deployment)

@@ -68,6 +68,21 @@ def _plan(fields: Fields) -> NamedFigure:
     return draw
 
 
+def _plans(fields: Fields) -> NamedFigure:
+    against = fields.get("against")
+    if not isinstance(against, Mapping):
+        raise ValueError("'against' must say what is different in the second plan, as 'setting' does.")
+
+    def draw(desk: Desk, setting: Setting) -> None:
+        titles = (fields.get("title", ""), fields.get("against_title", ""))
+        sides = zip(st.columns(2), (setting, against), titles, ("first", "second"), strict=True)
+        for column, one, title, side in sides:
+            with column:
+                _plan({**fields, "title": title, "place": f"{fields['place']}_{side}"})(desk, one)
+
+    return draw
+
+
 def _timeline(fields: Fields) -> NamedFigure:
     schedule_of = _schedule_of(fields)
 
@@ -144,6 +159,17 @@ def _largest(_: Fields) -> NamedValue:
     return lambda desk, setting: max(node.accelerator_ms for node in desk.subject(setting).graph.nodes)
 
 
+def _longest(_: Fields) -> NamedValue:
+    def value(desk: Desk, setting: Setting) -> float | None:
+        graph = desk.subject(setting).graph
+        ends: dict[int, float] = {}
+        for v in graph.topological_order:
+            ends[v] = max((ends[u] for u in graph.inputs[v]), default=0.0) + graph.node_by_id[v].accelerator_ms
+        return max(ends.values())
+
+    return value
+
+
 def _share(_: Fields) -> NamedValue:
     def value(desk: Desk, setting: Setting) -> float | None:
         subject = desk.subject(setting)
@@ -181,14 +207,15 @@ def _bubble(fields: Fields) -> NamedValue:
 FIGURES: dict[str, Callable[[Fields], NamedFigure]] = {
     "graph": _graph,
     "plan": _plan,
+    "plans": _plans,
     "timeline": _timeline,
     "replay": _replay,
     "ideals": _ideals,
     "table": _table,
     "board": _board,
 }
-"""Figures: the graph, the best plan with its loads, its timeline, graph and timeline linked, the ideals, the table of
-the dynamic program as it fills, and a board on which the learner places the nodes."""
+"""Figures: the graph, the best plan with its loads, two of them side by side, its timeline, graph and timeline linked,
+the ideals, the table of the dynamic program as it fills, and a board on which the learner places the nodes."""
 
 VALUES: dict[str, Callable[[Fields], NamedValue]] = {
     "time": _time,
@@ -196,9 +223,10 @@ VALUES: dict[str, Callable[[Fields], NamedValue]] = {
     "work": _work,
     "share": _share,
     "largest": _largest,
+    "longest": _longest,
     "ideals": _num_ideals,
     "makespan": _makespan,
     "bubble": _bubble,
 }
-"""Numbers: the optimum and its bound in ms, all work, work per accelerator and the largest node in ms, how many ideals,
-the makespan in ms and the mean bubble in percent of a schedule."""
+"""Numbers: the optimum and its bound in ms, all work, work per accelerator, the largest node and the longest path in
+ms, how many ideals, the makespan in ms and the mean bubble in percent of a schedule."""

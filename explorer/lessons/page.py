@@ -11,7 +11,7 @@ from explorer.lessons.catalogue import COURSE, OWN, lesson_named
 from explorer.lessons.desk import Desk, link_of_setting
 from explorer.lessons.questions import ask, show_outcome
 from explorer.lessons.reader import MAX_FILE_BYTES, LessonError, read_lesson
-from explorer.lessons.records import Lesson, Step
+from explorer.lessons.records import Lesson, Step, said
 from explorer.lessons.sheet import sheet_html
 from explorer.state import lessons as state
 from explorer.state import session
@@ -207,8 +207,7 @@ def _navigation(lesson: Lesson, number: int, title: str) -> None:
 def _show_parts(lesson: Lesson, step: Step, number: int, desk: Desk) -> None:
     is_open = step.ask is None or desk.is_revealed
     with st.container(key="lesson_text"):
-        told = step.text if isinstance(step.text, str) else step.text(desk)
-        st.markdown(told or "")
+        st.markdown(said(step.text, desk) or "")
     if step.draw is not None:
         step.draw(desk)
     if step.ask is not None:
@@ -217,8 +216,7 @@ def _show_parts(lesson: Lesson, step: Step, number: int, desk: Desk) -> None:
         else:
             ask(lesson.name, number, step.ask, desk)
     if is_open:
-        told = step.reveal if isinstance(step.reveal, str) else step.reveal(desk)
-        if told:
+        if told := said(step.reveal, desk):
             with st.container(key="lesson_reveal"):
                 st.markdown(told)
         if step.after is not None:
@@ -231,9 +229,9 @@ def _show_closing(lesson: Lesson, number: int, desk: Desk) -> None:
         st.markdown(f"**{text(lesson.closing.question)}**")
     if not desk.is_revealed:
         with st.form(f"{desk.key}_closing", border=False):
-            said = st.text_area("In your own words, in one sentence", key=f"{desk.key}_sentence", max_chars=600)
+            sentence = st.text_area("In your own words, in one sentence", key=f"{desk.key}_sentence", max_chars=600)
             if st.form_submit_button("Compare", type="primary"):
-                state.note_prediction(lesson.name, number, state.Prediction(said.strip() or None))
+                state.note_prediction(lesson.name, number, state.Prediction(sentence.strip() or None))
                 st.rerun()
     else:
         prediction = state.progress_of(lesson.name).predictions[number]

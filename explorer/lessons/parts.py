@@ -33,9 +33,17 @@ def show_graph(desk: Desk, graph: DnnGraph, deployment: Deployment, split: Split
 
 
 def show_timelines(
-    desk: Desk, deployment: Deployment, runs: Sequence[tuple[str, Schedule]], name: str = "times"
+    desk: Desk,
+    deployment: Deployment,
+    runs: Sequence[tuple[str, Schedule]],
+    name: str = "times",
+    *,
+    lanes_only: bool = False,
 ) -> None:
-    """Draw schedules below each other on one axis of time, each under its title."""
+    """Draw schedules below each other on one axis of time, each under its title.
+
+    With `lanes_only` each is its lanes alone, so that several are seen at once.
+    """
     end_ms = max(schedule.makespan_ms for _, schedule in runs)
     for i, (title, schedule) in enumerate(runs):
         st.markdown(f"**{title}**")
@@ -43,7 +51,7 @@ def show_timelines(
             None,
             gantt_info(schedule, deployment),
             key=f"{desk.key}_{name}_{i}",
-            options=PictureOptions(compact=True, time_max_ms=end_ms, large=desk.is_presented),
+            options=PictureOptions(compact=True, time_max_ms=end_ms, large=desk.is_presented, lanes_only=lanes_only),
         )
 
 

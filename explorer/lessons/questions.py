@@ -5,7 +5,7 @@ from dataclasses import replace
 import streamlit as st
 
 from explorer.lessons.desk import Desk
-from explorer.lessons.records import Ask, AskNumber
+from explorer.lessons.records import Ask, AskNumber, said
 from explorer.state import lessons as state
 from explorer.state.lessons import Prediction
 from explorer.words.wording import plain
@@ -15,7 +15,7 @@ from solvers.quantities import number as written
 def ask(lesson: str, step: int, question: Ask, desk: Desk) -> None:
     """Draw a question that is still open."""
     with st.form(f"{desk.key}_ask", border=True):
-        st.markdown(f"**Predict.** {question.prompt}")
+        st.markdown(f"**Predict.** {said(question.prompt, desk) or ''}")
         given: float | int | None
         if isinstance(question, AskNumber):
             unit = f" in {question.unit}" if question.unit else ""
@@ -67,15 +67,14 @@ def show_outcome(lesson: str, step: int, question: Ask, desk: Desk) -> None:
         true = f"{written(float(answer))} {question.unit}".strip()
     else:
         true = question.options[int(answer)]
-    st.markdown(f"**Predict.** {question.prompt}")
+    prompt, right, wrong = (said(told, desk) or "" for told in (question.prompt, question.right, question.wrong))
+    st.markdown(f"**Predict.** {prompt}")
     if prediction.said is None:
-        st.info(f"The answer is **{plain(true)}**. {question.right}", icon=":material/visibility:")
+        st.info(f"The answer is **{plain(true)}**. {right}", icon=":material/visibility:")
     elif prediction.is_right:
-        st.success(
-            f"You said **{plain(prediction.said)}**, and that is right. {question.right}", icon=":material/check:"
-        )
+        st.success(f"You said **{plain(prediction.said)}**, and that is right. {right}", icon=":material/check:")
     else:
-        comment = question.wrong or question.right
+        comment = wrong or right
         st.warning(
             f"You said **{plain(prediction.said)}**; it is **{plain(true)}**. {comment}",
             icon=":material/compare_arrows:",

@@ -28,8 +28,12 @@ MAX_TEXT, MAX_LINE = 6_000, 200
 MAX_NODES = 2_000
 MAX_MINUTES = 300
 
-NOT_TEXT = re.compile(r"!\[|\]\(|\]\[|<[A-Za-z/!]|https?:|:material/")
-"""What in Markdown is more than text: images, links, HTML, icons."""
+NOT_TEXT = re.compile(
+    r"!\[|\][(\[:]|<[a-z/!]|://|\bwww\.|\b(?:https?|ftp|mailto|xmpp|javascript|data):|[\w.+-]@[\w-]|&#?\w+;|:material/",
+    re.IGNORECASE,
+)
+"""What in Markdown is more than text: images, links (also those that stand by themselves, and what defines one
+elsewhere), HTML, characters written as entities, which could spell any of these, and icons."""
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]{0,30})\}")
 
 
@@ -150,13 +154,16 @@ class _Reader:
         for i, one in enumerate(_list(raw, place, 0, MAX_FIGURES), start=1):
             where = f"{place} {i}"
             fields = _object(one, where)
-            _known_fields(fields, "show setting schedule micro_batches title", where)
+            _known_fields(fields, "show setting schedule micro_batches title against against_title", where)
             make = FIGURES.get(str(fields.get("show")))
             if make is None:
                 raise LessonError(f"{where}: 'show' must be one of {', '.join(FIGURES)}.")
-            if "title" in fields:
-                _line(fields, "title", where)
+            for name in ("title", "against_title"):
+                if name in fields:
+                    _line(fields, name, where)
             setting = self._setting(fields.get("setting", {}), f"{where}: 'setting'", self.setting)
+            if "against" in fields:
+                fields = {**fields, "against": self._setting(fields["against"], f"{where}: 'against'", setting)}
             try:
                 drawn.append((make({**fields, "place": f"{place[:12]}{i}"}), setting))
             except ValueError as error:
@@ -173,8 +180,8 @@ class _Reader:
     def _ask(self, fields: dict[str, Any], step: str) -> Ask:
         place = f"{step}: 'ask'"
         _known_fields(fields, "prompt number choice options unit tolerance right wrong", place)
-        prompt = _text(fields.get("prompt"), f"{place}: 'prompt'")
-        right, wrong = (_text(fields.get(name, ""), f"{place}: '{name}'") for name in ("right", "wrong"))
+        prompt = self._told(fields.get("prompt"), f"{place}: 'prompt'")
+        right, wrong = (self._told(fields.get(name, ""), f"{place}: '{name}'") for name in ("right", "wrong"))
         if ("number" in fields) == ("choice" in fields):
             raise LessonError(f"{place}: give either 'number' or 'choice'.")
         if "choice" in fields:

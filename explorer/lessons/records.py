@@ -25,23 +25,23 @@ Number = float | Callable[[Desk], float | None]
 class AskNumber:
     """A number to predict. An answer is right within `tolerance`, relative; `right` and `wrong` comment on it."""
 
-    prompt: str
+    prompt: Told
     answer: Number
     unit: str = ""
     tolerance: float = 0.02
-    right: str = ""
-    wrong: str = ""
+    right: Told = ""
+    wrong: Told = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AskChoice:
     """A choice among options, the right one by its place from 0."""
 
-    prompt: str
+    prompt: Told
     options: tuple[str, ...]
     answer: int | Callable[[Desk], int | None]
-    right: str = ""
-    wrong: str = ""
+    right: Told = ""
+    wrong: Told = ""
 
 
 Ask = AskNumber | AskChoice
@@ -78,6 +78,11 @@ class Closing:
 
     question: str
     answer: str
+
+
+def said(told: Told, desk: Desk) -> str | None:
+    """Return a text; None while a solver is still at work on a number in it."""
+    return told if isinstance(told, str) else told(desk)
 
 
 @dataclass(frozen=True)

@@ -133,10 +133,12 @@ def _drawn(mark: Mark, change: Change) -> str:
     middle = {"left": x, "middle": x + w / 2, "right": x + w}[mark.anchor]
     ink = escape(at["ink"] or "#111")
     size = mark.size or 13
+    # Readable on the lines that it stands at.
+    halo = ' paint-order="stroke" stroke="#fff" stroke-width="4"' if mark.shape == "text" else ""
     texts = [(at["text"], -7 if at["sub"] else 0, size), (at["sub"], 9, min(size, 11))]
     said = "".join(
         f'<text x="{middle:g}" y="{y + h / 2 + shift:g}" text-anchor="{anchor}" dominant-baseline="central" '
-        f'font-size="{points:g}" fill="{ink}">{escape(text)}</text>'
+        f'font-size="{points:g}" fill="{ink}"{halo}>{escape(text)}</text>'
         for text, shift, points in texts
         if text
     )

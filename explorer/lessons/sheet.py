@@ -3,7 +3,7 @@
 from html import escape
 
 from explorer.lessons.desk import Desk
-from explorer.lessons.records import Lesson, Sketch, Told
+from explorer.lessons.records import Lesson, Sketch, Told, said
 from explorer.lessons.scene import static_svg
 
 STYLE = """
@@ -37,7 +37,7 @@ def sheet_html(lesson: Lesson, desk: Desk) -> str:
 
 
 def _said(told: Told, desk: Desk) -> str:
-    text = told if isinstance(told, str) else told(desk)
+    text = said(told, desk)
     return text if text is not None else "The solver is still at work on this; download the sheet again in a moment."
 
 

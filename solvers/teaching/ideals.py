@@ -7,11 +7,16 @@ its last node therefore leads back to the ideal it came from.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from solvers.model.graph import DnnGraph
 from solvers.quantities import count
 from solvers.teaching.small import Ideal, SmallProblem, TeachingError
 
 MAX_IDEALS = 5_000
 """More cannot be shown, nor searched in the time a page may take."""
+
+
+MAX_COUNTED = 60_000
+"""A second of counting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,26 @@ def ideals_of(problem: SmallProblem) -> tuple[Ideal, ...]:
     [[], [1], [1, 2]]
     """
     return tuple(step.ideal for step in ideal_steps(problem))
+
+
+def num_ideals(graph: DnnGraph) -> int:
+    """Return how many ideals a graph of any size has; raise TeachingError where there are more than MAX_COUNTED.
+
+    They are only counted, level by level as in `ideal_steps`; a set of nodes is the bits of a number.
+
+    >>> from solvers.model.graph import Edge, Node
+    >>> num_ideals(DnnGraph((Node(1, 1.0, 1.0), Node(2, 1.0, 1.0), Node(3, 1.0, 1.0)), (Edge(1, 2),)))
+    6
+    """
+    place = {v: i for i, v in enumerate(graph.topological_order)}
+    needed = [(1 << i, sum(1 << place[u] for u in graph.inputs[v])) for v, i in place.items()]
+    level, number = {0}, 0
+    while level:
+        number += len(level)
+        if number > MAX_COUNTED:
+            raise TeachingError(f"The graph has more than {count(MAX_COUNTED)} ideals; take one with fewer branches.")
+        level = {held | bit for held in level for bit, needs in needed if not held & bit and held & needs == needs}
+    return number
 
 
 def cover_pairs(problem: SmallProblem, ideals: Sequence[Ideal]) -> list[tuple[Ideal, Ideal]]:

@@ -56,9 +56,13 @@ class LabelStep:
     known_ms: float | None
 
 
-def label_steps(problem: SmallProblem) -> Iterator[LabelStep]:
-    """Yield every label that is made; the best KEPT one of all nodes is the optimum, or the line's plan is."""
-    known = best_on_line(problem)
+def label_steps(problem: SmallProblem, *, from_line: bool = True) -> Iterator[LabelStep]:
+    """Yield every label that is made; the best KEPT one of all nodes is the optimum, or the line's plan is.
+
+    With `from_line` the best plan along one line is known from the beginning; without, no plan is, and the best KEPT
+    label of all nodes is the optimum.
+    """
+    known = best_on_line(problem) if from_line else None
     yield from _search(problem, ideals_of(problem), None if known is None else known.value_ms)
 
 

@@ -286,6 +286,9 @@ def test_a_board_is_filled_by_digits_judged_and_scored(app: str, chromium: Any, 
         page.locator(f"[data-mark='n{node}']").focus()
         page.keyboard.press(digit)
         page.locator(f"[data-mark='n{node}'][aria-label$='Accelerator {digit}']").wait_for()
+        if node == 3:
+            page.get_by_text("3 of 6 nodes are still to be placed. The bars show what the others take.").wait_for()
+            expect(page.get_by_text("Accelerator 3", exact=True).first).to_be_visible()
     page.get_by_text("Valid. Time per micro-batch").wait_for()
     page.locator("[data-mark='n1']").focus()
     page.keyboard.press("2")

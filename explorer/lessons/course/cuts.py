@@ -11,8 +11,9 @@ from explorer.lessons.parts import show_check, show_graph, show_loads
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
 from explorer.lessons.scene import Mark, Scene, show_scene
 from explorer.state import lessons as state
-from solvers.model.costs import SplitCosts, split_costs
+from solvers.model.costs import split_costs
 from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
 from solvers.model.split import Split
 from solvers.quantities import milliseconds, number
 
@@ -26,25 +27,22 @@ FIGURE = "cuts_figure"
 BOARD = "cuts"
 
 
-def split_at(cuts: tuple[int, ...]) -> Split:
+def split_at(cuts: tuple[int, ...], graph: DnnGraph = GRAPH) -> Split:
     """Return the chain divided after these places."""
-    return Split.from_device_of(chain_device_of(ORDER, cuts), DEPLOYMENT)
+    return Split.from_device_of(chain_device_of(graph.topological_order, cuts), DEPLOYMENT)
 
 
-def costs_at(cuts: tuple[int, ...]) -> SplitCosts:
-    """Return what the devices do when the chain is cut there."""
-    return split_costs(GRAPH, DEPLOYMENT, split_at(cuts))
-
-
-def loads_at(cuts: tuple[int, ...]) -> list[float]:
-    """Return the loads in ms."""
-    return [device.load_ms for device in costs_at(cuts).devices]
+def loads_at(cuts: tuple[int, ...], graph: DnnGraph = GRAPH) -> list[float]:
+    """Return the loads in ms when the chain is cut there."""
+    return [device.load_ms for device in split_costs(graph, DEPLOYMENT, split_at(cuts, graph)).devices]
 
 
 ALL_CUTS = tuple(combinations(range(1, len(ORDER)), 2))
 BEST = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts)))
-EVEN = min(ALL_CUTS, key=lambda cuts: (max(loads_at(cuts)) - min(loads_at(cuts)), max(loads_at(cuts))))
-"""The cuts with the most equal bars."""
+EQUAL_GRAPH = chain_graph("Six layers that can be cut equally", (4, 3, 1, 5, 2, 6), (2.0, 0.5, 3.0, 3.0, 0.5, 0.0))
+EQUAL = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts, EQUAL_GRAPH)) - min(loads_at(cuts, EQUAL_GRAPH)))
+"""The cuts that give all three devices of that chain the same load."""
+FASTER = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts, EQUAL_GRAPH)))
 
 
 def _example(desk: Desk) -> None:
@@ -86,7 +84,8 @@ def cut_scene(cuts: tuple[int, ...]) -> Scene:
         is_cut = i in cuts
         tip = f"Cut between layers {i} and {i + 1}: {'cut here' if is_cut else 'move a cut here'}"
         if is_cut:
-            marks.append(Mark(f"line{i}", "line", x, 6, x2=x, y2=height + 4, look="cut"))
+            # Below the time of the tensor that is cut, which is what the cut costs.
+            marks.insert(0, Mark(f"line{i}", "line", x, 6, x2=x, y2=height + 4, look="cut"))
         marks.append(
             Mark(
                 f"cut{i}",
@@ -126,22 +125,25 @@ def _shown_best(desk: Desk) -> None:
     show_check(desk, LESSON.setting, max(loads_at(BEST)))
 
 
-def _two_bars(desk: Desk) -> None:
-    for name, cuts in (("The most equal bars", EVEN), ("The best plan", BEST)):
-        loads = loads_at(cuts)
-        st.markdown(
-            f"**{name}**: loads {', '.join(map(number, loads))} ms, they differ by up to "
-            f"{number(max(loads) - min(loads))} ms"
-        )
-        show_graph(desk, GRAPH, DEPLOYMENT, split_at(cuts), name[-4:].strip())
-        show_loads(desk, GRAPH, DEPLOYMENT, split_at(cuts))
+def _equal(desk: Desk) -> None:
+    show_graph(desk, EQUAL_GRAPH, DEPLOYMENT, split_at(EQUAL, EQUAL_GRAPH), "equal")
+    show_loads(desk, EQUAL_GRAPH, DEPLOYMENT, split_at(EQUAL, EQUAL_GRAPH))
 
 
-def _even_text(_: Desk) -> str:
-    even, best = loads_at(EVEN), loads_at(BEST)
+def _faster(desk: Desk) -> None:
+    show_graph(desk, EQUAL_GRAPH, DEPLOYMENT, split_at(FASTER, EQUAL_GRAPH), "faster")
+    show_loads(desk, EQUAL_GRAPH, DEPLOYMENT, split_at(FASTER, EQUAL_GRAPH))
+    desk.own = loaded(EQUAL_GRAPH, DEPLOYMENT)
+    show_check(desk, LESSON.setting, max(loads_at(FASTER, EQUAL_GRAPH)))
+
+
+def _equal_text(_: Desk) -> str:
+    equal, fast = loads_at(EQUAL, EQUAL_GRAPH)[0], loads_at(FASTER, EQUAL_GRAPH)
+    first, second = FASTER
     return (
-        f"The most equal division of this chain has loads {', '.join(map(number, even))} ms. Equal, but all of them "
-        f"pay for expensive cuts. The best one is less equal ({', '.join(map(number, best))} ms) and faster."
+        f"Cut after layers {first} and {second} instead. The loads are {', '.join(map(number, fast))} ms: uneven, so "
+        f"two devices wait, and still {milliseconds(max(fast))} per micro-batch instead of {milliseconds(equal)}. The "
+        "equal cuts go through large tensors, for which both sides pay."
     )
 
 
@@ -205,17 +207,20 @@ LESSON = Lesson(
         ),
         Step(
             "Equal bars are not the aim",
-            "It sounds reasonable to make all bars equally long. Compare two ways to cut this chain.",
-            None,
+            lambda _: (
+                "It sounds reasonable to make all bars equally long. Here is another chain, cut so that every device "
+                f"takes exactly {milliseconds(loads_at(EQUAL, EQUAL_GRAPH)[0])} and nobody waits."
+            ),
+            _equal,
             AskChoice(
-                "Is the plan with the most equal bars the fastest?",
-                ("Yes, nobody waits then", "Not always: equal bars can all be long"),
+                "Can a plan in which devices wait be faster than this one?",
+                ("No: here nobody waits", "Yes: equal bars can all be long"),
                 1,
                 right="A device that waits costs nothing by itself. A cut through a large tensor does.",
                 wrong="A device that waits costs nothing by itself. A cut through a large tensor does.",
             ),
-            _even_text,
-            _two_bars,
+            _equal_text,
+            _faster,
         ),
     ),
     closing=Closing(

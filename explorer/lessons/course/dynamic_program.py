@@ -1,5 +1,6 @@
 """Lesson 4: the dynamic program, step by step, on a chain, on ideals, with a CPU and with memory; then labels."""
 
+from dataclasses import dataclass
 from functools import cache
 
 import streamlit as st
@@ -9,7 +10,8 @@ from explorer.elements.html_table import html_table
 from explorer.lessons.desk import Desk
 from explorer.lessons.dp_table import dp_scene
 from explorer.lessons.example_graphs import branches, chain_graph, loaded, small_graph
-from explorer.lessons.graphs import graph_scene, set_text
+from explorer.lessons.graphs import graph_scene
+from explorer.lessons.label_film import label_scene
 from explorer.lessons.parts import show_check, show_graph
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
 from explorer.lessons.scene import show_scene
@@ -19,7 +21,7 @@ from solvers.model.graph import DnnGraph
 from solvers.quantities import count, number
 from solvers.teaching.dynamic_program import State, filled_cells, solved_table
 from solvers.teaching.ideals import ideals_of
-from solvers.teaching.labels import Fate, label_steps
+from solvers.teaching.labels import Fate, best_label, label_steps
 from solvers.teaching.small import SmallProblem
 
 GB = 1e9
@@ -29,13 +31,14 @@ LATTICE = small_graph(
 )
 SLOW_CHAIN = chain_graph("Four layers, and a CPU", (4, 3, 2, 5), 0.5, 5 * GB, cpu_ms=(9, 12, 5, 15))
 UNEVEN = chain_graph("Five layers, the last ones slow", (1, 1, 2, 5, 4), 0.5, 5 * GB)
-WIDE = branches(4, 2)
+WIDTHS = (2, 3, 4, 5)
+"""Numbers of branches on which candidates and labels are counted."""
 
 
 @cache
 def problem_on(graph_name: str, accelerators: int, cpus: int = 0, memory: float | None = None) -> SmallProblem:
     """Return a problem of this lesson on these devices."""
-    graph = {graph.name: graph for graph in (CHAIN, LATTICE, SLOW_CHAIN, UNEVEN, WIDE)}[graph_name]
+    graph = {graph.name: graph for graph in (CHAIN, LATTICE, SLOW_CHAIN, UNEVEN)}[graph_name]
     return SmallProblem(graph, Deployment(accelerators, cpus, memory))
 
 
@@ -71,51 +74,63 @@ ON_LATTICE = problem_on(LATTICE.name, 2)
 WITH_CPU = problem_on(SLOW_CHAIN.name, 1, 1)
 WITHOUT_LIMIT = problem_on(UNEVEN.name, 3)
 WITH_MEMORY = problem_on(UNEVEN.name, 3, 0, 10 * GB)
-ON_WIDE = problem_on(WIDE.name, 3)
+FOR_LABELS = problem_on(LATTICE.name, 3)
 BY_HAND = SmallProblem(chain_graph("Three layers", (2, 3, 1)), Deployment(2))
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much the table and the labels look at on a graph."""
+
+    ideals: int
+    cells: int
+    candidates: int
+    made: int
+    kept: int
+
+    @property
+    def made_share(self) -> float:
+        """Labels made in percent of candidates compared."""
+        return 100 * self.made / self.candidates
+
+    @property
+    def kept_share(self) -> float:
+        """Labels kept in percent of candidates compared."""
+        return 100 * self.kept / self.candidates
+
+
+def counts(problem: SmallProblem) -> Counts:
+    """Return what the table and the labels look at."""
+    cells, steps = list(filled_cells(problem)), list(label_steps(problem))
+    kept = sum(step.fate is Fate.KEPT for step in steps)
+    return Counts(len(ideals_of(problem)), len(cells), sum(len(cell.candidates) for cell in cells), len(steps), kept)
+
+
 @cache
-def counts() -> dict[str, int]:
-    """Return how much the table and the labels look at on the wide graph."""
-    cells = list(filled_cells(ON_WIDE))
-    steps = list(label_steps(ON_WIDE))
-    return {
-        "Ideals": len(ideals_of(ON_WIDE)),
-        "Cells of the table": len(cells),
-        "Candidates compared for them": sum(len(cell.candidates) for cell in cells),
-        "Labels made": len(steps),
-        **{f"   of these {fate}": sum(step.fate is fate for step in steps) for fate in Fate},
-    }
+def counts_of(width: int) -> Counts:
+    """Return the counts for so many branches of two layers, on three accelerators."""
+    return counts(SmallProblem(branches(width, 2), Deployment(3)))
 
 
 def label_share() -> float:
-    """Return labels made as a share of candidates compared, in percent."""
-    known = counts()
-    return 100 * known["Labels made"] / known["Candidates compared for them"]
+    """Return labels made on the graph of the film as a share of candidates compared, in percent."""
+    return counts(FOR_LABELS).made_share
 
 
-def _counts(_: Desk) -> None:
-    st.html(
-        html_table(
-            "What the table and the labels look at",
-            [HtmlCell("On this graph and three accelerators"), HtmlCell("Number", "number")],
-            [[HtmlCell(name.strip()), HtmlCell(count(value), "number")] for name, value in counts().items()],
-            width_rem=32,
-        )
-    )
-
-
-def _labels(_: Desk) -> None:
-    _counts(_)
-    shown = [step for step in label_steps(ON_WIDE) if step.fate is Fate.DOMINATED][:3]
-    for step in shown:
-        if step.by is not None:
-            st.markdown(
-                f"- {set_text(step.label.ideal)} on {step.label.accelerators} accelerators with largest load "
-                f"{number(step.label.value_ms)} ms is dropped: there is a way on {step.by.accelerators} with "
-                f"{number(step.by.value_ms)} ms."
-            )
+def _labels(desk: Desk) -> None:
+    show_scene(label_scene(FOR_LABELS, film=desk.key), f"{desk.key}_labels")
+    desk.own = loaded(LATTICE, FOR_LABELS.deployment)
+    best = best_label(FOR_LABELS, label_steps(FOR_LABELS, from_line=False))
+    show_check(desk, setting_of(FOR_LABELS), None if best is None else best.value_ms)
+    names = ("Ideals", "Cells", "Candidates of the table", "Labels made", "Labels kept", "Kept, of candidates")
+    rows = []
+    for width in WIDTHS:
+        one = counts_of(width)
+        texts = [count(value) for value in (one.ideals, one.cells, one.candidates, one.made, one.kept)]
+        texts.append(f"{number(one.kept_share)} %")
+        rows.append([HtmlCell(f"{width} branches of two layers"), *(HtmlCell(text, "number") for text in texts)])
+    header = [HtmlCell("Network, on three accelerators"), *(HtmlCell(name, "number") for name in names)]
+    st.html(html_table("What the table and the labels look at", header, rows, width_rem=58))
 
 
 def _own() -> LoadedGraph:
@@ -189,9 +204,9 @@ LESSON = Lesson(
                 wrong="D(I, j) looks at cells with j − 1 devices, so those must be there first.",
             ),
             "Press **Play**, or step with the buttons and the slider; the slider takes the arrow keys. The cell being "
-            "filled has a thick border, the cells it looks at a dashed one, the winner a solid one. At the end the "
-            "winners "
-            "are followed back, and that is the plan. Step back to see any cell again.",
+            "filled has a thick border, the cells it looks at a dashed one, the winner a solid one, and an arrow from "
+            "the winner stays. At the end the arrows are followed back, and that is the plan. Step back to see any "
+            "cell again.",
             lambda desk: _film(desk, ON_CHAIN),
         ),
         Step(
@@ -253,30 +268,32 @@ LESSON = Lesson(
         Step(
             "Most of the table never matters",
             lambda _: (
-                f"On a network of four branches of two layers the table compares "
-                f"{count(counts()['Candidates compared for them'])} candidates. Most of them cannot lead to the best "
-                f"plan. "
+                f"The network of step 4, now on three accelerators: its table has {counts(FOR_LABELS).cells} cells and "
+                f"compares {counts(FOR_LABELS).candidates} candidates. Most of them cannot lead to the best plan. "
                 "**Labels** keep only what can: a label is one way to have come to an ideal, with the devices it has "
-                "used "
-                "and its largest load so far. A label is dropped if\n\n"
-                "- it is no better than a plan already known (first cut the network along any one order: a chain);\n"
-                "- the work that is left, shared perfectly by the devices left, takes too long;\n"
+                "used and its largest load so far. A label is dropped if\n\n"
+                "- a plan is known that is no worse;\n"
+                "- the work that is left, shared perfectly by the devices left, takes as long as a known plan;\n"
                 "- another label at the same ideal has used no more devices and has no larger load. It **dominates**: "
-                "whatever comes next, it does as well."
+                "whatever comes next, it does as well.\n\n"
+                "A first plan is cheap: put the nodes in any one order that respects the arrows, and cut that chain."
             ),
-            _graph(WIDE, 3),
+            _graph(LATTICE, 3),
             AskNumber(
-                "How many labels are made on this network, in percent of the candidates of the table?",
+                "With such a plan known from the beginning, how many labels are made, in percent of the candidates of "
+                "the table?",
                 lambda _: label_share(),
                 "%",
                 0.5,
                 right="Anything near this is a good guess.",
-                wrong="Most labels die at once, so few are there to be extended.",
+                wrong="Most labels are dropped at once, so few are there to be extended.",
             ),
-            "On large networks the share falls much further: the solver of this app also compares stages while they "
-            "grow, "
-            "and gives up a stage as soon as another one dominates it. Its answer is as certain as that of the table, "
-            "because a label is dropped only with a reason why nothing is lost.",
+            "The film begins without a plan, so that you see each of the reasons. A number is a label that is kept, ✕ "
+            "one that was dropped, an empty cell one that nobody asked for. Then the same is counted, with a first "
+            "plan, as branches are added. Making a label is a comparison; only those that are kept take memory and "
+            "lead on, and their share falls as networks grow. The solver of this app compares labels within a stage, "
+            "too. Its answer is as certain as that of the table, because a label is dropped only with a reason why "
+            "nothing is lost.",
             _labels,
         ),
     ),

@@ -1,6 +1,7 @@
 """Lesson 9: real devices: the roofline of a node, why mixed devices are split as they are, and what to buy."""
 
 import math
+from collections.abc import Mapping
 from functools import cache
 
 import streamlit as st
@@ -18,13 +19,14 @@ from solvers.quantities import milliseconds, money, number, percent
 from solvers.samples import read_sample
 
 SAMPLE = "gpt2_xl_layer_inference"
-MIXED = {"sample": SAMPLE, "devices": "1xA100-80+2xT4"}
+MIXED_OFFER = "2xA100-80+4xT4"
+MIXED = {"sample": SAMPLE, "devices": MIXED_OFFER}
 DEVICES = ("A100-80", "T4")
 NODES = ("1 norm 1", "1 attention")
 """Nodes of the first block that are shown: one that hardly computes, and one that computes much."""
 PRICES = {"A100-80": 3.2, "T4": 0.5}
 """Assumed for the lesson, in money per hour; real prices change from week to week."""
-OFFERS = ("2xT4", "4xT4", "8xT4", "1xA100-80", "1xA100-80+2xT4", "2xA100-80")
+OFFERS = ("2xT4", "4xT4", "8xT4", "1xA100-80", "1xA100-80+2xT4", "2xA100-80", MIXED_OFFER)
 TARGET = 30.0
 """Micro-batches per second that are wanted."""
 HOUR_MS = 3_600_000.0
@@ -120,11 +122,19 @@ def _roofline(desk: Desk) -> None:
 
 
 def _share(desk: Desk) -> float | None:
-    """Return the share of the nodes that the best plan puts on the A100, in percent."""
+    """Return the share of the nodes that the best plan puts on the two A100, in percent."""
     result = desk.answer(MIXED)
     if result is None or result.split is None:
         return None
-    return 100 * len(result.split.accelerators[0]) / sum(map(len, result.split.devices))
+    return 100 * sum(map(len, result.split.accelerators[:2])) / sum(map(len, result.split.devices))
+
+
+def _mixed_wrong(_: Desk) -> str:
+    ratio = round(faster(NODES[1]))
+    return (
+        f"An A100 is about {ratio} times as fast as a T4. Count a T4 as one part: two A100 make {2 * ratio}, four T4 "
+        f"make 4, so the A100 take about {2 * ratio} of {2 * ratio + 4} parts, {percent(2 * ratio / (2 * ratio + 4))}."
+    )
 
 
 def _mixed(desk: Desk) -> None:
@@ -138,14 +148,14 @@ def _mixed(desk: Desk) -> None:
     st.caption(f"Nodes held: {', '.join(held)}.")
 
 
-def price(offer: str) -> float:
-    """Return what an offer costs an hour.
+def price(offer: str, t4: float = PRICES["T4"]) -> float:
+    """Return what an offer costs an hour, with this price of a T4.
 
     >>> price("1xA100-80+2xT4")
     4.2
     """
     parts = [part.partition("x") for part in offer.split("+")]
-    return sum(int(count) * PRICES[device] for count, _, device in parts)
+    return sum(int(count) * (t4 if device == "T4" else PRICES[device]) for count, _, device in parts)
 
 
 def offer_name(offer: str) -> str:
@@ -164,25 +174,35 @@ def _values(desk: Desk) -> dict[str, float] | None:
     return values if len(values) == len(OFFERS) else None
 
 
+def cheapest(values: Mapping[str, float], target: float, t4_price: float) -> str | None:
+    """Return the cheapest offer that does so many micro-batches a second; None where none does."""
+    enough = [offer for offer in OFFERS if 1000 / values[offer] >= target]
+    return min(enough, key=lambda offer: price(offer, t4_price), default=None)
+
+
 def _cheapest(desk: Desk) -> int | None:
     values = _values(desk)
-    if values is None:
-        return None
-    enough = [offer for offer in OFFERS if 1000 / values[offer] >= TARGET]
-    return OFFERS.index(min(enough, key=price))
+    found = None if values is None else cheapest(values, TARGET, PRICES["T4"])
+    return None if found is None else OFFERS.index(found)
 
 
 def _offers(desk: Desk) -> None:
     values = _values(desk)
     if values is None:
         return
+    with st.container(horizontal=True):
+        target = float(st.slider("Micro-batches a second", 5, 60, int(TARGET), 5, key=f"{desk.key}_target"))
+        t4 = float(st.slider("Price of a T4 per hour", 0.2, 1.5, PRICES["T4"], 0.1, key=f"{desk.key}_t4"))
+    found = cheapest(values, target, t4)
     rows = []
     for offer in OFFERS:
-        million = price(offer) / HOUR_MS * values[offer] * 1e6
-        texts = (milliseconds(values[offer]), number(1000 / values[offer]), money(price(offer)), number(million))
-        rows.append([Cell(offer_name(offer)), *(Cell(text, "number") for text in texts)])
+        million = price(offer, t4) / HOUR_MS * values[offer] * 1e6
+        texts = (milliseconds(values[offer]), number(1000 / values[offer]), money(price(offer, t4)), number(million))
+        chosen = "cheapest that is fast enough" if offer == found else "too slow" * (1000 / values[offer] < target)
+        rows.append([Cell(offer_name(offer)), *(Cell(text, "number") for text in texts), Cell(chosen)])
     names = ("Per micro-batch", "Micro-batches/s", "Price per hour", "Price of a million")
-    st.html(html_table("Offers", [Cell("Devices"), *(Cell(name, "number") for name in names)], rows, width_rem=46))
+    header = [Cell("Devices"), *(Cell(name, "number") for name in names), Cell("")]
+    st.html(html_table("Offers", header, rows, width_rem=58))
 
 
 LESSON = Lesson(
@@ -242,20 +262,20 @@ LESSON = Lesson(
             _roofline,
         ),
         Step(
-            "One A100 and two T4",
-            "GPT-2 XL has 195 nodes here, in 48 blocks. They are to run as a pipeline on one A100 and two T4.",
+            "Two A100 and four T4",
+            "GPT-2 XL has 195 nodes here, in 48 blocks. They are to run as a pipeline on two A100 and four T4.",
             None,
             AskNumber(
-                "Which share of the nodes does the best plan put on the A100?",
+                "Which share of the nodes does the best plan put on the two A100 together?",
                 _share,
                 "%",
                 0.15,
-                right="About as much as it is faster, so that all three devices take nearly as long.",
-                wrong="The A100 is about five times as fast as each T4, so of seven parts it takes five.",
+                right="About as many more as they are faster, so that all six devices take nearly as long.",
+                wrong=_mixed_wrong,
             ),
-            "The three **loads** are nearly equal, the shares of the nodes are not: what counts is time, not the "
+            "The six **loads** are nearly equal, the shares of the nodes are not: what counts is time, not the "
             "number of "
-            "nodes. A planner that gives each device a third would be limited by the T4s.",
+            "nodes. A planner that gives each device a sixth would be limited by the T4s.",
             _mixed,
         ),
         Step(
@@ -271,7 +291,8 @@ LESSON = Lesson(
                 right="Solved for each offer: the best plan on it, and its price.",
                 wrong="Each offer has to be judged by the best plan on it: see the table.",
             ),
-            "The fastest, the cheapest, and the cheapest that is fast enough are three different answers. The page "
+            "The fastest, the cheapest, and the cheapest that is fast enough are three different answers. Move target "
+            "and price until another offer is the one to buy. The page "
             "**Sweep** "
             "solves such tables with hundreds of mixes, and says what to buy for a target or a budget.",
             _offers,

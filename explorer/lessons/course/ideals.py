@@ -1,9 +1,11 @@
 """Lesson 3: ideals, what stages are made of, and when there are too many of them."""
 
 from dataclasses import replace
+from functools import cache
 
 import streamlit as st
 
+from explorer.elements.html_table import Cell, html_table
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import branches, loaded, small_graph
 from explorer.lessons.graphs import graph_marks, graph_scene, set_text
@@ -12,8 +14,11 @@ from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Le
 from explorer.lessons.scene import Scene, show_scene
 from explorer.state import lessons as state
 from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
 from solvers.quantities import count
+from solvers.samples import read_sample
 from solvers.teaching.ideals import ideals_of
+from solvers.teaching.ideals import num_ideals as num_ideals_of_graph
 from solvers.teaching.small import Ideal, SmallProblem
 
 GRAPH = small_graph(
@@ -87,6 +92,35 @@ def _stage(_: Desk) -> None:
             f"{set_text(small)} does not lie within {set_text(large)}, so they are no beginning and end of one stage. "
             "Press another ideal."
         )
+
+
+NETWORKS = {
+    "gpt2_xl_layer_inference": "GPT-2 XL, by layers",
+    "bert_base_operator_inference": "BERT-base, by operators",
+    "mixtral_8x7b_layer_inference": "Mixtral 8x7B, eight experts in each block",
+    "inception_v3_operator_inference": "Inception-v3, modules of parallel branches",
+}
+
+
+@cache
+def network(sample: str) -> DnnGraph:
+    """Return a graph that comes with the app."""
+    return read_sample(sample)[0]
+
+
+@cache
+def ideals_of_networks() -> tuple[int, ...]:
+    """Return how many ideals each of the networks has."""
+    return tuple(num_ideals_of_graph(network(sample)) for sample in NETWORKS)
+
+
+def _networks(_: Desk) -> None:
+    rows = [
+        [Cell(title), *(Cell(count(value), "number") for value in (len(network(sample).nodes), number))]
+        for (sample, title), number in zip(NETWORKS.items(), ideals_of_networks(), strict=True)
+    ]
+    header = [Cell("Network"), Cell("Nodes", "number"), Cell("Ideals", "number")]
+    st.html(html_table("Ideals of real networks", header, rows, width_rem=36))
 
 
 def _grow(desk: Desk) -> None:
@@ -181,18 +215,23 @@ LESSON = Lesson(
         ),
         Step(
             "Real networks",
-            "Real networks are long and narrow: a transformer is nearly a chain.",
+            "Real networks are long and narrow: a transformer is nearly a chain. But some have parts side by side.",
             None,
             AskChoice(
                 "Which of these networks has the most ideals?",
-                ("BERT with 12 layers (a chain of attention blocks)", "Inception-v3 (modules of parallel branches)"),
-                1,
+                tuple(NETWORKS.values()),
+                lambda _: max(range(len(NETWORKS)), key=lambda i: ideals_of_networks()[i]),
                 right="In each module several branches run side by side, and their ideals multiply.",
-                wrong="Depth only adds ideals, width multiplies them: Inception's modules have branches side by side.",
+                wrong="Depth only adds ideals, width multiplies them: Inception's modules have branches of several "
+                "nodes side by side. Mixtral's eight experts make 2⁸ ideals in a block, but blocks follow one another, "
+                "so these add up.",
             ),
-            "Counted on the graphs of the paper after preparation: BERT with 3 layers by operators has 1,428 ideals, "
-            "ResNet-50 by layers 242, GNMT 17,914, and Inception-v3 36,596. The number of all subsets of the nodes of "
-            "Inception would have about a hundred digits. Ideals keep the search finite; lesson 4 searches them.",
+            lambda _: (
+                "Counted on the app's own graphs, just now. The number of all subsets of the nodes of Inception has "
+                f"{len(str(2 ** len(network('inception_v3_operator_inference').nodes)))} digits. Ideals keep the "
+                "search finite; lesson 4 searches them."
+            ),
+            _networks,
         ),
     ),
     closing=Closing(
@@ -225,7 +264,7 @@ LESSON = Lesson(
         ),
     ),
     notes="The diagram of step 1 is worth time: let students predict which ideals light up before you point at a node. "
-    "The count in step 4 is from the published graphs after colocated nodes are merged. Ideals of a partial order "
+    "The solvers merge colocated nodes first, which leaves fewer. Ideals of a partial order "
     "form a "
     "distributive lattice (Birkhoff); nothing here needs that.",
 )

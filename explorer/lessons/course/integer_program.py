@@ -1,23 +1,25 @@
 """Lesson 5: the integer program, its relaxation, and branch and bound as a tree that grows."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from explorer.elements.html_table import Cell, html_table
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import loaded, small_graph
-from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_marks, graph_scene, node_name, positions
+from explorer.lessons.graphs import BOX_H, BOX_W, MARGIN, colours, graph_marks, graph_scene
 from explorer.lessons.parts import show_check, show_graph
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
 from explorer.lessons.scene import Change, Frame, Mark, Scene, show_scene
 from solvers.model.deployment import Deployment
-from solvers.quantities import counted, number
+from solvers.quantities import counted, milliseconds, number
 from solvers.teaching.small import SmallProblem
 
 if TYPE_CHECKING:
     from solvers.teaching.branch_and_bound import BranchStep
+    from solvers.teaching.integer_program import Row
 
 GRAPH = small_graph("Five nodes", (3, 5, 4, 5, 3), ((1, 2), (1, 3), (2, 4), (3, 5), (4, 5)), (1.0, 2.0, 0.5, 1.0, 0.0))
 PROBLEM = SmallProblem(GRAPH, Deployment(2))
@@ -46,34 +48,55 @@ def optimum(contiguous: bool) -> float:
     return tree(contiguous)[-1].incumbent_ms or 0.0
 
 
+def relaxed_ms() -> float:
+    """Return the optimum of the relaxation in ms."""
+    root = tree(False)[0].relaxed
+    return 0.0 if root is None else root.bound_ms
+
+
 def _graph(desk: Desk) -> None:
     show_graph(desk, GRAPH, PROBLEM.deployment, None)
+
+
+def rows_scene(rows: "Sequence[Row]") -> Scene:
+    """Return the graph above the rows; pointing at a row lights its nodes, at a node the rows that speak of it."""
+    plain, width, height = graph_marks(GRAPH, PROBLEM.deployment)
+    marks = [replace(mark, focusable=mark.shape == "box") for mark in plain]
+    at = {"one device": (MARGIN, 620.0), "load": (MARGIN, 620.0), "order": (MARGIN, 620.0), "cut": (660.0, 250.0)}
+    below = {x: height + 12 for x, _ in at.values()}
+    links: dict[str, list[str]] = {f"n{v}": [] for v in PROBLEM.order}
+    for family, (x, w) in at.items():
+        of_family = [(i, row) for i, row in enumerate(rows) if row.family == family]
+        if not of_family:
+            continue
+        marks.append(
+            Mark(f"f{family}", "text", x, below[x], w, 18, text=FAMILIES[family], look="strong", anchor="left")
+        )
+        below[x] += 22
+        for i, row in of_family:
+            tip = f"{FAMILIES[family]}: {row.text}"
+            marks.append(
+                Mark(
+                    f"r{i}", "box", x, below[x], w, 18, text=row.text, look="plain", tip=tip, anchor="left",
+                    focusable=True, size=12,
+                )
+            )  # fmt: skip
+            below[x] += 19
+            links[f"r{i}"] = [f"n{v}" for v in row.about]
+            for v in PROBLEM.order:
+                if f"x[{v}," in row.text:
+                    links[f"n{v}"].append(f"r{i}")
+        below[x] += 8
+    alt = f"The graph of five nodes above the {len(rows)} rows of the integer program"
+    fold = (650.0, max(below.values()))
+    return Scene(max(width, 920.0), max(below.values()), tuple(marks), alt, links=links, fold=fold)
 
 
 def _rows(desk: Desk) -> None:
     from solvers.teaching.integer_program import IntegerProgram
 
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        contiguous = st.toggle("Contiguous", key=f"{desk.key}_contiguous")
-        node = st.selectbox(
-            "Rows about node", (None, *PROBLEM.order), format_func=lambda v: "all" if v is None else str(v), width=160
-        )
-    rows = [row for row in IntegerProgram(PROBLEM, contiguous).rows if node is None or f"x[{node}," in row.text]
-    marks, width, height = graph_marks(GRAPH, PROBLEM.deployment)
-    looks: dict[str, Change] = {}
-    if node is not None:
-        about = {v for row in rows if len(row.about) < len(PROBLEM.order) for v in row.about}
-        looks |= {f"n{v}": {"look": "winner"} for v in about}
-        looks[f"n{node}"] = {"look": "now"}
-    alt = "The graph, with the nodes of these rows marked"
-    show_scene(Scene(width, height, tuple(marks), alt, (Frame((), looks),)), f"{desk.key}_rows")
-    st.html(
-        html_table(
-            "Rows of the integer program",
-            [Cell("Constraint"), Cell("Row")],
-            [[Cell(FAMILIES[row.family]), Cell(row.text)] for row in rows],
-        )
-    )
+    contiguous = st.toggle("Contiguous", key=f"{desk.key}_contiguous")
+    show_scene(rows_scene(IntegerProgram(PROBLEM, contiguous).rows), f"{desk.key}_rows")
 
 
 def _shares(contiguous: bool, number_of: int) -> dict[tuple[int, int], float]:
@@ -84,12 +107,12 @@ def _shares(contiguous: bool, number_of: int) -> dict[tuple[int, int], float]:
 def sliced_marks() -> tuple[list[Mark], float, float]:
     """Return the graph with its boxes in slices, `p3_4` for the fifth slice of node 3."""
     plain, width, height = graph_marks(GRAPH, PROBLEM.deployment, top=14)
-    at, _, _ = positions(GRAPH)
     marks = [mark for mark in plain if mark.shape != "box"]
     w = BOX_W / SLICES
-    for v, (x, y) in at.items():
-        marks += [Mark(f"p{v}_{i}", "box", x + i * w, y + 14, w, BOX_H, look="slice", r=0) for i in range(SLICES)]
-        marks.append(Mark(f"n{v}", "text", x, y - 2, BOX_W, 14, text=node_name(GRAPH.node_by_id[v]), look="strong"))
+    for box in (mark for mark in plain if mark.shape == "box"):
+        v, x, y = box.id[1:], box.x, box.y
+        marks += [Mark(f"p{v}_{i}", "box", x + i * w, y, w, BOX_H, look="slice", r=0) for i in range(SLICES)]
+        marks.append(Mark(f"n{v}", "text", x, y - 16, BOX_W, 14, text=box.text, look="strong"))
     return marks, width, height
 
 
@@ -141,10 +164,13 @@ def tree_scene(contiguous: bool) -> Scene:
             y_up = top + depth[step.parent] * LEVEL + 34
             marks.append(Mark(f"b{step.number}", "line", up, y_up, x2=x + PROBLEM_W / 2, y2=y, look="hidden"))
         marks.append(Mark(f"t{step.number}", "box", x, y, PROBLEM_W, 34, look="hidden"))
+    chart, wide_chart = closing_marks(steps, width + 40)
+    marks += chart
     frames: list[Frame] = []
     before: str | None = None
-    for step in steps:
+    for i, step in enumerate(steps):
         changes: dict[str, Change] = slice_changes({} if step.relaxed is None else step.relaxed.shares)
+        changes |= {f"{line}{i}": {"look": "thick" if line == "up" else "now"} for line in ("up", "low")}
         if before is not None:
             changes[before] = {"look": ""}
         name = f"t{step.number}"
@@ -163,7 +189,33 @@ def tree_scene(contiguous: bool) -> Scene:
         frames.append(Frame(((say, "strong"), "The colours are the best plan."), slice_changes(found)))
     height = top + (max(depth.values()) + 1) * LEVEL
     alt = f"A tree of {counted(len(steps), 'problem')}"
-    return Scene(max(width, wide), height, tuple(marks), alt, tuple(frames), film=f"tree{contiguous}", pace=1100.0)
+    size, fold = (max(wide_chart, wide), height), (width + 30, top)
+    film = f"tree{contiguous}"
+    return Scene(*size, tuple(marks), alt, tuple(frames), film=film, pace=1100.0, fold=fold)
+
+
+def closing_marks(steps: "Sequence[BranchStep]", left: float) -> tuple[list[Mark], float]:
+    """Return incumbent and bound as two lines over the steps, hidden until each step, and where they end."""
+    top, high, wide = 26.0, 110.0, 13.0
+    values = [ms for step in steps for ms in (step.bound_ms, step.incumbent_ms) if ms is not None]
+    low_ms, high_ms = min(values), max(values)
+
+    def at(ms: float) -> float:
+        return top + high * (high_ms - ms) / max(high_ms - low_ms, 1e-9)
+
+    end = left + wide * len(steps)
+    marks = [
+        Mark("high", "text", left, top - 20, end - left, 14, text=f"incumbent, from {number(high_ms)} ms", size=12),
+        Mark("least", "text", left, top + high + 8, end - left, 14, text=f"bound, from {number(low_ms)} ms", size=12),
+    ]
+    for i, step in enumerate(steps):
+        x, x2 = left + i * wide, left + (i + 1) * wide
+        upper = high_ms if step.incumbent_ms is None else step.incumbent_ms
+        marks += [
+            Mark(f"{line}{i}", "line", x, at(ms), x2=x2, y2=at(ms), look="hidden")
+            for line, ms in (("up", upper), ("low", step.bound_ms))
+        ]
+    return marks, end + 10
 
 
 def _said(step: "BranchStep", by_number: "dict[int, BranchStep]") -> tuple[str | tuple[str, str], ...]:
@@ -215,10 +267,8 @@ LESSON = Lesson(
         Step(
             "A placement as numbers",
             "Five nodes, two devices. For each node v and device d there is a number **x[v,d]**: 1 if v is on d, and "
-            "0 if "
-            "not. A number **y[t,d]** is 1 if device d pays for tensor t, and **T** is the time per micro-batch, to "
-            "be made "
-            "as small as possible.",
+            "0 if not. A number **y[t,d]** is 1 if device d pays for tensor t, the output of node t, and **T** is the "
+            "time per micro-batch, to be made as small as possible.",
             _graph,
             AskNumber(
                 "How many numbers x[v,d] are there?",
@@ -228,9 +278,9 @@ LESSON = Lesson(
                 right="One for each of five nodes and two devices.",
                 wrong="One for each node and each device: 5 · 2.",
             ),
-            "What makes a placement valid, and what it costs, is written as linear rows. Choose a node to see the "
-            "rows that "
-            "speak of it, and turn contiguity on to see the rows that make the placement a pipeline.",
+            "What makes a placement valid, and what it costs, is written as linear rows. Point at a row (or go "
+            "to it with the Tab key) to see the nodes it is about, at a node to see the rows that speak of it. Turn "
+            "contiguity on to see the rows that make the placement a pipeline.",
             _rows,
         ),
         Step(
@@ -240,19 +290,23 @@ LESSON = Lesson(
             "program*. A node may then be half here and half there.",
             None,
             AskChoice(
-                "The best relaxed answer is T = 10 ms. What does it say about real placements?",
+                lambda _: (
+                    f"The best relaxed answer is T = {milliseconds(relaxed_ms())}. What does it say of real placements?"
+                ),
                 (
-                    "Some placement takes 10 ms",
-                    "No placement takes less than 10 ms",
-                    "Every placement takes at least 20 ms",
+                    "Some placement takes as long",
+                    "No placement takes less",
+                    "Every placement takes at least twice as long",
                 ),
                 1,
                 right="Every real placement is also a relaxed one, so the best relaxed one is at least as good: a "
                 "lower "
                 "bound.",
-                wrong="Every real placement is also a relaxed one, so none can be better than the best relaxed one: "
-                "9 ms is a "
-                "lower bound. But nodes cannot be divided, so it need not be reached.",
+                wrong=lambda _: (
+                    "Every real placement is also a relaxed one, so none can be better than the best relaxed one: "
+                    f"{milliseconds(relaxed_ms())} is a lower bound. But nodes cannot be divided, so it need not be "
+                    "reached."
+                ),
             ),
             "The colours show the shares. All nodes are half and half, and no tensor is paid for: the relaxation "
             "finds the "
@@ -278,9 +332,8 @@ LESSON = Lesson(
                 right="Nothing below it can then be better than what is known.",
                 wrong="If its bound reaches the incumbent, nothing below it can be better than what is known already.",
             ),
-            "Press Play. Each box is a problem with its bound. Watch the last line: bound and incumbent close in on "
-            "the "
-            "optimum.",
+            "Press Play. Each box is a problem with its bound. Watch the two lines beside the graph: incumbent and "
+            "bound close in on the optimum.",
             _tree(False),
         ),
         Step(

@@ -49,7 +49,7 @@ def _runs(desk: Desk, *kinds: tuple[str, ScheduleKind]) -> None:
     found = [(title, desk.schedule(SETTING, kind, MICRO_BATCHES)) for title, kind in kinds]
     runs = [(title, schedule) for title, schedule in found if schedule is not None]
     if len(runs) == len(kinds):
-        show_timelines(desk, desk.subject(SETTING).question.deployment, runs)
+        show_timelines(desk, desk.subject(SETTING).question.deployment, runs, lanes_only=True)
 
 
 def _alone(desk: Desk) -> None:
@@ -86,7 +86,7 @@ def _speed(desk: Desk) -> str | None:
 
 def _four(desk: Desk) -> None:
     deployment, schedule = even_pipeline(4, 4)
-    show_timelines(desk, deployment, [("4 equal stages, 4 micro-batches", schedule)])
+    show_timelines(desk, deployment, [("4 equal stages, 4 micro-batches", schedule)], lanes_only=True)
 
 
 def _explore(desk: Desk) -> None:
@@ -98,7 +98,12 @@ def _explore(desk: Desk) -> None:
         st.metric("Makespan", milliseconds(schedule.makespan_ms), width="content")
         st.metric("Work of each device", milliseconds(m * STAGE_MS), width="content")
         st.metric("Bubble", percent(bubble(schedule)), width="content")
-    show_timelines(desk, deployment, [(f"{p} equal stages of {milliseconds(STAGE_MS)}, {m} micro-batches", schedule)])
+    show_timelines(
+        desk,
+        deployment,
+        [(f"{p} equal stages of {milliseconds(STAGE_MS)}, {m} micro-batches", schedule)],
+        lanes_only=True,
+    )
 
 
 def _staircase(*, filled: bool) -> Scene:

@@ -5,6 +5,7 @@ from functools import cache
 
 import streamlit as st
 
+from explorer.elements.html_table import Cell, html_table
 from explorer.lessons.desk import Desk
 from explorer.lessons.grid import grid_scene
 from explorer.lessons.parts import show_timelines
@@ -26,7 +27,8 @@ INPUT_BYTES = 0.05 * 2**30
 """What a layer keeps when its activations are computed again: only what it reads."""
 STAGE_FORWARD_MS = FORWARD_MS * LAYERS / DEVICES
 KINDS = (ScheduleKind.GPIPE, ScheduleKind.ONE_F_ONE_B, ScheduleKind.INTERLEAVED, ScheduleKind.ZB_H1)
-DEPLOYMENT = Deployment(DEVICES)
+MEMORY_BYTES = 8.0 * 2**30
+DEPLOYMENT = Deployment(DEVICES, 0, MEMORY_BYTES)
 
 
 @cache
@@ -87,9 +89,27 @@ def bubble(one: Schedule) -> float:
     return sum(shares) / len(shares)
 
 
-def _timelines(desk: Desk, kinds: tuple[ScheduleKind, ...], m: int, recompute: bool = False) -> None:
+def _timelines(
+    desk: Desk, kinds: tuple[ScheduleKind, ...], m: int, recompute: bool = False, lanes_only: bool = False
+) -> None:
     runs = [(KIND_TITLES[kind], schedule(kind, m, recompute)) for kind in kinds]
-    show_timelines(desk, DEPLOYMENT, runs)
+    show_timelines(desk, DEPLOYMENT, runs, lanes_only=lanes_only)
+
+
+def peak_gib(kind: ScheduleKind, m: int, recompute: bool = False) -> float:
+    """Return the peak memory of device 1 in GiB."""
+    return schedule(kind, m, recompute).peak_memory_bytes[0] / 2**30
+
+
+def _all_four(desk: Desk) -> None:
+    header = [Cell("Schedule"), Cell("Bubble", "number"), Cell("Peak memory of device 1", "number")]
+    rows = []
+    for kind in KINDS:
+        one = schedule(kind, 8)
+        numbers = (percent(bubble(one)), binary_size(one.peak_memory_bytes[0]))
+        rows.append([Cell(KIND_TITLES[kind]), *(Cell(text, "number") for text in numbers)])
+    st.html(html_table("The four schedules with 8 micro-batches", header, rows, width_rem=36))
+    _timelines(desk, KINDS, 8, lanes_only=True)
 
 
 def _compare(desk: Desk) -> None:
@@ -118,7 +138,8 @@ def _recompute_text(_: Desk) -> str:
     return (
         f"Under 1F1B with 8 micro-batches device 1 needs {binary_size(plain.peak_memory_bytes[0])} at its peak; with "
         f"recomputation {binary_size(again.peak_memory_bytes[0])}. The run takes {milliseconds(again.makespan_ms)} "
-        f"instead of {milliseconds(plain.makespan_ms)}. Whether that is a good trade depends on whether the memory is "
+        f"instead of {milliseconds(plain.makespan_ms)}. Not counted: while a layer is computed "
+        "again, its activations are there once more. Whether that is a good trade depends on whether the memory is "
         "needed."
     )
 
@@ -164,21 +185,23 @@ LESSON = Lesson(
         ),
         Step(
             "GPipe: all forward, then all backward",
-            "The simplest pipeline for training (GPipe, 2019): run all micro-batches forward, then all backward, "
-            "then update "
-            "the weights. Take 8 micro-batches.",
+            "The simplest pipeline for training (GPipe, 2019): run all micro-batches forward, then all backward, then "
+            f"update the weights. Take 8 micro-batches. The weights of a stage take "
+            f"{binary_size(WEIGHT_BYTES * LAYERS / DEVICES)}, the activations of one micro-batch on it "
+            f"{binary_size(ACTIVATION_BYTES * LAYERS / DEVICES)}; a device has {binary_size(MEMORY_BYTES)}.",
             None,
             AskNumber(
-                "Of how many micro-batches must device 1 keep the activations at the peak?",
-                float(schedule(ScheduleKind.GPIPE, 8).peak_in_flight[0]),
-                "micro-batches",
-                0.0,
-                right="None has gone backward when the last one goes forward: all 8 are *in flight*.",
-                wrong="No backward pass begins before the last forward pass: all 8 are *in flight* at that moment.",
+                "How much memory does device 1 need at the peak?",
+                peak_gib(ScheduleKind.GPIPE, 8),
+                "GiB",
+                0.01,
+                right="None has gone backward when the last one goes forward: the activations of all 8 are "
+                "*in flight*, beside the weights.",
+                wrong="No backward pass begins before the last forward pass: the activations of all 8 are *in flight* "
+                "at that moment, beside the weights.",
             ),
-            "The curves below show the memory of each device over time. It grows with every micro-batch: with twice "
-            "as many "
-            "micro-batches, twice the activations.",
+            "The curves show the memory of each device over time, the line what a device has: it does not fit. It "
+            "grows with every micro-batch: with twice as many micro-batches, twice the activations.",
             lambda desk: _timelines(desk, (ScheduleKind.GPIPE,), 8),
         ),
         Step(
@@ -228,10 +251,10 @@ LESSON = Lesson(
                 "work.",
                 wrong="The pipeline fills in half the time: (p − 1) / v = 1.5 intervals beside 8 of work, 1.5 / 9.5.",
             ),
-            "Nothing is free: interleaving sends twice as many tensors (here transfers take no time), and keeps more "
-            "in "
-            "flight; zero bubble needs a runtime that can run the two halves apart.",
-            lambda desk: _timelines(desk, (ScheduleKind.ONE_F_ONE_B, ScheduleKind.INTERLEAVED, ScheduleKind.ZB_H1), 8),
+            "All four on the same stages and the same axis. Nothing is free: interleaving sends twice as many tensors "
+            "(here transfers take no time), and keeps more in flight; zero bubble needs a runtime that can run the "
+            "two halves apart.",
+            _all_four,
         ),
         Step(
             "Recompute instead of keeping",
@@ -253,8 +276,7 @@ LESSON = Lesson(
         Step(
             "Try all of them",
             "Choose a schedule, a number of micro-batches, and whether activations are recomputed. Try to get below "
-            "8 GiB on "
-            "device 1 with a bubble under 20 %.",
+            "3 GiB on device 1 with a bubble under 10 %. What does it cost in makespan per micro-batch?",
             _compare,
         ),
     ),

@@ -1,12 +1,15 @@
 """The lessons of the course: what they take for right is what the solvers say, and their figures can be drawn."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from explorer.lessons.board import Placement, judged
+from explorer.lessons.board import Placement, judged, judged_so_far
 from explorer.lessons.catalogue import COURSE, lesson_named
 from explorer.lessons.course import (
     beat_the_solver,
@@ -18,19 +21,24 @@ from explorer.lessons.course import (
     training,
 )
 from explorer.lessons.desk import Desk, SettingError, subject_of
-from explorer.lessons.dp_table import dp_scene, state_id
+from explorer.lessons.dp_table import arrow_id, dp_scene, state_id
+from explorer.lessons.graphs import colours, graph_scene
 from explorer.lessons.grid import grid_scene
+from explorer.lessons.label_film import label_scene
 from explorer.lessons.lattice import MOST_DRAWN, lattice_scene
-from explorer.lessons.records import AskChoice, AskNumber, Lesson
+from explorer.lessons.records import AskChoice, AskNumber, Lesson, said
 from explorer.lessons.scene import Scene, static_svg
 from explorer.lessons.sheet import sheet_html
-from explorer.state.records import Subject
+from explorer.state.records import LoadedGraph, Subject
+from solvers.model.costs import split_costs
 from solvers.model.result import SolveResult
-from solvers.model.split import Family
+from solvers.model.split import Family, Split
 from solvers.schedule.records import ScheduleKind
 from solvers.solve import solve
-from solvers.teaching.dynamic_program import filled_cells, solved_table
+from solvers.teaching.dynamic_program import filled_cells, solved_table, traced_back
 from solvers.teaching.ideals import ideals_of
+from solvers.teaching.integer_program import IntegerProgram
+from solvers.teaching.labels import Fate, label_steps
 
 ALL = pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 
@@ -60,8 +68,9 @@ def test_every_step_can_be_told_and_every_answer_is_there(lesson: Lesson) -> Non
     assert lesson.notes
     assert lesson.closing.question.endswith("?")
     for step in lesson.steps:
-        for told in (step.text, step.reveal):
-            assert isinstance(told if isinstance(told, str) else told(here), str)
+        asked = () if step.ask is None else (step.ask.prompt, step.ask.right, step.ask.wrong)
+        for told in (step.text, step.reveal, *asked):
+            assert isinstance(said(told, here), str)
         if step.ask is None:
             continue
         answer = step.ask.answer(here) if callable(step.ask.answer) else step.ask.answer
@@ -125,6 +134,45 @@ def test_the_film_of_the_table_ends_with_every_cell_and_the_plan(problem: dynami
         assert frame.say
 
 
+def test_the_winners_arrows_stay_and_those_of_the_plan_are_followed_back() -> None:
+    problem = dynamic_program.ON_CHAIN
+    scene = dp_scene(problem, film="film")
+    cells = list(filled_cells(problem))
+    shown = replayed(scene)
+    with_winner = {cell.state: cell for cell in cells if cell.winner is not None}
+    assert {mark.id for mark in scene.marks if mark.id.startswith("wd")} == set(map(arrow_id, with_winner))
+    looks = {state: shown[arrow_id(state)]["look"] for state in with_winner}
+    assert set(looks.values()) == {"", "path"}, "none is hidden at the end"
+    path = [cell.state for cell in traced_back(problem, solved_table(problem)) if cell.winner is not None]
+    assert [state for state, look in looks.items() if look == "path"] == sorted(path, key=list(looks).index)
+    early = replayed(replace(scene, frames=scene.frames[:3]))
+    assert early[arrow_id(cells[-1].state)]["look"] == "hidden"
+
+
+@pytest.mark.parametrize("problem", [dynamic_program.FOR_LABELS, dynamic_program.ON_CHAIN, dynamic_program.WITH_CPU])
+def test_the_film_of_labels_ends_with_an_optimal_plan_and_gives_every_reason(
+    problem: dynamic_program.SmallProblem,
+) -> None:
+    scene = label_scene(problem, film="film")
+    shown = replayed(scene)
+    fills = {v: shown[f"n{v}"].get("fill") for v in problem.order}
+    colour_of = {colours(d, problem.deployment)["fill"]: d for d in range(problem.deployment.num_devices)}
+    split = Split.from_device_of({v: colour_of[fill] for v, fill in fills.items()}, problem.deployment)
+    best = solve(problem.graph, problem.deployment, method="dp").value_ms
+    assert split_costs(problem.graph, problem.deployment, split).max_load_ms == pytest.approx(best)
+    steps = list(label_steps(problem, from_line=False))
+    assert len(scene.frames) == len(steps) + 2
+    for step, frame in zip(steps, scene.frames[1:], strict=False):
+        assert str(frame.say[-1]).startswith("Kept" if step.fate is Fate.KEPT else "Dropped")
+
+
+def test_what_lesson_four_says_of_labels_is_so() -> None:
+    fates = {step.fate for step in label_steps(dynamic_program.FOR_LABELS, from_line=False)}
+    assert fates == set(Fate), "the film shows each of the reasons"
+    shares = [dynamic_program.counts_of(width).kept_share for width in dynamic_program.WIDTHS]
+    assert shares == sorted(shares, reverse=True), "the share that is kept falls as networks grow"
+
+
 def test_every_cell_says_the_recurrence_with_its_numbers() -> None:
     frames = dp_scene(dynamic_program.ON_CHAIN, film="film").frames
     said = [" ".join(line if isinstance(line, str) else line[0] for line in frame.say) for frame in frames]
@@ -143,6 +191,20 @@ def test_the_tree_shows_every_problem_and_its_lines_meet(contiguous: bool) -> No
     assert gaps[-1] == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_rows_and_nodes_of_the_integer_program_light_each_other(contiguous: bool) -> None:
+    rows = IntegerProgram(integer_program.PROBLEM, contiguous).rows
+    scene = integer_program.rows_scene(rows)
+    texts = {mark.id: mark.text for mark in scene.marks}
+    assert {texts[f"r{i}"] for i in range(len(rows))} == {row.text for row in rows}, "every row is there"
+    for i, row in enumerate(rows):
+        named = {f"n{v}" for v in integer_program.PROBLEM.order if f"x[{v}," in row.text}
+        assert set(scene.links[f"r{i}"]) == named
+        assert all(f"r{i}" in scene.links[node] for node in named)
+    sources = [tensor.source for tensor in integer_program.GRAPH.tensors]
+    assert sources == [1, 2, 3, 4], "the text says that tensor t is the output of node t"
+
+
 def test_ideals_up_to_two_hundred_are_drawn_and_more_are_folded() -> None:
     drawn = lattice_scene(ideals.PROBLEM, ideals.IDEALS)
     assert sum(mark.id.startswith("i") for mark in drawn.marks) == len(ideals.IDEALS)
@@ -154,6 +216,29 @@ def test_ideals_up_to_two_hundred_are_drawn_and_more_are_folded() -> None:
     assert sum(mark.id.startswith("s") for mark in folded.marks) == len(wide.order) + 1
 
 
+GRAPHS = [one.own for one in beat_the_solver.ROUNDS] + [lesson.own for lesson in COURSE if lesson.own is not None]
+
+
+@pytest.mark.parametrize("own", GRAPHS, ids=lambda own: own.graph.name)
+def test_no_arrow_passes_a_box_and_all_of_it_is_within_its_figure(own: LoadedGraph) -> None:
+    scene = graph_scene(own.graph, own.deployment)
+    boxes = {mark.id: mark for mark in scene.marks if mark.shape == "box"}
+    for arrow in (mark for mark in scene.marks if mark.shape == "arrow"):
+        assert arrow.cx is not None
+        assert arrow.cy is not None
+        for t in (i / 50 for i in range(1, 50)):
+            x = (1 - t) ** 2 * arrow.x + 2 * t * (1 - t) * arrow.cx + t**2 * arrow.x2
+            y = (1 - t) ** 2 * arrow.y + 2 * t * (1 - t) * arrow.cy + t**2 * arrow.y2
+            assert 0 <= y <= scene.height
+            inside = [name for name, b in boxes.items() if b.x < x < b.x + b.w and b.y < y < b.y + b.h]
+            assert inside == [], f"{arrow.id} at {t}"
+
+
+def test_the_time_that_a_cut_costs_stands_above_its_line() -> None:
+    marks = [mark.id for mark in cuts.cut_scene((2, 4)).marks]
+    assert marks.index("line2") < marks.index("nt2")
+
+
 def test_a_click_or_a_drag_moves_one_cut() -> None:
     assert cuts.moved((2, 4), []) == (2, 4)
     assert cuts.moved((2, 4), [2, 3]) == (3, 4)
@@ -162,9 +247,10 @@ def test_a_click_or_a_drag_moves_one_cut() -> None:
 
 
 def test_what_lesson_two_says_of_equal_bars_is_so() -> None:
-    even, best = cuts.loads_at(cuts.EVEN), cuts.loads_at(cuts.BEST)
-    assert max(even) - min(even) < max(best) - min(best)
-    assert max(best) < max(even)
+    equal, fast = (cuts.loads_at(one, cuts.EQUAL_GRAPH) for one in (cuts.EQUAL, cuts.FASTER))
+    assert len(set(equal)) == 1
+    assert max(fast) < equal[0]
+    assert sorted(fast)[1] < max(fast), "two devices wait"
 
 
 @pytest.mark.parametrize(("p", "m"), [(1, 1), (3, 7), (8, 25)])
@@ -195,6 +281,35 @@ def test_every_round_has_an_optimum_that_the_board_judges_as_the_solver_does(one
     assert on_board.value_ms == pytest.approx(result.value_ms)
     assert beat_the_solver.score(result.value_ms, on_board.value_ms, 0) == 100
     assert judged(subject, Placement({})) is None
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+@given(data=st.data())
+def test_what_a_board_says_of_a_part_holds_for_every_placement_of_the_rest(number: int, data: st.DataObject) -> None:
+    one = beat_the_solver.ROUNDS[number - 1]
+    subject = subject_of(one.setting, one.own)
+    ids = subject.graph.topological_order
+    devices = st.integers(0, subject.question.deployment.num_devices - 1)
+    full = {v: data.draw(devices) for v in ids}
+    part = {v: full[v] for v in data.draw(st.sets(st.sampled_from(ids), min_size=1))}
+    found = judged_so_far(subject, Placement(part))
+    whole = judged(subject, Placement(full))
+    assert found is not None
+    assert whole is not None
+    _, so_far = found
+    assert so_far.value_ms <= whole.value_ms + 1e-9, "loads only grow"
+    assert not so_far.violations or whole.violations, "what is said to be violated cannot be mended by the rest"
+    if len(part) == len(full):
+        assert so_far == whole
+
+
+def test_a_board_says_at_once_that_data_would_flow_back() -> None:
+    one = beat_the_solver.ROUNDS[0]
+    subject = subject_of(one.setting, one.own)
+    found = judged_so_far(subject, Placement({1: 0, 3: 1, 6: 0}))
+    assert found is not None
+    assert found[1].violations
+    assert judged_so_far(subject, Placement({})) is None
 
 
 def test_rounds_are_what_their_texts_say() -> None:

@@ -59,6 +59,11 @@ def test_a_small_lesson_is_read() -> None:
     assert lesson.steps[0].after is None
 
 
+@pytest.mark.parametrize("text", ["x[1,2] (is 0 or 1)", "ratio 3:4, `[1]`", "{1, 2}, {best} ms", "a_b * c, 5 < 6"])
+def test_plain_texts_of_mathematics_are_read(text: str) -> None:
+    read_lesson(changed(("steps", 0, "text"), text), "own")
+
+
 def test_the_guide_shows_a_lesson_that_is_read_and_names_all_figures_and_values() -> None:
     guide = (ROOT / "docs" / "tutorials" / "a-class.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
@@ -105,6 +110,12 @@ def test_a_lesson_brings_a_graph_of_its_own() -> None:
         (changed(("steps", 0, "text"), "![a](http://b/c.png)"), "without images"),
         (changed(("steps", 0, "text"), "<img src=x onerror=alert(1)>"), "without images"),
         (changed(("steps", 0, "text"), "see [here](evil)"), "without images"),
+        (changed(("steps", 0, "text"), "[a]: //evil.example"), "without images"),
+        (changed(("steps", 0, "text"), "HTTPS://evil.example"), "without images"),
+        (changed(("steps", 0, "text"), "go to www.evil.example"), "without images"),
+        (changed(("steps", 0, "text"), "write to me@evil.example"), "without images"),
+        (changed(("steps", 0, "text"), "h&#116;tps&colon;//evil.example"), "without images"),
+        (changed(("steps", 0, "ask", "prompt"), "{nothing} ms?"), "{nothing}"),
         (changed(("steps", 0, "reveal"), "{nothing} ms"), "{nothing}"),
         (changed(("steps", 0, "figures", 0, "show"), "movie"), "'show' must be one of graph"),
         (changed(("steps", 0, "figures", 0, "setting"), {"sample": "none_such"}), "none_such"),

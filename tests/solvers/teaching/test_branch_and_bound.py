@@ -86,6 +86,20 @@ def test_every_valid_plan_satisfies_every_row(place: tuple[DnnGraph, Deployment]
         assert not row.is_equal or left == pytest.approx(row.right)
 
 
+@given(place=PLACES)
+def test_with_all_nodes_fixed_the_program_says_what_the_plan_takes(place: tuple[DnnGraph, Deployment]) -> None:
+    graph, deployment = place
+    program = IntegerProgram(SmallProblem(graph, deployment), contiguous=False)
+    split = random_split(graph, deployment, 1)
+    device_of = split.device_of()
+    relaxed = program.relaxed({(v, d): int(device_of[v] == d) for v, d in program.choices})
+    if check_split(graph, deployment, split):
+        assert relaxed is None
+        return
+    assert relaxed is not None
+    assert relaxed.bound_ms == pytest.approx(split_costs(graph, deployment, split).max_load_ms, abs=NEAR)
+
+
 def test_the_relaxation_of_a_chain_divides_all_nodes_and_gives_the_trivial_bound() -> None:
     graph = chain([4.0, 3.0, 5.0], 1.0)
     relaxed = IntegerProgram(SmallProblem(graph, Deployment(2)), contiguous=False).relaxed({})

@@ -24,6 +24,7 @@ from solvers.teaching.dynamic_program import (
     traced_back,
 )
 from solvers.teaching.ideals import MAX_IDEALS, cover_pairs, ideal_steps, ideals_of
+from solvers.teaching.ideals import num_ideals as counted
 from solvers.teaching.small import MAX_NODES, SmallProblem, TeachingError
 from tests.support.graphs import chain, dag, random_dag, small_graphs, training_chain
 from tests.support.reference import best_value, num_ideals
@@ -137,7 +138,7 @@ def test_ideals_are_all_and_each_once(seed: int) -> None:
     problem = SmallProblem(random_dag(seed, 7, 0.35), Deployment(1))
     steps = list(ideal_steps(problem))
     found = [step.ideal for step in steps]
-    assert len(found) == len(set(found)) == num_ideals(problem.graph)
+    assert len(found) == len(set(found)) == num_ideals(problem.graph) == counted(problem.graph)
     assert [len(ideal) for ideal in found] == sorted(map(len, found))
     for step in steps[1:]:
         assert step.before is not None
