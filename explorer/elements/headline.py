@@ -93,7 +93,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
         columns[4].metric(
             "Speed-up",
             factor(alone_ms / value),
-            f"one {plain(alone)}{_too_large(plan, alone)}",
+            f"over one {plain(alone)}{_too_large(plan, alone)}",
             delta_color="off",
             delta_arrow="off",
             help=f"All nodes on one {plain(alone)}, the fastest, would take {plain(milliseconds(alone_ms))} with "

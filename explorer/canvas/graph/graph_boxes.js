@@ -364,9 +364,10 @@ export class BoxPainter extends TiePainter {
     const count = boxes.nodes[i].length;
     const size = count === 1 ? "1 node" : `${formatCount(count)} nodes`;
     if (name === LEVEL_DEVICES) {
-      const device = this.store.data.devices[boxes.shares[i][0][0]];
-      const limit = device.capacityBytes === null ? "" : ` of ${formatBytes(device.capacityBytes)}`;
-      return [`${formatMs(device.loadMs)} load`, device.memoryBytes > 0 ? formatBytes(device.memoryBytes) + limit : "",
+      const { devices, memoryUnit } = this.store.data;
+      const device = devices[boxes.shares[i][0][0]];
+      const limit = device.capacityBytes === null ? "" : ` of ${formatBytes(device.capacityBytes, memoryUnit)}`;
+      return [`${formatMs(device.loadMs)} load`, device.memoryBytes > 0 ? formatBytes(device.memoryBytes, memoryUnit) + limit : "",
         device.isBottleneck ? "the slowest" : "", size].filter(Boolean);
     }
     return [formatMs(boxes.timeMs[i]),

@@ -93,7 +93,7 @@ export class Legend {
     const placed = data.graph?.placed ?? true;
     const used = placed ? data.devices.filter((d) => d.numNodes > 0) : data.devices;
     const idle = placed ? data.devices.filter((d) => d.numNodes === 0) : [];
-    const parts = used.map((device) => this.entry(device, placed));
+    const parts = used.map((device) => this.entry(device, placed, data.memoryUnit));
     if (idle.length) parts.push(make("span", { className: "idle", text: `idle: ${listNames(idle)}` }));
     this.element.replaceChildren(...parts);
   }
@@ -114,11 +114,11 @@ export class Legend {
     this.keys.replaceChildren(...keys);
   }
 
-  entry(device, placed) {
+  entry(device, placed, memoryUnit) {
     const facts = [];
     if (device.replicas > 1) facts.push(`${device.replicas} replicas`);
     if (placed && device.loadMs !== null) facts.push(formatMs(device.loadMs));
-    if (placed && device.memoryBytes !== null && device.memoryBytes > 0) facts.push(formatBytes(device.memoryBytes));
+    if (placed && device.memoryBytes !== null && device.memoryBytes > 0) facts.push(formatBytes(device.memoryBytes, memoryUnit));
     const isFull = device.capacityBytes !== null && device.memoryBytes > device.capacityBytes * (1 + 1e-9);
     const entry = make("button", {
       type: "button", className: `device${device.isBottleneck ? " slowest" : ""}`, "data-device": device.device,

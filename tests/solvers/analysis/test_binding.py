@@ -119,4 +119,13 @@ def test_a_plan_that_only_its_nodes_limit_says_so(family: Family) -> None:
     found = prices_of(line(3), Deployment(2), family)
     assert all(one.gained.cannot_help for one in found.values())
     text = binding_text(tuple(found.values()))
-    assert text[0].startswith(("Only indivisible nodes", "No constraint can be left out"))
+    assert text[0].startswith(("No single constraint limits", "There is no constraint to leave out"))
+
+
+def test_while_some_are_still_solved_for_it_is_not_said_that_none_limits() -> None:
+    found = prices_of(line(3, memory_bytes=1.0), Deployment(2, 0, 2.0), Family.CHAIN)
+    assert len(found) == 2
+    assert all(one.gained.cannot_help for one in found.values())
+    assert binding_text(tuple(found.values()))[0] == "No single constraint limits this plan."
+    for one in found.values():
+        assert "No single constraint" not in "".join(binding_text((one,), are_all=False))
