@@ -223,7 +223,7 @@ def _whole_nodes(explanation: Explanation, graph: DnnGraph, value_ms: float) -> 
     if balance.block_ms >= value_ms * (1 - SAME):
         return [f"Nodes cannot be divided: {sentence}, as long as the plan, so no {kind} can be faster."]
     if balance.block_ms > balance.balance_ms:
-        return [f"Nodes cannot be divided: {sentence}, so no {kind} can be faster than this."]
+        return [f"Nodes cannot be divided: {sentence}, so no {kind} takes less."]
     share = balance.block_ms / balance.balance_ms
     return [f"Nodes cannot be divided: {sentence}, {percent(share)} of the ideal (balanced) load."]
 
@@ -237,13 +237,13 @@ def _memory(explanation: Explanation) -> list[str]:
         on_cpus = [device for device in explanation.devices if device.is_cpu and device.num_nodes]
         there = listed([device.name for device in on_cpus]) if on_cpus else "CPUs"
         return [
-            f"Memory limits this plan: all nodes take {total} and the accelerators together hold {in_all}, so "
+            f"Memory forces work onto CPUs: all nodes take {total} and the accelerators together hold {in_all}, so "
             f"{binary_size(forced)} or more must be on {there}."
         ]
     capacity = min(device.capacity_bytes or 0.0 for device in accelerators)
     if not explanation.counts_in_flight and explanation.total_memory_bytes <= capacity:
         return [
-            f"Memory limits nothing: all nodes together take {binary_size(explanation.total_memory_bytes)}, and one "
+            f"Memory is not limiting: all nodes together take {binary_size(explanation.total_memory_bytes)}, and one "
             f"accelerator has {binary_size(capacity)}."
         ]
 

@@ -123,7 +123,7 @@ def test_memory_that_limits_a_plan_is_named_with_its_price(app: str, chromium_pa
     """Six accelerators of 0.02 GiB hold less than the model: work on the CPU is not uneven compute alone."""
     page = chromium_page
     page.goto(f"{app}/?sample=bert_base_operator_inference&accelerators=6&memory=0.02")
-    page.get_by_text("Memory limits this plan: all nodes take").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("Memory forces work onto CPUs: all nodes take").wait_for(timeout=SOLVE_MS)
     price = page.get_by_text("Memory limits this plan: without a memory limit the optimum is")
     ask = page.get_by_role("button", name="Which constraint limits it?")  # there while an earlier test's page is open
     price.or_(ask).first.wait_for()

@@ -246,10 +246,12 @@ function sparseChoice(own, size, chosen, narrowest) {
     return [bar.x - half, bar.x + half];
   };
   const taken = chosen.flatMap(({ members, form, shrink }) => members.map((bar) => span(bar, form, shrink)));
+  // One form in a lane: numbers alone beside letters would seem to be of another kind.
+  const form = chosen.some((choice) => choice.form === 2) ? 2 : 1;
   for (const every of EVERY) {
     const members = own.filter((bar) => bar.microBatch % every === 0);
-    const all = [...taken, ...members.map((bar) => span(bar, 1, 1))].sort((a, b) => a[0] - b[0]);
-    if (members.length && all.every(([from], k) => k === 0 || from >= all[k - 1][1])) return { members, form: 1, every, shrink: 1 };
+    const all = [...taken, ...members.map((bar) => span(bar, form, 1))].sort((a, b) => a[0] - b[0]);
+    if (members.length && all.every(([from], k) => k === 0 || from >= all[k - 1][1])) return { members, form, every, shrink: 1 };
   }
   return null;
 }

@@ -52,7 +52,10 @@ def test_memory_that_forces_work_onto_the_cpu_is_named_with_its_price() -> None:
     split = solve(graph, deployment).split
     assert split is not None
     text = plain_text(explanation_text(explain(graph, deployment, split, family=Family.CHAIN), graph))
-    assert "Memory limits this plan: all nodes take 4 B and the accelerators together hold 2 B, so 2 B or more" in text
+    assert (
+        "Memory forces work onto CPUs: all nodes take 4 B and the accelerators together hold 2 B, so 2 B or more"
+        in text
+    )
 
 
 def test_six_small_accelerators_are_limited_by_memory() -> None:
@@ -61,7 +64,7 @@ def test_six_small_accelerators_are_limited_by_memory() -> None:
     split = solve(graph, small).split
     assert split is not None
     text = plain_text(explanation_text(explain(graph, small, split, family=Family.CHAIN), graph))
-    assert "Memory limits this plan" in text
+    assert "Memory forces work onto CPUs" in text
 
 
 def test_a_tie_of_nodes_is_named_as_the_reason() -> None:

@@ -225,7 +225,7 @@ def test_a_dear_node_is_the_reason() -> None:
 def test_memory_is_said_to_limit_nothing_only_where_everything_fits_on_one_device() -> None:
     graph = chain((1, 2, 3))
     _, text = explained(graph, Deployment(2, 0, memory_bytes=3.0))
-    assert "Memory limits nothing: all nodes together take 3 B, and one accelerator has 3 B." in text
+    assert "Memory is not limiting: all nodes together take 3 B, and one accelerator has 3 B." in text
     _, text = explained(graph, Deployment(2, 0, memory_bytes=2.0))
     assert "is the fullest with 2 B of 2 B (100 %)" in text
 
