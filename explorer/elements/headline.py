@@ -93,7 +93,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
         columns[4].metric(
             "Speed-up",
             factor(alone_ms / value),
-            f"over one {plain(alone)}{_too_large(plan, alone)}",
+            f"one {plain(alone)}{_too_large(plan, alone)}",
             delta_color="off",
             delta_arrow="off",
             help=f"All nodes on one {plain(alone)}, the fastest, would take {plain(milliseconds(alone_ms))} with "
@@ -132,7 +132,10 @@ def _throughput_help(held: MicroBatch | None, passes_per_s: float | None) -> str
 
 
 def headline_facts(plan: Plan, costs: SplitCosts) -> str:
-    """Return value, throughput and what is proven in one line, for the head of a presentation."""
+    """Return value, throughput and what is proven in one line, for the head of a presentation.
+
+    `plan` is the one that runs, whose costs these are: a looped schedule cuts that of the solver again.
+    """
     result = plan.result
     pace_ms = costs.gpipe_ms if result.objective is Objective.GPIPE else costs.max_load_ms
     facts = [f"{VALUE_LABELS[result.objective]} {milliseconds(result.value_ms)}"]

@@ -64,7 +64,7 @@ def test_what_would_help_is_what_a_solve_finds(app: str, chromium_page: Any) -> 
     page.get_by_text("is the bottleneck with 8 ms per micro-batch").wait_for(timeout=SOLVE_MS)
     expect(page.get_by_role("table", name="What would help, by gain")).to_have_count(0)
     page.get_by_role("button", name="What would help?").click()
-    row = page.get_by_role("row", name=re.compile("^One accelerator more"))
+    row = page.get_by_role("row", name=re.compile("^One more accelerator"))
     value = solved(4).value_ms
     assert value is not None
     row.get_by_text(f"{value:.4g} ms", exact=True).wait_for(timeout=SOLVE_MS)
@@ -144,7 +144,7 @@ def test_a_change_that_helps_is_applied_and_back_takes_it_back(app: str, chromiu
     page.goto(f"{app}/?sample=gnmt_layer_inference")
     metric.get_by_text(before, exact=True).wait_for()
     page.get_by_role("button", name="What would help?").click()
-    page.get_by_role("button", name="One accelerator more", exact=True).click()
+    page.get_by_role("button", name="One more accelerator", exact=True).click()
     page.wait_for_url(re.compile(f"accelerators={k + 1}"))
     metric.get_by_text(after, exact=True).wait_for()
     expect(accelerators).to_have_value(str(k + 1))

@@ -6,6 +6,8 @@ import { formatBytes, formatCount, formatMove, formatMs, formatPercent } from ".
 import { pieceLetter } from "../timeline/gantt_bars.js";
 import { levelButtons } from "../graph/level_buttons.js";
 
+/** Pixels of what is said under the search box, where there is room for so many. */
+const MOST_SAID = 420;
 const SEARCH_HINT = "Words or regular expressions in names and layers, and conditions such as\n"
   + "time>1ms   memory>100MB   output>1MiB   transfer>0.1\ndevice:2   layer:attention   id:17   cut   backward   -cut\n"
   + "All must hold. In quotes a text stands for itself. Enter goes to the next match.";
@@ -78,6 +80,16 @@ export class Toolbar {
     else if (!search.matches.length) this.count.textContent = "no match";
     else if (search.at < 0) this.count.textContent = `${formatCount(search.matches.length)} found, Enter to go`;
     else this.count.textContent = `${formatCount(search.at + 1)} of ${formatCount(search.matches.length)}`;
+    this.placeCount();
+  }
+
+  /** Keep what is said under the box within the toolbar. */
+  placeCount() {
+    const { style } = this.count;
+    const [room, box] = [this.element, this.input].map((element) => element.getBoundingClientRect());
+    style.maxWidth = `${Math.min(MOST_SAID, room.width)}px`;
+    style.left = "0";
+    style.left = `${Math.min(0, room.right - box.left - this.count.offsetWidth)}px`;
   }
 }
 

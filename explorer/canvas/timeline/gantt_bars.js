@@ -247,11 +247,13 @@ function sparseChoice(own, size, chosen, narrowest) {
   };
   const taken = chosen.flatMap(({ members, form, shrink }) => members.map((bar) => span(bar, form, shrink)));
   // One form in a lane: numbers alone beside letters would seem to be of another kind.
-  const form = chosen.some((choice) => choice.form === 2) ? 2 : 1;
+  const numbers = chosen.filter((choice) => choice.form === 2);
+  const form = numbers.length ? 2 : 1;
+  const shrink = Math.min(1, ...numbers.map((choice) => choice.shrink));
   for (const every of EVERY) {
     const members = own.filter((bar) => bar.microBatch % every === 0);
-    const all = [...taken, ...members.map((bar) => span(bar, form, 1))].sort((a, b) => a[0] - b[0]);
-    if (members.length && all.every(([from], k) => k === 0 || from >= all[k - 1][1])) return { members, form, every, shrink: 1 };
+    const all = [...taken, ...members.map((bar) => span(bar, form, shrink))].sort((a, b) => a[0] - b[0]);
+    if (members.length && all.every(([from], k) => k === 0 || from >= all[k - 1][1])) return { members, form, every, shrink };
   }
   return null;
 }
