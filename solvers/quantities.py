@@ -101,19 +101,19 @@ def milliseconds(value: float | None) -> str:
 
 
 def moving_time(send_ms: float, receive_ms: Sequence[float], evenly: str = "") -> str:
-    """Write what a transfer takes at its ends: once, with `evenly` behind it, where all take as long, else out and in.
+    """Write what a transfer takes at its ends: once, with `evenly` behind it, where all take as long, else both times.
 
     CPUs take no time and are not named.
 
     >>> moving_time(0.5, [0.5, 0.0]), moving_time(0.5, [2.0]), moving_time(0.0, [2.0, 0.5]), moving_time(0.0, [0.0])
-    ('0.5 ms', '0.5 ms out, 2 ms in', '0.5 ms to 2 ms in', '0 ms')
+    ('0.5 ms', 'send 0.5 ms, receive 2 ms', 'receive 0.5 ms to 2 ms', '0 ms')
     """
     sent = [milliseconds(send_ms)] if send_ms > 0 else []
     received = list(dict.fromkeys(milliseconds(ms) for ms in sorted(receive_ms) if ms > 0))
     if len({*sent, *received}) <= 1:
         return next(iter((*sent, *received)), milliseconds(0.0)) + evenly
     into = received[0] if len(received) == 1 else f"{received[0]} to {received[-1]}"
-    return f"{sent[0]} out, {into} in" if sent else f"{into} in"
+    return f"send {sent[0]}, receive {into}" if sent else f"receive {into}"
 
 
 def seconds(value: float | None) -> str:

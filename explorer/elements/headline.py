@@ -132,7 +132,10 @@ def _throughput_help(held: MicroBatch | None, passes_per_s: float | None) -> str
 
 
 def headline_facts(plan: Plan, costs: SplitCosts) -> str:
-    """Return value, throughput and what is proven in one line, for the head of a presentation."""
+    """Return value, throughput and what is proven in one line, for the head of a presentation.
+
+    `plan` is the one that runs, whose costs these are: a looped schedule cuts that of the solver again.
+    """
     result = plan.result
     pace_ms = costs.gpipe_ms if result.objective is Objective.GPIPE else costs.max_load_ms
     facts = [f"{VALUE_LABELS[result.objective]} {milliseconds(result.value_ms)}"]

@@ -20,7 +20,7 @@ STYLE = f"""<style>
 .insight .quiet {{ opacity: 0.75; }}
 .insight .strong {{ font-weight: 600; }}
 .insight .bar {{ width: 25%; min-width: 3.5rem; }}
-.insight-place {{ container-type: inline-size; }}
+.insight-place {{ container-type: inline-size; overflow-x: auto; }}
 @container (max-width: 30rem) {{
   .insight th[scope=row] {{ white-space: normal; min-width: 6rem; }}
   .insight thead .number, .insight .words {{ white-space: normal; }}

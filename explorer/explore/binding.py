@@ -111,8 +111,11 @@ def _show(inquiry: Inquiry) -> None:
         for change in inquiry.changes
         if (snapshot := answers.get(change.key)) is not None and (result := snapshot.result) is not None
     ]
-    sentences = binding_text(tuple(prices)) if prices or not inquiry.changes else ()
-    if len(prices) < len(inquiry.changes):
-        missing = "Solving without one constraint at a time." if not inquiry.batch.is_over else "Not all were solved."
+    are_all = len(prices) == len(inquiry.changes)
+    sentences = binding_text(tuple(prices), are_all=are_all) if prices or not inquiry.changes else ()
+    if not are_all:
+        missing = (
+            "Still solving without one constraint at a time." if not inquiry.batch.is_over else "Not all were solved."
+        )
         sentences = (*sentences, missing) if prices else (missing,)
     st.html(paragraph_html(Paragraph(TITLE, sentences)))

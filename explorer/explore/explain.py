@@ -16,7 +16,7 @@ from solvers.analysis.explanation import bound_of, explain
 from solvers.analysis.explanation_text import Paragraph, explanation_text
 from solvers.model.costs import Objective, SplitCosts
 from solvers.model.result import SolveResult
-from solvers.quantities import count
+from solvers.quantities import count, milliseconds
 
 MOST_NODES = 20_000
 """The explanation contracts the graph, which for larger ones takes seconds and 200 MB in the server itself."""
@@ -33,6 +33,8 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice)
     with words:
         for paragraph in _paragraphs(plan):
             st.html(paragraph_html(paragraph))
+        if plan is not asked:
+            st.caption(_about_asked(asked))
         if len(asked.graph.nodes) <= MOST_NODES:
             show_binding(asked)
     with figures:
@@ -43,6 +45,12 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice)
         show_what_helps(asked, choice)
         st.markdown("**What a wanted throughput needs**")
         show_needs(asked, choice)
+
+
+def _about_asked(asked: Plan) -> str:
+    """Say which plan the constraints, what would help and what is needed are about, where the schedule cuts another."""
+    found = f"the solver's plan of {milliseconds(asked.result.value_ms)}, before the schedule cuts it again"
+    return f"Constraints, what would help and the least hardware are about {found}."
 
 
 def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:

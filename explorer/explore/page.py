@@ -73,7 +73,7 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     headline(run, costs, standing_of(plan, choice))
     show_note(shown)
     dag = remembered_dag_info(plan.graph, plan.deployment, shown.split)
-    options = picture_options(choice.loaded.origin, headline_facts(plan, costs))
+    options = picture_options(choice.loaded.origin, headline_facts(run, costs))
     look = current_look()
     gantt = None
     if schedule is not None:

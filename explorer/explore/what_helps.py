@@ -97,7 +97,7 @@ def _show_inquiry(name: str, subject: Subject, label: str) -> None:
         limit = subject.question.time_limit_s
         st.button(label, key=f"ask {name}", on_click=_ask_and_remember, args=(name, subject))
         each = "" if limit is None else f", for {seconds(limit)} at most each"
-        st.caption(f"Solves the question again several times, with one thing changed each{each}.")
+        st.caption(f"Solves the problem again with one change at a time{each}.")
     elif inquiry.batch.is_over:
         _show(inquiry, subject)
     else:

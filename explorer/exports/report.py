@@ -26,7 +26,7 @@ from solvers.formats.graph_json import graph_document
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication
 from solvers.model.micro_batch import throughput_text
-from solvers.quantities import binary_size, count, milliseconds, moving_time, percent
+from solvers.quantities import binary_size, binary_unit, count, milliseconds, moving_time, percent
 
 MAX_ROWS = 5000
 """Rows of a table of the report; the picture and the CSV files have all of them."""
@@ -157,6 +157,9 @@ def _devices(subject: Subject) -> str:
         "Device", ">Nodes", ">Compute", ">Receive", ">Send", ">Load", ">Memory", ">Peak in the schedule", ">Capacity",
         ">Bubble",
     ]  # fmt: skip
+    peaks = () if schedule is None else schedule.peak_memory_bytes
+    capacities = map(deployment.capacity_bytes, range(deployment.num_devices))
+    unit = binary_unit([*(device.memory_bytes for device in subject.costs.devices), *peaks, *capacities])
     rows = []
     for device, members in zip(subject.costs.devices, subject.split.devices, strict=True):
         d = device.device
@@ -168,9 +171,9 @@ def _devices(subject: Subject) -> str:
                 f"{f' × {device.replicas}' if device.replicas > 1 else ''}",
                 count(len(members)),
                 *map(milliseconds, times),
-                binary_size(device.memory_bytes),
-                "–" if schedule is None else binary_size(schedule.peak_memory_bytes[d]),
-                "no limit" if capacity is None else binary_size(capacity),
+                binary_size(device.memory_bytes, unit),
+                "–" if schedule is None else binary_size(schedule.peak_memory_bytes[d], unit),
+                "no limit" if capacity is None else binary_size(capacity, unit),
                 "–" if schedule is None else percent(schedule.bubble_fraction[d]),
             ]
         )

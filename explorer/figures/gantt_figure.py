@@ -10,7 +10,7 @@ from explorer.figures.look import Look
 from explorer.figures.svg import Drawing, number
 from explorer.picture.gantt_view import GanttInfo
 from explorer.picture.palette import DeviceColour, Fill, device_colours
-from solvers.quantities import as_given, binary_size, count, listed, milliseconds, percent
+from solvers.quantities import as_given, binary_size, binary_unit, count, listed, milliseconds, percent
 from solvers.schedule.simulate import Pass, Schedule, Slot, SlotKind
 
 LABEL_WIDTH = 112.0
@@ -185,7 +185,7 @@ class _GanttFigure:
         bubble = self.schedule.bubble_fraction[lane.device]
         if bubble is not None:
             self.drawing.text(self.high + 44, middle, percent(bubble), size, look.ink, anchor="end")
-        peak = binary_size(self.schedule.peak_memory_bytes[lane.device])
+        peak = binary_size(self.schedule.peak_memory_bytes[lane.device], binary_unit(self.schedule.peak_memory_bytes))
         self.drawing.text(self.right, middle, peak, size, look.ink, anchor="end")
         if lane.top == self.lanes_top:
             y = self.lanes_top - 9

@@ -145,7 +145,11 @@ def _text(snapshot: Snapshot) -> str:
             state, phase = snapshot.state.capitalize(), "the best plan so far is kept"
         elif result.status is SolveStatus.OPTIMAL:
             state, phase, distance = f"{PROVEN[0].upper()}{PROVEN[1:]}", "", ""  # what is left is rounding
-    values += " · ".join(filter(None, (milliseconds(value_ms), f"bound {milliseconds(bound_ms)}", distance)))
+    known = "no bound yet" if bound_ms is None else f"bound {milliseconds(bound_ms)}"
+    if value_ms is None:
+        values = f"No plan yet · {known}"
+    else:
+        values += " · ".join(filter(None, (milliseconds(value_ms), known, "" if bound_ms is None else distance)))
     now = " · ".join(filter(None, (seconds(snapshot.seconds), phase)))
     lines = (f"<b>{escape(state)}</b> · {escape(what)}", escape(values), escape(now))
     title = escape(f"{device_counts(question.deployment)}, {what}: {phase}")

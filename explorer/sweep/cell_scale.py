@@ -9,6 +9,8 @@ from explorer.picture.palette import RAMP, mix
 WIDE = 30.0
 """Largest over least value from which on colours follow the logarithm: else all but the largest would look alike."""
 LEVELS = 6
+TICK_SHARE = 0.05
+"""Texts beside the scale that are nearer than this share of it would be written on each other."""
 """About so many values are marked on the scale and by lines between cells."""
 
 
@@ -69,6 +71,18 @@ class CellScale:
             first = math.ceil(self.least / step)
             values = [k * step for k in range(first, math.floor(self.most / step) + 1)]
         return tuple(value for value in values if self.least < value < self.most)
+
+    @property
+    def ticks(self) -> tuple[float, ...]:
+        """Return what is written beside the scale: both ends, and the levels that stand clear of them.
+
+        >>> CellScale(47.0, 3044.0, False).ticks
+        (47.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 3044.0)
+        """
+        low, high = self.z(self.least), self.z(self.most)
+        clear = TICK_SHARE * (high - low)
+        between = (level for level in self.levels if low + clear <= self.z(level) <= high - clear)
+        return (self.least, *between, self.most)
 
 
 def steps(values: Sequence[Sequence[float | None]], level: float) -> list[tuple[float, float, float, float]]:

@@ -285,7 +285,7 @@ def _heat_map(picture: Picture) -> go.Figure:
     )
     scale = CellScale(min(known), max(known), picture.measure is Measure.TIME) if known else None
     if scale is not None:
-        ticks = (scale.least, *scale.levels, scale.most) if scale.is_logarithmic else ()
+        ticks = scale.ticks if scale.is_logarithmic else ()
         bar: dict[str, Any] = {"tickvals": [scale.z(tick) for tick in ticks], "ticktext": [number(t, 3) for t in ticks]}
         figure.add_heatmap(
             z=[[None if value is None else scale.z(value) for value in row] for row in values],

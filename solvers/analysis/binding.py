@@ -144,8 +144,11 @@ def price_document(price: Price) -> dict[str, Any]:
     }
 
 
-def binding_text(prices: tuple[Price, ...]) -> tuple[str, ...]:
-    """Return a sentence for each constraint, the most expensive first, and one where none is binding."""
+def binding_text(prices: tuple[Price, ...], *, are_all: bool = True) -> tuple[str, ...]:
+    """Return a sentence for each constraint, the most expensive first, and one where none is binding.
+
+    That none is can be said only of `are_all`: while some are still being solved for, one of those may be.
+    """
 
     def rank(one: Price) -> tuple[int, float]:
         if one.gained.is_possible_now:
@@ -154,10 +157,12 @@ def binding_text(prices: tuple[Price, ...]) -> tuple[str, ...]:
 
     ordered = sorted(prices, key=rank)
     if not ordered:
-        return ("No constraint can be left out: memory suffices, nothing is tied, all nodes run on accelerators.",)
+        return (
+            "There is no constraint to leave out: memory suffices, no layers are tied, all nodes run on accelerators.",
+        )
     lead: tuple[str, ...] = ()
-    if all(one.gained.cannot_help for one in ordered):
-        lead = ("Only indivisible nodes and transfers limit this plan.",)
+    if are_all and all(one.gained.cannot_help for one in ordered):
+        lead = ("No single constraint limits this plan.",)
     return (*lead, *map(price_text, ordered))
 
 

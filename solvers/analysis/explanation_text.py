@@ -87,7 +87,7 @@ def _pace(explanation: Explanation, limit: Limit, name: dict[int, str]) -> str:
     if len(names) == 1:
         return f"{lead}."
     others = listed(names[1:])
-    return f"{lead}, and {others} within 0.1 % of it: to be faster, all of them must be relieved."
+    return f"{lead}, and {others} within 0.1 % of it: a faster plan has to reduce the load of all of them."
 
 
 def _kind(explanation: Explanation) -> str:
@@ -104,9 +104,10 @@ def _parts(explanation: Explanation, parts: LoadParts, name: dict[int, str]) -> 
     told = [f"{verb} for {milliseconds(ms)} ({percent(ms / parts.load_ms)})" for verb, ms in kinds if ms > 0]
     sentence = f"{device} {listed(told)}."
     if explanation.devices[parts.device].is_cpu:
-        return f"{sentence} CPUs transfer for nothing."
+        return f"{sentence} Transfers take a CPU no time."
     if len(told) == 1 and parts.compute_ms > 0 and not _hidden(parts):
-        return f"{sentence} It transfers {'nothing' if explanation.least_transfer_ms is not None else 'for nothing'}."
+        has_transfers = explanation.least_transfer_ms is not None
+        return f"{sentence} {'It moves no tensors' if has_transfers else 'Transfers take no time'}."
     return f"{sentence}{_hidden(parts)}"
 
 
@@ -122,11 +123,10 @@ def _hidden(parts: LoadParts) -> str:
     ]
     if not hidden:
         return ""
-    return f" {listed(hidden)} {'runs' if len(hidden) == 1 else 'run'} beside that and {_costs(len(hidden))} nothing."
-
-
-def _costs(count: int) -> str:
-    return "costs" if count == 1 else "cost"
+    is_one = len(hidden) == 1
+    return (
+        f" {listed(hidden)} {'overlaps' if is_one else 'overlap'} with that and {'adds' if is_one else 'add'} nothing."
+    )
 
 
 def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dict[int, str]) -> str:
@@ -203,7 +203,7 @@ def _distance(explanation: Explanation, distance_ms: float) -> str:
         )
     return (
         f"The difference of {milliseconds(distance_ms)} is {milliseconds(transfers_ms)} of transfers, less "
-        f"{milliseconds(-compute_ms)} of compute that the slowest device has been spared."
+        f"{milliseconds(-compute_ms)} because the slowest device computes for less than the ideal load."
     )
 
 
@@ -223,7 +223,7 @@ def _whole_nodes(explanation: Explanation, graph: DnnGraph, value_ms: float) -> 
     if balance.block_ms >= value_ms * (1 - SAME):
         return [f"Nodes cannot be divided: {sentence}, as long as the plan, so no {kind} can be faster."]
     if balance.block_ms > balance.balance_ms:
-        return [f"Nodes cannot be divided: {sentence}, so no {kind} can be faster than this."]
+        return [f"Nodes cannot be divided: {sentence}, so no {kind} takes less."]
     share = balance.block_ms / balance.balance_ms
     return [f"Nodes cannot be divided: {sentence}, {percent(share)} of the ideal (balanced) load."]
 
@@ -237,13 +237,13 @@ def _memory(explanation: Explanation) -> list[str]:
         on_cpus = [device for device in explanation.devices if device.is_cpu and device.num_nodes]
         there = listed([device.name for device in on_cpus]) if on_cpus else "CPUs"
         return [
-            f"Memory limits this plan: all nodes take {total} and the accelerators together hold {in_all}, so "
+            f"Memory forces work onto CPUs: all nodes take {total} and the accelerators together hold {in_all}, so "
             f"{binary_size(forced)} or more must be on {there}."
         ]
     capacity = min(device.capacity_bytes or 0.0 for device in accelerators)
     if not explanation.counts_in_flight and explanation.total_memory_bytes <= capacity:
         return [
-            f"Memory limits nothing: all nodes together take {binary_size(explanation.total_memory_bytes)}, and one "
+            f"Memory is not limiting: all nodes together take {binary_size(explanation.total_memory_bytes)}, and one "
             f"accelerator has {binary_size(capacity)}."
         ]
 
@@ -328,36 +328,37 @@ def _waiting(explanation: Explanation) -> tuple[str, ...]:
     if len(devices) < 2 or not explanation.value_ms:
         return ()
     unused = [device for device in devices if device.num_nodes == 0]
-    idle = sorted((d for d in devices if d.num_nodes and d.idle_share > 0), key=lambda d: -d.idle_share)
+    idle = sorted((d for d in devices if d.num_nodes and d.idle_share > SAME), key=lambda d: -d.idle_share)
     pace = max(device.load_ms for device in devices)
-    sentences = [_shares(idle)] if idle else []
+    lead = "Idle in steady state" if len(explanation.limits) == 1 else "Idle"
+    sentences = [f"{lead}: {_shares(idle)}"] if idle else []
     if unused:
         names = listed([device.name for device in unused])
-        sentences.append(f"{names} {'has' if len(unused) == 1 else 'have'} nothing to do at all.")
+        sentences.append(f"{names} {'has' if len(unused) == 1 else 'have'} no nodes.")
     if not sentences:
-        return ("Nobody: all devices are busy all the time.",)
+        return ("None: in steady state all devices are busy all the time.",)
     wasted = sum(device.idle_share for device in devices) / len(devices)
-    sentences.append(f"Together {percent(wasted)} of all devices' time passes without work.")
+    sentences.append(f"All devices together are idle for {percent(wasted)} of the time.")
     if len(explanation.limits) == 1:
         slowest = [devices[parts.device].name for parts in explanation.limits[0].bottlenecks]
         sentences.append(
-            f"That costs nothing: a micro-batch leaves the pipeline every {milliseconds(pace)} whatever the others do. "
-            f"Equal loads are no aim in themselves. Only less work for {listed(slowest)} would help"
+            "Evening out the other loads would not help: a micro-batch leaves the pipeline every "
+            f"{milliseconds(pace)}, the load of {listed(slowest)}."
             + (
-                f", and no {_kind(explanation)} gives less to its slowest device, which is proven."
+                f" It is proven that no {_kind(explanation)} has a smaller largest load."
                 if explanation.is_optimal
-                else "."
+                else ""
             )
         )
     return tuple(sentences)
 
 
 def _shares(idle: list[DeviceFacts]) -> str:
-    told = [f"{device.name} waits {percent(device.idle_share)}" for device in idle]
+    told = [f"{device.name} for {percent(device.idle_share)}" for device in idle]
     most = 4
     more = len(idle) - most
-    rest = f"; {more} more {'waits' if more == 1 else 'wait'} less" if more > 0 else ""
-    return f"{listed(told[:most])} of its time{rest}."
+    rest = f"; {more} more {'is' if more == 1 else 'are'} idle for less" if more > 0 else ""
+    return f"{listed(told[:most])} of the time{rest}."
 
 
 def _proof(explanation: Explanation) -> tuple[str, ...]:
@@ -420,7 +421,7 @@ def _critical_path(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]
         for step in path.steps
         if step.end_ms > step.start_ms
     ]
-    sentences.append(f"The path, without a pause: {_sequence(steps)}.")
+    sentences.append(f"The path has no gap: {_sequence(steps)}.")
     dearest = max(path.steps, key=lambda step: step.end_ms - step.start_ms)
     node = max((graph.node_by_id[v] for v in dearest.nodes), key=lambda n: _time_on(explanation, dearest.device)(n))
     longest_ms, node_ms = dearest.end_ms - dearest.start_ms, _time_on(explanation, dearest.device)(node)
@@ -441,10 +442,10 @@ def _critical_path(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]
         )
     if spare:
         names = listed([f"{device.name} ({milliseconds(device.load_ms)})" for device in spare])
-        sentences.append(f"{names} {'works' if len(spare) == 1 else 'work'} beside it and could be slower.")
+        sentences.append(f"{names} {'is' if len(spare) == 1 else 'are'} off the critical path and could be slower.")
     unused = [device.name for device in explanation.devices if not device.num_nodes]
     if unused:
-        sentences.append(f"{listed(unused)} {'has' if len(unused) == 1 else 'have'} nothing to do.")
+        sentences.append(f"{listed(unused)} {'has' if len(unused) == 1 else 'have'} no nodes.")
     return (*sentences, *_memory(explanation))
 
 

@@ -109,7 +109,7 @@ def _hardware(graph: DnnGraph, deployment: Deployment, family: Family, method: s
     found: list[Change] = []
     k, num_cpus, memory_bytes = deployment.num_accelerators, deployment.num_cpus, deployment.memory_bytes
     if k < MAX_DEVICES:
-        found.append(change("accelerator", "One accelerator more", replace(deployment, num_accelerators=k + 1)))
+        found.append(change("accelerator", "One more accelerator", replace(deployment, num_accelerators=k + 1)))
     if k:
         faster = tuple(replace(node, accelerator_ms=node.accelerator_ms / SPEED_FACTOR) for node in graph.nodes)
         found.append(change("speed", "Accelerators 10 % faster", deployment, graph.with_nodes(faster)))
@@ -132,7 +132,7 @@ def _hardware(graph: DnnGraph, deployment: Deployment, family: Family, method: s
         if not fits:
             found.append(change("no limit", "Memory without limit", replace(deployment, memory_bytes=None)))
     if num_cpus < MAX_DEVICES:
-        found.append(change("cpu", "One CPU more", replace(deployment, num_cpus=num_cpus + 1)))
+        found.append(change("cpu", "One more CPU", replace(deployment, num_cpus=num_cpus + 1)))
     return found
 
 
@@ -150,7 +150,7 @@ def _hardware_of_classes(graph: DnnGraph, deployment: Deployment, family: Family
 
     if deployment.num_accelerators < MAX_DEVICES:
         for i, one in enumerate(classes):
-            change(f"accelerator {i}", f"One {one.name} more", with_class(i, count=one.count + 1))
+            change(f"accelerator {i}", f"One more {one.name}", with_class(i, count=one.count + 1))
     used = [(i, one) for i, one in enumerate(classes) if one.count]
     for i, one in used:
         if one.speed * SPEED_FACTOR <= LARGEST_FACTOR:
@@ -172,7 +172,7 @@ def _hardware_of_classes(graph: DnnGraph, deployment: Deployment, family: Family
         unlimited = tuple(replace(one, memory_bytes=None) for one in classes)
         change("no limit", "Memory without limit", replace(deployment, classes=unlimited))
     if deployment.num_cpus < MAX_DEVICES:
-        change("cpu", "One CPU more", replace(deployment, num_cpus=deployment.num_cpus + 1))
+        change("cpu", "One more CPU", replace(deployment, num_cpus=deployment.num_cpus + 1))
     return found
 
 
@@ -242,12 +242,12 @@ def _rules(graph: DnnGraph, deployment: Deployment, objective: Objective, family
         return found
     if deployment.communication is Communication.SUM and deployment.num_accelerators:
         overlapped = replace(deployment, communication=Communication.OVERLAPPED)
-        found.append(Change("overlap", "Transfers beside the compute", graph, overlapped, family, method))
+        found.append(Change("overlap", "Transfers overlapped with compute", graph, overlapped, family, method))
     if _may_replicate(graph, deployment, family, method):
         most = 1 if deployment.replication is None else deployment.replication.max_replicas
         bandwidth = None if deployment.replication is None else deployment.replication.bandwidth_bytes_per_ms
         replicated = replace(deployment, replication=Replication(most + 1, bandwidth))
-        label = f"Stages on up to {most + 1} accelerators"
+        label = f"Stages replicated on up to {most + 1} accelerators"
         found.append(Change("replicas", label, graph, replicated, family, method))
     if family is not Family.FREE and deployment.training_memory is None and deployment.replication is None:
         asked = "auto" if method == "dp" else method

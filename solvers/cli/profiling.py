@@ -74,8 +74,8 @@ def add_profile(commands: Any) -> None:
     parser.add_argument(
         "--into",
         default="accelerator",
-        metavar="{accelerator,cpu,CLASS}",
-        help="Times to set: those on accelerators, on CPUs, or on a class of accelerators (default: %(default)s)",
+        metavar="{accelerator,cpu,TYPE}",
+        help="Times to set: those on accelerators, on CPUs, or on a device type (default: %(default)s)",
     )
     parser.add_argument(
         "--dim",

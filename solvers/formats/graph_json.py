@@ -236,7 +236,7 @@ def _class_times(raw: dict[str, Any], place: str) -> tuple[tuple[str, float], ..
         raise GraphError(f"{place}: 'classLatency' is {_short(times)}; give an object of class names and times in ms.")
     if len(times) > MAX_CLASS_TIMES:
         raise GraphError(
-            f"{place}: 'classLatency' has times on {count(len(times))} classes; give up to {MAX_CLASS_TIMES}."
+            f"{place}: 'classLatency' has times on {count(len(times))} device types; give up to {MAX_CLASS_TIMES}."
         )
     return tuple(
         (_short_enough(name, "classLatency", place), _number(times, name, f"{place}, classLatency", MAX_TIME_MS))

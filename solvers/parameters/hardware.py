@@ -82,15 +82,15 @@ HOST = Parameter[str](
 EFFICIENCY = _share(
     "efficiency",
     USUAL.compute,
-    "Of the peak (%)",
-    "the arithmetic peak",
+    "Achieved share of peak (%)",
+    "peak FLOP/s",
     "tuned matrix products of transformers reach about half of it in whole training runs",
 )
 MEMORY_EFFICIENCY = _share(
     "memory_efficiency",
     USUAL.memory,
-    "Of the bandwidth (%)",
-    "the bandwidth to its memory",
+    "Achieved share of memory bandwidth (%)",
+    "memory bandwidth",
     "streaming kernels reach about three quarters or more",
 )
 MEASURED_ON = Parameter[str](
@@ -332,7 +332,7 @@ SERVER_LINK_SPEED = Parameter[float](
     json="serverLinkSpeed",
     codec=NUMBER,
     unit=Unit.TIMES,
-    label="Links within a server, times as fast",
+    label="Intra-server bandwidth (×)",
     noun="links within a server",
     help="Bandwidth within a server as a multiple of that between servers and to CPUs.",
     get=lambda asked: asked.deployment.server_link_speed,

@@ -95,9 +95,13 @@ def test_figures_and_efficiency_can_be_changed() -> None:
     solved(app.number_input(key=f"{KEY}_peak_0").set_value(156.0).run())
     solved(app.number_input(key=f"{KEY}_bandwidth_0").set_value(2039.0 / 2).run())
     assert value_ms(app) == pytest.approx(2 * before, rel=1e-3)
-    efficiency = next(box for box in app.number_input if box.label == "Of the peak (%)")
+    efficiency = next(box for box in app.number_input if box.label == "Achieved share of peak (%)")
     solved(efficiency.set_value(25).run())
-    solved(next(box for box in app.number_input if box.label == "Of the bandwidth (%)").set_value(37).run())
+    solved(
+        next(box for box in app.number_input if box.label == "Achieved share of memory bandwidth (%)")
+        .set_value(37)
+        .run()
+    )
     assert value_ms(app) == pytest.approx(4 * before, rel=0.02)
     again = with_query(
         devices="A100-80:peak=156TFLOP/s,bandwidth=1019.5GB/s",
@@ -217,13 +221,13 @@ def test_servers_that_a_file_has_are_asked_about_and_planned_for(tmp_path: Path)
     solved(app.run())
     boxes = {box.label: box for box in app.number_input}
     assert boxes["Accelerators per server"].value == 2
-    assert boxes["Links within a server, times as fast"].value == 6
+    assert boxes["Intra-server bandwidth (×)"].value == 6
     assert not app.exception
     solved(boxes["Accelerators"].set_value(3).run())
     boxes = {box.label: box for box in app.number_input}
     assert (boxes["Accelerators"].value, boxes["Accelerators per server"].value) == (3, 2)
     solved(boxes["Accelerators per server"].set_value(None).run())
-    assert "Links within a server, times as fast" not in {box.label for box in app.number_input}
+    assert "Intra-server bandwidth (×)" not in {box.label for box in app.number_input}
     assert not app.exception
 
 

@@ -61,7 +61,7 @@ def test_nothing_is_solved_until_someone_asks_and_then_every_value_is_that_of_a_
     assert one_more is not None
     assert links is not None
     text = html(app)
-    for label, value in (("One accelerator more", one_more), ("Links twice as fast", links)):
+    for label, value in (("One more accelerator", one_more), ("Links twice as fast", links)):
         row = text.split(f">{label}</th>")[1].split("</tr>")[0]
         assert f"{value:.4g} ms" in row if value < 8 else "cannot help" in row
     free = solve(graph, deployment, family=Family.FREE).value_ms
@@ -78,7 +78,7 @@ def test_questions_follow_the_inputs_once_asked() -> None:
     answered(app)
     graph, deployment = read_sample("teaching_chain")
     value = solve(graph, replace(deployment, num_accelerators=3)).value_ms
-    assert f"{value:.4g} ms" in html(app).split(">One accelerator more</th>")[1].split("</tr>")[0]
+    assert f"{value:.4g} ms" in html(app).split(">One more accelerator</th>")[1].split("</tr>")[0]
 
 
 def offers(app: AppTest) -> list[str]:
@@ -202,7 +202,7 @@ def test_where_there_is_no_plan_it_says_what_would_make_one_possible() -> None:
     batch = app.session_state["batch what would make a plan possible"].batch
     eventually(lambda: is_over(batch))
     text = html(app.run())
-    assert "a plan becomes possible" in text.split(">One CPU more</th>")[1].split("</tr>")[0]
+    assert "a plan becomes possible" in text.split(">One more CPU</th>")[1].split("</tr>")[0]
     assert "cannot help, proven" in text.split(">Links twice as fast</th>")[1].split("</tr>")[0]
 
 

@@ -136,13 +136,13 @@ def test_details_give_size_and_time_of_every_tensor_in_and_out(chromium_page, se
 def test_details_and_notes_give_what_each_end_of_a_cut_tensor_pays(chromium_page, server):
     picture = Picture(chromium_page, f"{server}/?graph=chain&slow_links=1")
     chromium_page.mouse.move(*picture.point("p.screenPositionOf(3)"))
-    expect(chromium_page.locator(".tooltip:not([hidden])")).to_contain_text("output is cut: 0.25 ms out, 1 ms in")
+    expect(chromium_page.locator(".tooltip:not([hidden])")).to_contain_text("output is cut: send 0.25 ms, receive 1 ms")
     chromium_page.mouse.click(*picture.point("p.screenPositionOf(3)"))
     details = chromium_page.locator(".details:not([hidden])")
-    expect(details).to_contain_text("0.25 ms out, 1 ms in, cut")
+    expect(details).to_contain_text("send 0.25 ms, receive 1 ms, cut")
     details.get_by_role("button", name="op 4").click()
     expect(details).to_contain_text("1 ms each way, not cut")
-    assert "976.6 KiB · 0.25 ms out, 1 ms in, cut" in details.locator("section").all_inner_texts()[0]
+    assert "976.6 KiB · send 0.25 ms, receive 1 ms, cut" in details.locator("section").all_inner_texts()[0]
 
 
 def test_all_lanes_of_many_devices_are_shown(chromium_page, server):

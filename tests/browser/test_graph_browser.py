@@ -182,7 +182,7 @@ def test_frame_drawn_with_shift_selects_the_boxes_in_it(chromium_page, server):
         ("backward", []),
         ("id:5", [5]),
         ("nothing", []),
-        ("op(", "op( is no regular expression"),
+        ("op(", "op( is not a regular expression"),
         ("time>fast", "time> needs a number"),
         ("time>1GB", "time has no unit GB"),
         ("colour:red", "no attribute colour"),
@@ -215,7 +215,7 @@ def test_search_says_how_many_and_what_is_wrong(chromium_page, server):
     box.fill("time>9")
     expect(count).to_have_text("no match")
     box.fill("op[")
-    expect(count).to_contain_text("op[ is no regular expression")
+    expect(count).to_contain_text("op[ is not a regular expression")
     expect(box).to_have_attribute("aria-invalid", "true")
     box.fill("")
     expect(count).to_have_text("")

@@ -64,7 +64,7 @@ def test_what_would_help_is_what_a_solve_finds(app: str, chromium_page: Any) -> 
     page.get_by_text("is the bottleneck with 8 ms per micro-batch").wait_for(timeout=SOLVE_MS)
     expect(page.get_by_role("table", name="What would help, by gain")).to_have_count(0)
     page.get_by_role("button", name="What would help?").click()
-    row = page.get_by_role("row", name=re.compile("^One accelerator more"))
+    row = page.get_by_role("row", name=re.compile("^One more accelerator"))
     value = solved(4).value_ms
     assert value is not None
     row.get_by_text(f"{value:.4g} ms", exact=True).wait_for(timeout=SOLVE_MS)
@@ -123,7 +123,7 @@ def test_memory_that_limits_a_plan_is_named_with_its_price(app: str, chromium_pa
     """Six accelerators of 0.02 GiB hold less than the model: work on the CPU is not uneven compute alone."""
     page = chromium_page
     page.goto(f"{app}/?sample=bert_base_operator_inference&accelerators=6&memory=0.02")
-    page.get_by_text("Memory limits this plan: all nodes take").wait_for(timeout=SOLVE_MS)
+    page.get_by_text("Memory forces work onto CPUs: all nodes take").wait_for(timeout=SOLVE_MS)
     price = page.get_by_text("Memory limits this plan: without a memory limit the optimum is")
     ask = page.get_by_role("button", name="Which constraint limits it?")  # there while an earlier test's page is open
     price.or_(ask).first.wait_for()
@@ -144,7 +144,7 @@ def test_a_change_that_helps_is_applied_and_back_takes_it_back(app: str, chromiu
     page.goto(f"{app}/?sample=gnmt_layer_inference")
     metric.get_by_text(before, exact=True).wait_for()
     page.get_by_role("button", name="What would help?").click()
-    page.get_by_role("button", name="One accelerator more", exact=True).click()
+    page.get_by_role("button", name="One more accelerator", exact=True).click()
     page.wait_for_url(re.compile(f"accelerators={k + 1}"))
     metric.get_by_text(after, exact=True).wait_for()
     expect(accelerators).to_have_value(str(k + 1))

@@ -49,7 +49,7 @@ def in_the_browser(chromium_page: Any) -> Callable[[str, Sequence[Any]], Any]:
 def test_every_function_of_the_copy_is_compared(chromium_page: Any, in_the_browser: Any) -> None:
     assert set(chromium_page.evaluate("Object.keys(globalThis.quantities)")) == {
         *WRITERS,
-        *("AS_GIVEN", "formatMove", "formatCount"),
+        *("AS_GIVEN", "formatMove", "formatCount", "binaryUnit", "bytesIn"),
     }
     assert chromium_page.evaluate("globalThis.quantities.AS_GIVEN") == q.AS_GIVEN
 
@@ -88,5 +88,13 @@ def test_transfers_and_counts_are_written_alike(in_the_browser: Any) -> None:
         assert in_the_browser("formatMove", list(map(list, moves))) == [q.moving_time(*move) for move in moves]
 
     check()
+    sizes: list[list[float | None]] = [[], [None], [0.0, 5.0], [2.0**20, 2.0**31, None], [-(2.0**11), 3.0]]
+    units = [q.binary_unit(one) for one in sizes]
+    assert in_the_browser("binaryUnit", [[one] for one in sizes]) == units
+    in_units = [(size, unit) for unit in {*units, "MiB"} for size in (0.0, 1500.0, 2.0**29, 2.0**34)]
+    assert in_the_browser("formatBytes", list(map(list, in_units))) == [q.binary_size(*one) for one in in_units]
+    assert in_the_browser("bytesIn", [[unit] for unit in units]) == [
+        q.binary_factor(max((abs(size) for size in one if size is not None), default=0.0)) for one in sizes
+    ]
     counts = [0, 1, 999, 1000, 123456789, -1000]
     assert in_the_browser("formatCount", [[n] for n in counts]) == list(map(q.count, counts))

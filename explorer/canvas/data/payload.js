@@ -3,9 +3,12 @@
    Bytes 0-3: length of the header; then the header, padded to 8 bytes; then the arrays. The header lists
    them as name -> [type, byte offset after the header, number of entries]. */
 
+import { binaryUnit } from "../kit/quantities.js";
+
 const ARRAY_TYPES = { f4: Float32Array, f8: Float64Array, i4: Int32Array, u1: Uint8Array };
 
-/** Return the header with its arrays attached as `header.arrays[name]`. */
+/** Return the header with its arrays attached as `header.arrays[name]`, and the one unit that the memory of all devices is
+    written in as `header.memoryUnit`: sizes in several units cannot be compared at a glance. */
 export function unpack(bytes) {
   // A copy: the message may start at an odd address, where typed arrays cannot.
   const buffer = bytes.slice().buffer;
@@ -17,6 +20,11 @@ export function unpack(bytes) {
     arrays[name] = new ARRAY_TYPES[type](buffer, base + offset, count);
   }
   header.arrays = arrays;
+  const { devices, gantt } = header;
+  header.memoryUnit = binaryUnit([
+    ...devices.flatMap((device) => [device.memoryBytes, device.capacityBytes]),
+    ...(gantt?.lanes ?? []).map((lane) => lane.peakMemoryBytes),
+  ]);
   if (header.graph) for (const level of header.graph.levels) prepareLevel(level, header);
   return header;
 }

@@ -119,7 +119,7 @@ function regular(source) {
     return (name) => pattern.test(name);
   } catch (error) {
     const reason = error.message.replace(/^.*\/[a-z]*:\s*/s, "").toLowerCase();
-    throw new SearchError(`${source} is no regular expression (${reason}); put it in quotes to find it as it stands`);
+    throw new SearchError(`${source} is not a regular expression (${reason}); put it in quotes to find it as it stands`);
   }
 }
 

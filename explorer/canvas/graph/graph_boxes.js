@@ -336,16 +336,17 @@ export class BoxPainter extends TiePainter {
     return count[i] > 1 ? `×${count[i]}` : "";
   }
 
-  /** A stage or device: its name, and under it as many facts as there is room for. */
+  /** A stage or device: its name, and under it as many facts as there is room for, those left out that are too wide. */
   drawFacts(ctx, i, x, y, width, height, size, font) {
     const { boxes, maxTimeMs } = this.level;
     const shares = boxes.shares[i];
-    const facts = this.facts(i);
     const badge = this.badgeWidth(shares, width, height, size);
     const x0 = x + (badge || 6) + 3;
     const space = Math.floor((x + width - x0 - 5) / TEXT_STEP) * TEXT_STEP;
     const step = size * LINE_HEIGHT;
     const bottom = shares.length > 1 ? this.stripeHeight(height) : 7;
+    ctx.font = `${size}px ${font}`;
+    const facts = this.facts(i).map((texts) => firstThatFits(ctx, texts, space, this.widths)).filter(Boolean);
     const lines = [boxes.title[i], ...facts].slice(0, Math.max(1, Math.floor((height - bottom - 3) / step)));
     const top = y + (height - bottom - lines.length * step) / 2 + step / 2 + 1;
     ctx.fillStyle = this.textColour(i, this.look.of[i]?.text ?? this.store.theme.ink);
@@ -359,19 +360,22 @@ export class BoxPainter extends TiePainter {
     }
   }
 
+  /** What is told of a stage or device, each as the texts that may stand for it, the fullest first. */
   facts(i) {
     const { boxes, name } = this.level;
+    const { devices, memoryUnit } = this.store.data;
     const count = boxes.nodes[i].length;
     const size = count === 1 ? "1 node" : `${formatCount(count)} nodes`;
     if (name === LEVEL_DEVICES) {
-      const device = this.store.data.devices[boxes.shares[i][0][0]];
-      const limit = device.capacityBytes === null ? "" : ` of ${formatBytes(device.capacityBytes)}`;
-      return [`${formatMs(device.loadMs)} load`, device.memoryBytes > 0 ? formatBytes(device.memoryBytes) + limit : "",
-        device.isBottleneck ? "the slowest" : "", size].filter(Boolean);
+      const device = devices[boxes.shares[i][0][0]];
+      const limit = device.capacityBytes === null ? "" : ` of ${formatBytes(device.capacityBytes, memoryUnit)}`;
+      const held = formatBytes(device.memoryBytes, memoryUnit);
+      return [[`${formatMs(device.loadMs)} load`], device.memoryBytes > 0 ? [held + limit, held] : [],
+        device.isBottleneck ? ["the slowest"] : [], [size]].filter((texts) => texts.length);
     }
-    return [formatMs(boxes.timeMs[i]),
-      boxes.memoryBytes[i] > 0 ? formatBytes(boxes.memoryBytes[i]) : "",
-      boxes.sentMs[i] > 0 ? `sends ${formatMs(boxes.sentMs[i])}` : "", size].filter(Boolean);
+    return [[formatMs(boxes.timeMs[i])],
+      boxes.memoryBytes[i] > 0 ? [formatBytes(boxes.memoryBytes[i], memoryUnit)] : [],
+      boxes.sentMs[i] > 0 ? [`sends ${formatMs(boxes.sentMs[i])}`] : [], [size]].filter((texts) => texts.length);
   }
 
   ring(ctx, box, width, height, colour, line, gap) {

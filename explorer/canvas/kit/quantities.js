@@ -45,7 +45,7 @@ export function formatMs(ms) {
   return `${nearZero(ms, LEAST_MS, "0.000001") ?? formatNumber(ms)} ms`;
 }
 
-/** Write what a transfer takes at its ends: once, with `evenly` behind it, where all take as long, else out and in.
+/** Write what a transfer takes at its ends: once, with `evenly` behind it, where all take as long, else both times.
 
     CPUs take no time and are not named. */
 export function formatMove(sendMs, receiveMs, evenly = "") {
@@ -54,7 +54,7 @@ export function formatMove(sendMs, receiveMs, evenly = "") {
   const [first] = [...sent, ...received, formatMs(0)];
   if (new Set([...sent, ...received]).size <= 1) return first + evenly;
   const into = received.length === 1 ? received[0] : `${received[0]} to ${received.at(-1)}`;
-  return sent.length ? `${sent[0]} out, ${into} in` : `${into} in`;
+  return sent.length ? `send ${sent[0]}, receive ${into}` : `receive ${into}`;
 }
 
 /** Write a share, none and all apart from nearly so. */
@@ -65,13 +65,24 @@ export function formatPercent(share) {
   return `${nearZero(share, 5e-4, "0.05") ?? formatNumber(100 * share, 3)} %`;
 }
 
-/** Write a size in the unit that keeps it readable. */
-export function formatBytes(bytes) {
+/** Write a size in the unit that keeps it readable, or in a given one. */
+export function formatBytes(bytes, unit = null) {
   if (isUnknown(bytes)) return UNKNOWN;
   for (const [name, factor] of BINARY_UNITS) {
-    if (Math.abs(bytes) >= factor) return `${formatNumber(bytes / factor)} ${name}`;
+    if (name === unit || (unit === null && Math.abs(bytes) >= factor)) return `${formatNumber(bytes / factor)} ${name}`;
   }
   return `${nearZero(bytes, 1, "1") ?? formatNumber(bytes)} B`;
+}
+
+/** The unit of sizes that are compared with each other: that of the largest. */
+export function binaryUnit(sizes) {
+  const largest = sizes.reduce((most, size) => (isUnknown(size) ? most : Math.max(most, Math.abs(size))), 0);
+  return BINARY_UNITS.find(([, factor]) => largest >= factor)?.[0] ?? "B";
+}
+
+/** How many bytes a unit has. */
+export function bytesIn(unit) {
+  return BINARY_UNITS.find(([name]) => name === unit)?.[1] ?? 1;
 }
 
 /** Write a number of floating-point operations. */

@@ -251,11 +251,11 @@ const DESCRIPTIONS = {
       rows.push(["compute", formatMs(device.computeMs)], ["receive", formatMs(device.receiveMs)], ["send", formatMs(device.sendMs)]);
       rows.push(["load", `${formatMs(device.loadMs)} per micro-batch${most > 0 ? `, ${formatPercent(device.loadMs / most)} of the largest` : ""}`]);
     }
-    const limit = device.capacityBytes === null ? "" : ` of ${formatBytes(device.capacityBytes)}`;
-    if (device.memoryBytes !== null) rows.push(["memory", formatBytes(device.memoryBytes) + limit]);
-    else if (limit) rows.push(["memory", formatBytes(device.capacityBytes)]);
+    const limit = device.capacityBytes === null ? "" : ` of ${formatBytes(device.capacityBytes, data.memoryUnit)}`;
+    if (device.memoryBytes !== null) rows.push(["memory", formatBytes(device.memoryBytes, data.memoryUnit) + limit]);
+    else if (limit) rows.push(["memory", formatBytes(device.capacityBytes, data.memoryUnit)]);
     const lane = data.gantt?.lanes.find((one) => one.device === d);
-    if (lane && lane.peakMemoryBytes !== null && lane.peakMemoryBytes !== undefined) rows.push(["peak", `${formatBytes(lane.peakMemoryBytes)} with micro-batches in flight`]);
+    if (lane && lane.peakMemoryBytes !== null && lane.peakMemoryBytes !== undefined) rows.push(["peak", `${formatBytes(lane.peakMemoryBytes, data.memoryUnit)} with micro-batches in flight`]);
     if (lane && lane.bubbleFraction !== null) rows.push(["bubble", `${formatPercent(lane.bubbleFraction)} of this run`]);
     rows.push(...writer.stages("stages", links.stages.flatMap((stage, s) => (stage.device === d ? [s] : []))));
     const touching = links.tensors.flatMap((tensor, t) => (tensor.from === d || tensor.to.includes(d) ? [t] : []));

@@ -122,7 +122,7 @@ export class EditBar {
 
   target(device, isHome) {
     const free = device.capacityBytes === null || device.memoryBytes === null ? ""
-      : device.memoryBytes > device.capacityBytes ? ", over its memory" : `, ${formatBytes(device.capacityBytes - device.memoryBytes)} free`;
+      : device.memoryBytes > device.capacityBytes ? ", over its memory" : `, ${formatBytes(device.capacityBytes - device.memoryBytes, this.store.data.memoryUnit)} free`;
     const load = device.loadMs === null ? "" : ` (${formatMs(device.loadMs)}${free})`;
     const label = isHome ? `${device.name}: the selection is here` : `Move to ${device.name}${load}`;
     const button = make("button", { type: "button", title: label, "aria-label": label, "data-op": `move-${device.device}`,

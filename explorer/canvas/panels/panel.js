@@ -6,6 +6,8 @@ import { formatBytes, formatCount, formatMove, formatMs, formatPercent } from ".
 import { pieceLetter } from "../timeline/gantt_bars.js";
 import { levelButtons } from "../graph/level_buttons.js";
 
+/** Pixels of what is said under the search box, where there is room for so many. */
+const MOST_SAID = 420;
 const SEARCH_HINT = "Words or regular expressions in names and layers, and conditions such as\n"
   + "time>1ms   memory>100MB   output>1MiB   transfer>0.1\ndevice:2   layer:attention   id:17   cut   backward   -cut\n"
   + "All must hold. In quotes a text stands for itself. Enter goes to the next match.";
@@ -78,6 +80,16 @@ export class Toolbar {
     else if (!search.matches.length) this.count.textContent = "no match";
     else if (search.at < 0) this.count.textContent = `${formatCount(search.matches.length)} found, Enter to go`;
     else this.count.textContent = `${formatCount(search.at + 1)} of ${formatCount(search.matches.length)}`;
+    this.placeCount();
+  }
+
+  /** Keep what is said under the box within the toolbar. */
+  placeCount() {
+    const { style } = this.count;
+    const [room, box] = [this.element, this.input].map((element) => element.getBoundingClientRect());
+    style.maxWidth = `${Math.min(MOST_SAID, room.width)}px`;
+    style.left = "0";
+    style.left = `${Math.min(0, room.right - box.left - this.count.offsetWidth)}px`;
   }
 }
 
@@ -93,7 +105,7 @@ export class Legend {
     const placed = data.graph?.placed ?? true;
     const used = placed ? data.devices.filter((d) => d.numNodes > 0) : data.devices;
     const idle = placed ? data.devices.filter((d) => d.numNodes === 0) : [];
-    const parts = used.map((device) => this.entry(device, placed));
+    const parts = used.map((device) => this.entry(device, placed, data.memoryUnit));
     if (idle.length) parts.push(make("span", { className: "idle", text: `idle: ${listNames(idle)}` }));
     this.element.replaceChildren(...parts);
   }
@@ -114,11 +126,11 @@ export class Legend {
     this.keys.replaceChildren(...keys);
   }
 
-  entry(device, placed) {
+  entry(device, placed, memoryUnit) {
     const facts = [];
     if (device.replicas > 1) facts.push(`${device.replicas} replicas`);
     if (placed && device.loadMs !== null) facts.push(formatMs(device.loadMs));
-    if (placed && device.memoryBytes !== null && device.memoryBytes > 0) facts.push(formatBytes(device.memoryBytes));
+    if (placed && device.memoryBytes !== null && device.memoryBytes > 0) facts.push(formatBytes(device.memoryBytes, memoryUnit));
     const isFull = device.capacityBytes !== null && device.memoryBytes > device.capacityBytes * (1 + 1e-9);
     const entry = make("button", {
       type: "button", className: `device${device.isBottleneck ? " slowest" : ""}`, "data-device": device.device,

@@ -3,13 +3,13 @@
    They say in numbers what the canvases draw, for whoever reads better than sees, sorts or copies. */
 
 import { SLOT_WORDS } from "../kit/contract.js";
-import { formatCount, formatPercent } from "../kit/quantities.js";
+import { bytesIn, formatCount, formatPercent } from "../kit/quantities.js";
 import { make } from "../kit/dom.js";
 import { deviceChip } from "./panel.js";
 import { VirtualTable } from "./virtual_table.js";
 
 const TABLES_KEY = "placement-tables";
-const [GIB, MIB] = [2 ** 30, 2 ** 20];
+const MIB = 2 ** 20;
 
 export class Tables {
   constructor(store, actions) {
@@ -165,7 +165,7 @@ const SHEETS = [
     thing: (_, row) => ({ kind: "device", device: row }),
     isLit: (focus, row) => Boolean(focus.devices?.has(row)),
     columns: (store) => {
-      const { devices, gantt } = store.data;
+      const { devices, gantt, memoryUnit } = store.data;
       const most = devices.reduce((max, d) => Math.max(max, d.loadMs ?? 0), 0);
       const lanes = new Map((gantt?.lanes ?? []).map((lane) => [lane.device, lane]));
       const share = (row) => (devices[row].loadMs === null ? null : most > 0 ? devices[row].loadMs / most : 0);
@@ -179,10 +179,10 @@ const SHEETS = [
         numberColumn("Load (ms)", (row) => devices[row].loadMs, "Compute and transfers per micro-batch"),
         { ...numberColumn("Of max-load", share, "The device with 100 % is the bottleneck"), text: (row) => (share(row) === null ? "–" : formatPercent(share(row))),
           cell: (row, text) => [shareBar(share(row)), make("span", { text })], padding: 8 },
-        numberColumn("Memory (GiB)", (row) => scaledBytes(devices[row].memoryBytes, GIB), "Of one micro-batch at a time"),
-        numberColumn("Peak (GiB)", (row) => scaledBytes(lanes.get(row)?.peakMemoryBytes, GIB),
+        numberColumn(`Memory (${memoryUnit})`, (row) => scaledBytes(devices[row].memoryBytes, bytesIn(memoryUnit)), "Of one micro-batch at a time"),
+        numberColumn(`Peak (${memoryUnit})`, (row) => scaledBytes(lanes.get(row)?.peakMemoryBytes, bytesIn(memoryUnit)),
           "With the activations of all micro-batches in flight, where the file knows them"),
-        numberColumn("Capacity (GiB)", (row) => scaledBytes(devices[row].capacityBytes, GIB), "No number where there is no limit"),
+        numberColumn(`Capacity (${memoryUnit})`, (row) => scaledBytes(devices[row].capacityBytes, bytesIn(memoryUnit)), "No number where there is no limit"),
       ];
     },
   },

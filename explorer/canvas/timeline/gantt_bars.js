@@ -25,7 +25,7 @@ const LEAST_LABELLED = 2.5;
 export const END_COLUMNS = [
   { title: "bubble", width: 56, text: (lane) => (lane.bubbleFraction === null ? "" : formatPercent(lane.bubbleFraction)) },
   { title: "busy", width: 50, text: (lane) => (lane.utilisation === null ? "" : formatPercent(lane.utilisation)) },
-  { title: "peak memory", width: 84, text: (lane) => (lane.peakMemoryBytes > 0 ? formatBytes(lane.peakMemoryBytes) : "–") },
+  { title: "peak memory", width: 84, text: (lane, unit) => (lane.peakMemoryBytes > 0 ? formatBytes(lane.peakMemoryBytes, unit) : "–") },
 ];
 
 /** Draw lane number `lane` of `picture` (a GanttPicture) with its upper edge at y. */
@@ -84,7 +84,7 @@ function drawEnd(ctx, picture, lane, y) {
     const isOver = column.title === "peak memory" && lane.isOverMemory;
     ctx.font = `${isOver ? "700 " : ""}${Math.min(12, picture.laneHeight - 1)}px ${theme.font}`;
     ctx.fillStyle = isOver ? theme.palette.alarm : k === 0 ? theme.ink : theme.mutedInk;
-    ctx.fillText(`${isOver ? "▲ " : ""}${column.text(lane)}`, x, y + 0.5, column.width - 4);
+    ctx.fillText(`${isOver ? "▲ " : ""}${column.text(lane, picture.store.data.memoryUnit)}`, x, y + 0.5, column.width - 4);
   }
 }
 
@@ -246,10 +246,14 @@ function sparseChoice(own, size, chosen, narrowest) {
     return [bar.x - half, bar.x + half];
   };
   const taken = chosen.flatMap(({ members, form, shrink }) => members.map((bar) => span(bar, form, shrink)));
+  // One form in a lane: numbers alone beside letters would seem to be of another kind.
+  const numbers = chosen.filter((choice) => choice.form === 2);
+  const form = numbers.length ? 2 : 1;
+  const shrink = Math.min(1, ...numbers.map((choice) => choice.shrink));
   for (const every of EVERY) {
     const members = own.filter((bar) => bar.microBatch % every === 0);
-    const all = [...taken, ...members.map((bar) => span(bar, 1, 1))].sort((a, b) => a[0] - b[0]);
-    if (members.length && all.every(([from], k) => k === 0 || from >= all[k - 1][1])) return { members, form: 1, every, shrink: 1 };
+    const all = [...taken, ...members.map((bar) => span(bar, form, shrink))].sort((a, b) => a[0] - b[0]);
+    if (members.length && all.every(([from], k) => k === 0 || from >= all[k - 1][1])) return { members, form, every, shrink };
   }
   return null;
 }

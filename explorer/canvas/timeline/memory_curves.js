@@ -3,7 +3,7 @@
    `strip` is a MemoryPicture: it knows the lanes, their values and where they stand. */
 
 import { niceStep } from "../kit/format.js";
-import { formatBytes, formatMs } from "../kit/quantities.js";
+import { formatMs } from "../kit/quantities.js";
 
 /** Pixels above the curves, for what is written there. */
 export const STRIP_TOP = 20;
@@ -122,16 +122,16 @@ export function drawLimits(ctx, strip) {
     ctx.lineTo(strip.plotRight, y);
     ctx.stroke();
     ctx.setLineDash([]);
-    writeOn(ctx, strip, `limit ${formatBytes(limit)}`, strip.plotRight - 4, y - 8 < 7 ? y + 9 : y - 8, theme.ink);
+    writeOn(ctx, strip, `limit ${strip.size(limit)}`, strip.plotRight - 4, y - 8 < 7 ? y + 9 : y - 8, theme.ink);
   }
   if (far.length) {  // one above the other they would hide each other
-    const words = `limit${far.length > 1 ? "s" : ""} ${far.map(formatBytes).join(" and ")}`;
+    const words = `limit${far.length > 1 ? "s" : ""} ${far.map((size) => strip.size(size)).join(" and ")}`;
     writeOn(ctx, strip, `↑ ${words}, above this scale`, strip.plotRight - 4, 8, theme.ink);
   }
   const over = strip.showsBytes ? strip.lanes.filter((lane) => lane.isOverMemory) : [];
   if (!over.length) return;
   over.sort((a, b) => b.peakMemoryBytes - b.capacityBytes - (a.peakMemoryBytes - a.capacityBytes));
-  const words = over.slice(0, 2).map((lane) => `${lane.name} over by ${formatBytes(lane.peakMemoryBytes - lane.capacityBytes)}`);
+  const words = over.slice(0, 2).map((lane) => `${lane.name} over by ${strip.size(lane.peakMemoryBytes - lane.capacityBytes)}`);
   const more = over.length > 2 ? `, and ${over.length - 2} more` : "";
   ctx.textAlign = "left";
   writeOn(ctx, strip, `▲ ${words.join(", ")}${more}`, strip.plotLeft + 4, 8, theme.palette.alarm);

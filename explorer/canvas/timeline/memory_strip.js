@@ -68,7 +68,12 @@ export class MemoryPicture {
   }
 
   text(value) {
-    return this.showsBytes ? formatBytes(value) : String(value);
+    return this.showsBytes ? this.size(value) : String(value);
+  }
+
+  /** A size in the unit of all memory on the page. */
+  size(bytes) {
+    return formatBytes(bytes, this.store.data.memoryUnit);
   }
 
   /** Numbers of the lanes drawn one by one, in order: those over their limit, in focus, and the fullest. */
@@ -149,7 +154,7 @@ export class MemoryPicture {
   /** What the strip shows, for a reader who does not see it. */
   summary() {
     const what = this.store.data.gantt.tellsMemory ? "Memory over time" : "Micro-batches in flight over time";
-    const peaks = this.lanes.slice(0, 16).map((lane) => `${lane.name} ${formatBytes(lane.peakMemoryBytes)}, `
+    const peaks = this.lanes.slice(0, 16).map((lane) => `${lane.name} ${this.size(lane.peakMemoryBytes)}, `
       + `${lane.peakInFlight} in flight${lane.isOverMemory ? ", over its memory" : ""}`);
     return `${what}. Peaks: ${peaks.join("; ")}${this.lanes.length > 16 ? `; and ${this.lanes.length - 16} more` : ""}.`;
   }
@@ -161,12 +166,12 @@ export class MemoryPicture {
     if (ms !== null) {
       const [low, high] = this.span(lane);
       const at = Math.max(low, lastAtMost(this.time, ms, low, high));
-      const held = this.store.data.gantt.tellsMemory ? `${formatBytes(this.bytes[at])}, ` : "";
+      const held = this.store.data.gantt.tellsMemory ? `${this.size(this.bytes[at])}, ` : "";
       lines.push(`at ${formatMs(ms)}: ${held}${this.inFlight[at]} in flight`);
     }
-    const limit = capacityBytes === null ? "" : ` of ${formatBytes(capacityBytes)}`;
-    lines.push(`peak ${formatBytes(peakMemoryBytes)}${limit}, ${peakInFlight} in flight`);
-    if (this.lanes[lane].isOverMemory) lines.push(`over its memory by ${formatBytes(peakMemoryBytes - capacityBytes)}`);
+    const limit = capacityBytes === null ? "" : ` of ${this.size(capacityBytes)}`;
+    lines.push(`peak ${this.size(peakMemoryBytes)}${limit}, ${peakInFlight} in flight`);
+    if (this.lanes[lane].isOverMemory) lines.push(`over its memory by ${this.size(peakMemoryBytes - capacityBytes)}`);
     if (weightVersions > 1) lines.push(`${weightVersions} versions of its weights`);
     return lines;
   }

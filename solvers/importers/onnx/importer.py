@@ -128,12 +128,12 @@ def _assumed(interpreter: Interpreter, dimensions: Dimensions, network: Network)
         )
     if shapes.unknown:
         said.append(
-            f"{counted(sum(shapes.unknown.values()), 'operator')} of kinds that are not known cost the bytes they read "
+            f"{counted(sum(shapes.unknown.values()), 'operator')} of unknown types cost the bytes they read "
             f"and write, and no flops: {_kinds(shapes.unknown)}."
         )
     if shapes.assumed:
         said.append(
-            f"The shapes of what {counted(sum(shapes.assumed.values()), 'operator')} give are not to be told from the "
+            f"The shapes of what {counted(sum(shapes.assumed.values()), 'operator')} give cannot be derived from the "
             f"file; they are taken to be those of their first inputs: {_kinds(shapes.assumed)}."
         )
     if interpreter.open_loops:

@@ -88,7 +88,7 @@ class ShapeReader:
                 declared_type, shape = self._read(self.declared.get(name), name)
                 elem_type = elem_type or declared_type
             self.dimensions.refuse_missing(
-                f"The size of {shown(name)}, which {shown(node.op_type)} computes, is not to be told from the file"
+                f"The size of {shown(name)}, which {shown(node.op_type)} computes, cannot be derived from the file"
             )
             if shape is None:
                 if why and all(value is None or value.elem_type != T.UNDEFINED for value in inputs):

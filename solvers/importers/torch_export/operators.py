@@ -77,7 +77,7 @@ def _einsum(get: Get, out: Shape) -> float:
     inputs, _, output = equation.replace(" ", "").partition("->")
     letters = inputs.split(",")
     if "." in equation or len(letters) != len(factors) or any(map(_mismatch, letters, factors)):
-        raise EquationError(f"the equation {equation[:40]!r} is not of the kind that is read")
+        raise EquationError(f"the equation {equation[:40]!r} is of a type that is not supported")
     size = {
         letter: n for term, shape in zip(letters, factors, strict=True) for letter, n in zip(term, shape, strict=True)
     }

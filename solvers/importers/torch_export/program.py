@@ -179,7 +179,7 @@ def _inputs(specs: list[Any]) -> Iterator[Input]:
             target = item(raw, f"{kind}_name", str, place)
             yield Input(name, InputKind.PARAMETER if kind == "parameter" else InputKind.BUFFER, target)
         elif kind not in ("custom_obj", "token", "constant_input"):
-            raise SourceError(f"{place} is of a kind that is not known, {short(kind)}; {REMEDY}.")
+            raise SourceError(f"{place} is of an unknown type, {short(kind)}; {REMEDY}.")
 
 
 def _mutated(specs: list[Any], by_target: Mapping[str, str]) -> Iterator[str]:

@@ -309,7 +309,7 @@ class Translator:
         except (TypeError, ValueError, IndexError, KeyError, StopIteration, AttributeError) as error:
             reason = f": {error}" if isinstance(error, known.EquationError) else ""
             raise SourceError(
-                f"The operator {call.name[:60]!r} ({call.operator}) has arguments that its flops cannot be told "
+                f"The operator {call.name[:60]!r} ({call.operator}) has arguments that its flops cannot be derived "
                 f"from{reason}; {REMEDY}."
             ) from None
 

@@ -107,7 +107,7 @@ def test_every_export_tells_what_each_end_of_a_tensor_pays() -> None:
         "report": report_html(subject),
         "figure": figure_svg(subject),
     }
-    assert {name: "1 ms out, 4 ms in" in text for name, text in exports.items()} == dict.fromkeys(exports, True)
+    assert {name: "send 1 ms, receive 4 ms" in text for name, text in exports.items()} == dict.fromkeys(exports, True)
 
 
 def test_every_export_names_the_tensors_of_a_node() -> None:

@@ -52,7 +52,10 @@ def test_memory_that_forces_work_onto_the_cpu_is_named_with_its_price() -> None:
     split = solve(graph, deployment).split
     assert split is not None
     text = plain_text(explanation_text(explain(graph, deployment, split, family=Family.CHAIN), graph))
-    assert "Memory limits this plan: all nodes take 4 B and the accelerators together hold 2 B, so 2 B or more" in text
+    assert (
+        "Memory forces work onto CPUs: all nodes take 4 B and the accelerators together hold 2 B, so 2 B or more"
+        in text
+    )
 
 
 def test_six_small_accelerators_are_limited_by_memory() -> None:
@@ -61,7 +64,7 @@ def test_six_small_accelerators_are_limited_by_memory() -> None:
     split = solve(graph, small).split
     assert split is not None
     text = plain_text(explanation_text(explain(graph, small, split, family=Family.CHAIN), graph))
-    assert "Memory limits this plan" in text
+    assert "Memory forces work onto CPUs" in text
 
 
 def test_a_tie_of_nodes_is_named_as_the_reason() -> None:
@@ -119,4 +122,13 @@ def test_a_plan_that_only_its_nodes_limit_says_so(family: Family) -> None:
     found = prices_of(line(3), Deployment(2), family)
     assert all(one.gained.cannot_help for one in found.values())
     text = binding_text(tuple(found.values()))
-    assert text[0].startswith(("Only indivisible nodes", "No constraint can be left out"))
+    assert text[0].startswith(("No single constraint limits", "There is no constraint to leave out"))
+
+
+def test_while_some_are_still_solved_for_it_is_not_said_that_none_limits() -> None:
+    found = prices_of(line(3, memory_bytes=1.0), Deployment(2, 0, 2.0), Family.CHAIN)
+    assert len(found) == 2
+    assert all(one.gained.cannot_help for one in found.values())
+    assert binding_text(tuple(found.values()))[0] == "No single constraint limits this plan."
+    for one in found.values():
+        assert "No single constraint" not in "".join(binding_text((one,), are_all=False))

@@ -170,21 +170,28 @@ def test_devices_that_are_equally_slow_are_all_named() -> None:
     explanation, text = explained(chain((1, 1), transfer_ms=0.5), Deployment(2))
     assert [parts.device for parts in explanation.limits[0].bottlenecks] == [0, 1]
     assert "Accelerator 1 is the bottleneck with 1.5 ms per micro-batch, and Accelerator 2 within 0.1 % of it" in text
-    assert "Nobody: all devices are busy all the time." in text
+    assert "None: in steady state all devices are busy all the time." in text
+
+
+def test_what_rounding_leaves_of_a_load_is_not_called_idle() -> None:
+    _, text = explained(chain((3.0, 1.0, 2.0 - 1e-9), transfer_ms=0), Deployment(2))
+    assert "Idle" in text  # the heading
+    assert "None: in steady state all devices are busy all the time." in text
+    assert "0 %" not in text.split("Idle time")[1]
 
 
 def test_free_transfers_without_memory_limit_reach_total_work_over_devices() -> None:
     explanation, text = explained(chain((1, 1, 1, 1), transfer_ms=0), Deployment(2))
     assert explanation.balance.balance_ms == pytest.approx(2)
     assert "It is reached: all work divided as evenly as it can be over 2 accelerators takes 2 ms per micro-" in text
-    assert "It transfers for nothing." in text
+    assert "Transfers take no time." in text
     assert "Memory" not in text
 
 
 def test_one_device_has_nothing_to_balance() -> None:
     _, text = explained(chain((1, 2)), Deployment(1))
     assert "There is one device: it does all the work, 3 ms per micro-batch, and moves nothing." in text
-    assert "waits" not in text
+    assert "Idle" not in text
 
 
 def test_links_without_speed_leave_one_device() -> None:
@@ -193,7 +200,7 @@ def test_links_without_speed_leave_one_device() -> None:
     assert explanation.value_ms == 6
     assert "All nodes are on one device" in text
     assert "moving even the smallest takes 1,000,000 ms" in text
-    assert "have nothing to do at all" in text
+    assert "have no nodes" in text
 
 
 def test_a_graph_that_takes_no_time_has_nothing_to_explain() -> None:
@@ -206,7 +213,7 @@ def test_a_cpu_that_sets_the_pace_transfers_for_nothing() -> None:
     explanation, text = explained(DnnGraph(nodes, (Edge(1, 2), Edge(2, 3))), Deployment(1, 2), family=Family.FREE)
     assert explanation.devices[explanation.limits[0].bottlenecks[0].device].is_cpu
     assert " is the bottleneck with 5 ms per micro-batch." in text
-    assert "CPUs transfer for nothing." in text
+    assert "Transfers take a CPU no time." in text
     assert "Nodes cannot be divided: the largest, node 2, takes 5 ms, as long as the plan" in text
 
 
@@ -218,7 +225,7 @@ def test_a_dear_node_is_the_reason() -> None:
 def test_memory_is_said_to_limit_nothing_only_where_everything_fits_on_one_device() -> None:
     graph = chain((1, 2, 3))
     _, text = explained(graph, Deployment(2, 0, memory_bytes=3.0))
-    assert "Memory limits nothing: all nodes together take 3 B, and one accelerator has 3 B." in text
+    assert "Memory is not limiting: all nodes together take 3 B, and one accelerator has 3 B." in text
     _, text = explained(graph, Deployment(2, 0, memory_bytes=2.0))
     assert "is the fullest with 2 B of 2 B (100 %)" in text
 
@@ -258,7 +265,7 @@ def test_overlapped_transfers_are_said_to_run_beside() -> None:
     deployment = Deployment(2, communication=Communication.OVERLAPPED)
     explanation, text = explained(graph, deployment)
     assert explanation.value_ms == 4
-    assert "Accelerator 2 computes for 4 ms (100 %). 1 ms of receiving runs beside that and costs nothing." in text
+    assert "Accelerator 2 computes for 4 ms (100 %). 1 ms of receiving overlaps with that and adds nothing." in text
 
 
 def test_gpipe_names_the_slowest_of_each_pass() -> None:
@@ -336,7 +343,7 @@ def test_only_what_has_time_to_spare_could_be_slower() -> None:
         graph = dag((1, 2, third_ms, 1), edges, transfer_ms=0.0)
         return text_of(explain(graph, Deployment(4), split, objective=Objective.LATENCY), graph)
 
-    assert "Accelerator 3 (1 ms) works beside it and could be slower." in told(1.0)
+    assert "Accelerator 3 (1 ms) is off the critical path and could be slower." in told(1.0)
     equal = told(2.0)
     assert "could be slower" not in equal
     assert "Accelerator 3 is on a path that takes as long" in equal

@@ -95,7 +95,7 @@ def test_each_class_is_asked_about_by_itself() -> None:
     ]
     gained = {key: gain(base, solved(change)) for key, change in found.items()}
     assert base.value_ms == 3
-    assert found["accelerator 0"].label == "One big more"
+    assert found["accelerator 0"].label == "One more big"
     assert found["memory 1"].useless == "all nodes together take 2 B"
     assert gained["memory 1"].cannot_help
     assert gained["no limit"].value_ms == 2.5  # both on big

@@ -378,7 +378,7 @@ MALFORMED_GRAPHS: dict[str, tuple[str | bytes, str]] = {
     ),
     "many classes": (
         changed(GRAPH, "nodes.1.classLatency", {f"class {i}": 1 for i in range(65)}),
-        "nodes[1] (id 2): 'classLatency' has times on 65 classes; give up to 64.",
+        "nodes[1] (id 2): 'classLatency' has times on 65 device types; give up to 64.",
     ),
     "twice": ('{"nodes": [], "nodes": []}', 'The graph has an object that names the field "nodes" twice; keep one.'),
     "other version": (changed(GRAPH, "version", 2), "The file says version 2; this program reads version 1."),

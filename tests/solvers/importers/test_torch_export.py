@@ -478,7 +478,7 @@ def empty() -> dict[str, Any]:
         (archive(with_rank(limits.MAX_RANK + 1)), "has 65 dimensions; up to 64 are imported"),
         (archive(nested(limits.MAX_SUBGRAPH_DEPTH + 1)), "graphs lie more than 20 deep in each other"),
         (archive(huge()), "has more than 1,125,899,906,842,624 elements"),
-        (archive(misfit()), "has arguments that its flops cannot be told from"),
+        (archive(misfit()), "has arguments that its flops cannot be derived from"),
         (archive(empty()), "no operator that works on an input"),
     ],
 )  # fmt: skip
