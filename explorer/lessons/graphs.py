@@ -100,7 +100,7 @@ def graph_marks(
     # What is bent above the boxes, or below, needs its room there.
     peaks = [(way[0][1] + 2 * way[1][1] + way[2][1]) / 4 for way in ways.values()]
     over = max([0.0, *(4.0 - y for y in peaks)])
-    height = max([height, *(y + 4.0 for y in peaks)]) + over
+    height = max([height, *(y + 4.0 for y in peaks)])
     top += over
     for (u, v), ((x, y), (cx, cy), (x2, y2)) in ways.items():
         marks.append(Mark(f"{prefix}e{u}_{v}", "arrow", x, y + top, x2=x2, y2=y2 + top, cx=cx, cy=cy + top))

@@ -81,6 +81,11 @@ def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Le
             assert page.get_by_text("Predict.").count() == 1
             predict(page, lesson, number, rightly=number % 2 == 1)
             settled(page)
+        if (lesson.name, number) == ("integer_program", 1):
+            figure(page).locator("[data-mark=r0]").hover()
+            expect(figure(page).locator("[data-mark=n1]")).to_have_class(re.compile(r"\blit\b"))
+            figure(page).locator("[data-mark=n5]").focus()
+            expect(figure(page).locator("[data-mark=r4]")).to_have_class(re.compile(r"\blit\b"))
         assert page.get_by_text("was not read").count() == 0
         assert faults(page) == [], f"step {number}"
         page.get_by_role("button", name=re.compile("^Next")).first.click()

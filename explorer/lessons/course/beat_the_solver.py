@@ -75,13 +75,13 @@ ROUNDS = (
         "3: two chains",
         loaded(WITNESS, Deployment(2)),
         FREE,
-        "Any placement is allowed, also one in which data flows both ways. Transfers are free.",
+        "Any placement is allowed, also one in which data flows both ways. Transfers cost nothing.",
     ),
     _round(
         "4: branches",
         loaded(branches(3, 1), Deployment(2)),
         PIPELINE,
-        "Three branches side by side, all nodes alike, as a pipeline on two accelerators.",
+        "Three branches side by side, all nodes identical, as a pipeline on two accelerators.",
     ),
     _round(
         "5: skip connections",
@@ -298,7 +298,7 @@ LESSON = Lesson(
     exercises=(
         Exercise(
             "Give a chain and a way to cut it that no single moved node improves, although a better one exists.",
-            "Times 3, 3, 2, 2, 2 on two devices with free transfers, as any placement: {3, 3} and {2, 2, 2} (6 and "
+            "Times 3, 3, 2, 2, 2 on two devices, transfers cost nothing, as any placement: {3, 3} and {2, 2, 2} (6 and "
             "6) is "
             "optimal; from {3, 2, 2} and {3, 2} (7 and 5) no single move gives less than 7.",
         ),

@@ -242,7 +242,7 @@ LESSON = Lesson(
             "(n - 1)(n - 2) / 2, one for each pair of places; for k stages, n - 1 choose k - 1.",
         ),
         Exercise(
-            "All transfers are free. Prove that the best largest load is at least the sum of the times divided by k.",
+            "Transfers cost nothing. Prove that the best largest load is at least the sum of the times divided by k.",
             "The k loads add up to the sum of the times, so they cannot all be smaller than their average.",
         ),
     ),

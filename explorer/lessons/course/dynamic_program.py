@@ -308,7 +308,7 @@ LESSON = Lesson(
     ),
     exercises=(
         Exercise(
-            "Fill the table for the chain of times 2, 3, 1 with free transfers on two accelerators.",
+            "Fill the table for the chain of times 2, 3, 1, whose transfers cost nothing, on two accelerators.",
             "One accelerator: 0, 2, 5, 6. Two accelerators: 0, 2, 3, 4. The plan is {1} and {2, 3}.",
             lambda _: graph_scene(BY_HAND.graph, BY_HAND.deployment),
             lambda _: dp_scene(BY_HAND, film="by hand"),

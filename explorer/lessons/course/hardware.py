@@ -318,7 +318,7 @@ LESSON = Lesson(
         Exercise(
             "Two devices take 2 ms and 6 ms for each of 40 equal layers. How many layers should each get, and what "
             "is the "
-            "period, if transfers are free?",
+            "period, if transfers cost nothing?",
             "30 and 10: 60 ms each.",
         ),
         Exercise(

@@ -78,7 +78,8 @@ def _speed(desk: Desk) -> str | None:
     return (
         f"The same work on the same devices takes {milliseconds(slow.makespan_ms)} one by one, and "
         f"{milliseconds(fast.makespan_ms)} as a pipeline. The bracket marks the **period**: the time from one finished "
-        "micro-batch to the next once the pipeline is full. It is the load of the busiest device. The first "
+        "micro-batch to the next once the pipeline is full. It is the load of the busiest device, the **bottleneck**. "
+        "The first "
         "micro-batch gains nothing: its **latency** "
         "is as long as before."
     )
@@ -170,11 +171,10 @@ LESSON = Lesson(
             _both,
         ),
         Step(
-            "The price: filling and emptying",
-            "A pipeline starts empty: the last device must wait until the first micro-batch arrives, and at the end "
-            "the "
-            "first device has nothing left to do. This idle time is called the **bubble**. Take 4 stages that are "
-            "exactly equal, 4 ms each, and 4 micro-batches.",
+            "The price: warm-up and cool-down",
+            "A pipeline starts empty: in the **warm-up** the last device must wait until the first micro-batch "
+            "arrives, and in the **cool-down** at the end the first device has nothing left to do. This idle time is "
+            "called the **bubble**. Take 4 stages that are exactly equal, 4 ms each, and 4 micro-batches.",
             None,
             AskNumber(
                 "Which share of the time does each device idle?",

@@ -7,6 +7,7 @@ import streamlit as st
 
 from explorer.elements.html_table import Cell, html_table
 from explorer.lessons.desk import Desk
+from explorer.lessons.example_graphs import loaded
 from explorer.lessons.grid import grid_scene
 from explorer.lessons.parts import show_timelines
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
@@ -163,7 +164,8 @@ LESSON = Lesson(
     "decide?",
     minutes=15,
     assumes="Lesson 1: pipeline, micro-batch, bubble.",
-    setting={"sample": "gpt2_xl_layer_training"},
+    setting={"accelerators": str(DEVICES), "cpus": "0", "memory": number(MEMORY_BYTES / 2**30), "schedule": "1f1b"},
+    own=loaded(network(), DEPLOYMENT),
     steps=(
         Step(
             "Forward, then back",
@@ -309,8 +311,7 @@ LESSON = Lesson(
             "Every stage border is a transfer, so there are 100 times as many; and the model may not have 400 layers.",
         ),
     ),
-    notes="The stages are equal and transfers free, so that the closed forms hold exactly; on real models (Open in "
-    "Explore: "
-    "GPT-2 XL) they do not, and the app simulates. Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019 and 2021 "
-    "(PipeDream, 1F1B, interleaving), Qi et al. 2024 (zero bubble).",
+    notes="The stages are equal and transfers cost nothing, so that the closed forms hold exactly; on real models (in "
+    "Explore: GPT-2 XL, training) they do not, and the app simulates. Sources: Huang et al. 2019 (GPipe), Narayanan et "
+    "al. 2019 and 2021 (PipeDream, 1F1B, interleaving), Qi et al. 2024 (zero bubble).",
 )
