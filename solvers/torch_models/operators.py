@@ -84,7 +84,7 @@ class Program:
         self.gradients = {
             id(value): torch.zeros_like(value)
             for spec, value in zip(program.graph_signature.input_specs, self.inputs, strict=True)
-            if is_training and spec.target in trained and value.is_floating_point()
+            if is_training and spec.target in trained and (value.is_floating_point() or value.is_complex())
         }
 
     def run(self) -> None:

@@ -1,8 +1,9 @@
 """Parameters and flops of models as `transformers` and torch's flop counter have them; run by a Python that has both.
 
-Reads a JSON list of questions on stdin, {"config", "flops"?: {"batch", "sequence", "training"?}},
-and prints one of answers, {"parameters", "forward"?, "backward"?}. Models are made without weights, on the meta device;
-to count their flops, with random ones, since masks and the choice of experts look at numbers.
+Reads a JSON list of questions on stdin, {"config", "flops"?: {"batch", "sequence", "training"?, "decode"?}}, and prints
+one of answers, {"parameters", "forward"?, "backward"?, "decode"?}; decode is of one token after the sequence. Models
+are made without weights, on the meta device; to count their flops, with random ones, since masks and the choice of
+experts look at numbers.
 """
 
 import json
@@ -59,6 +60,18 @@ def answer(question: dict[str, Any]) -> dict[str, float]:
     with FlopCounterMode(display=False) as counter:
         output = model(**inputs, use_cache=False) if takes_cache else model(**inputs)
     found["forward"] = counter.get_total_flops()
+    if wanted.get("decode"):
+        with torch.no_grad():
+            before = model(**inputs, use_cache=True)
+            if "decoder_input_ids" in inputs:
+                next_inputs = {
+                    "encoder_outputs": (before.encoder_last_hidden_state,), "decoder_input_ids": tokens[:, -1:]
+                }  # fmt: skip
+            else:
+                next_inputs = {"input_ids": inputs["input_ids"][:, -1:]}
+            with FlopCounterMode(display=False) as counter:
+                model(**next_inputs, past_key_values=before.past_key_values, use_cache=True)
+        found["decode"] = counter.get_total_flops()
     if wanted.get("training"):
         results = [value for value in output.values() if torch.is_tensor(value) and value.requires_grad]
         total = sum(value.sum() for value in results)

@@ -255,7 +255,7 @@ class Interpreter:
         domain = MICROSOFT if node.domain == MICROSOFT else ""
         flops = flops_of(domain, node.op_type, shapes, [value.shape for value in outputs], attributes)
         backward = None
-        if node.op_type in GATES:
+        if node.op_type in GATES and flops:  # else its shapes are none that it can have
             start = inputs[5] if len(inputs) > 5 else None
             learns_start = start is not None and start.producer is not None
             backward = recurrence_backward(shapes, attributes, flops, learns_start=learns_start)

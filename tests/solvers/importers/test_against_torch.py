@@ -104,6 +104,14 @@ def small():
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(inplace=True), torch.nn.Linear(8, 8))
     return model.eval(), (torch.zeros(2, 8),)
 
+class Complex(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(8, 8, dtype=torch.complex64))
+
+    def forward(self, x):
+        return torch.view_as_real(x @ self.w)
+
 def wrong():
     return 3
 """
@@ -116,6 +124,7 @@ from solvers.importers.workload import Devices, Level, Mode, Workload
 from solvers.model.errors import SourceError
 from solvers.torch_models.export import graph_of
 from solvers.torch_models.link import measure_link
+from solvers.torch_models.operators import Program
 from solvers.torch_models.profile import Profile, profile_model
 
 if __name__ == "__main__":
@@ -131,6 +140,11 @@ if __name__ == "__main__":
             assert "1 thread, torch" in on, on
             for node in graph.nodes:
                 assert (node.accelerator_ms > 0) == ("input" not in node.name), node
+    waves = (torch.ones(2, 8, dtype=torch.complex64),)
+    program = Program(torch.export.export(own_model.Complex(), waves), torch.device("cpu"), is_training=True)
+    program.run()
+    (product,) = program.calls["matmul"]
+    assert len(product.backward) == 1, "weights may be complex"
     link = measure_link(1, 3)
     assert link.latency_ms > 0 and link.bandwidth_bytes_per_ms > 0
     for source, told in (

@@ -46,6 +46,28 @@ def test_flops_and_parameters_of_small_models_of_every_kind() -> None:
         assert trained.totals.backward_flops - again == pytest.approx(answer["backward"], rel=0.01), name
 
 
+def test_flops_of_a_decoded_token() -> None:
+    """Of DeepSeek-V3 transformers expands all that is in the cache, where the import attends to it as it is."""
+    models = {
+        name: config
+        for name, config in SMALL.items()
+        if config["architectures"][0].endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration"))
+        and config["model_type"] != "deepseek_v3"
+    }
+    answers = ask_transformers(
+        [
+            {"config": config, "flops": {"batch": BATCH, "sequence": TOKENS, "decode": True}}
+            for config in models.values()
+        ]
+    )
+    found = {}
+    for name, config in models.items():
+        encoded = {"sequence": TOKENS} if config["model_type"] == "t5" else {}
+        totals = import_fields(config, mode=Mode.DECODE, batch=BATCH, context=TOKENS, **encoded).totals
+        found[name] = totals.forward_flops
+    assert found == {name: answer["decode"] for name, answer in zip(models, answers, strict=True)}
+
+
 def test_flops_of_real_sizes() -> None:
     names = ("gpt2", "bert-base", "vit-l-16")
     chosen = [preset for preset in presets() if preset.name in names]

@@ -153,6 +153,12 @@ def test_a_recurrence_passes_gradients_between_its_steps_where_its_input_needs_n
     assert back.flops == pytest.approx(weights + states)
 
 
+def test_a_recurrence_of_another_rank_has_no_flops_and_is_no_fault() -> None:
+    node = op("DynamicQuantizeLSTM", "x w r", "y", domain="com.microsoft", hidden_size=6)
+    made = model([node], [tensor("x", [7, 3])], [floats("w", 1, 5, 24), floats("r", 1, 6, 24)])
+    assert by_operators(made).totals.forward_flops == 0
+
+
 def test_a_lookup_reads_what_it_gives() -> None:
     found = by_operators(tied(), batch=2)
     (lookup,) = (node for node in found.graph.nodes if "Gather" in node.name)
