@@ -11,10 +11,13 @@ from solvers.cli.input import split_at
 from solvers.cli.options import add_device_options, add_model_options, add_parameter, read_question, table_bytes_of
 from solvers.cli.output import print_json, print_text
 from solvers.model.costs import Objective
+from solvers.model.result import PROOF_TOLERANCE, SolveResult
 from solvers.model.split import Family, Split, complete_split, family_of
 from solvers.parameters.parameter import Asked
 from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, SOLVER_MEMORY, TIME_LIMIT
 from solvers.solve import solve
+
+QUICK_BOUND = "  This bound was found without solving the problem. With --constraints it is solved, and a better bound may be proven.\n"
 
 
 def add_explain(commands: Any) -> None:
@@ -48,8 +51,12 @@ def _explain(options: argparse.Namespace) -> int:
     graph, deployment = asked.graph, asked.deployment
     split = complete_split(graph, split_at(options.split))
     family = family_of(graph, split) if options.family is None else options.family
-    explanation = explain(graph, deployment, split, objective=asked.objective, family=family)
-    prices = _prices(asked, split, family, table_bytes_of(options)) if options.constraints else ()
+    prices: tuple[Price, ...] = ()
+    proven_ms = None
+    if options.constraints:
+        base, prices = _prices(asked, split, family, table_bytes_of(options))
+        proven_ms = base.lower_bound_ms
+    explanation = explain(graph, deployment, split, objective=asked.objective, family=family, lower_bound_ms=proven_ms)
     if options.json:
         constraints = {"constraints": list(map(price_document, prices))} if options.constraints else {}
         print_json({**explanation_document(explanation), **constraints})
@@ -57,10 +64,14 @@ def _explain(options: argparse.Namespace) -> int:
     print_text(plain_text(explanation_text(explanation, graph)))
     if options.constraints:
         print_text(plain_text((Paragraph("Which constraints limit the best plan", binding_text(prices)),)))
+    elif not explanation.violations and (explanation.gap or 0.0) > PROOF_TOLERANCE:
+        print_text(QUICK_BOUND)
     return 0
 
 
-def _prices(asked: Asked, split: Split, family: Family, table_bytes: int | None) -> tuple[Price, ...]:
+def _prices(
+    asked: Asked, split: Split, family: Family, table_bytes: int | None
+) -> tuple[SolveResult, tuple[Price, ...]]:
     """Solve the problem as it is, and without each constraint that it has; a plan that is known starts each."""
     objective, limit_s = asked.objective, asked.time_limit_s
     base = solve(
@@ -84,4 +95,4 @@ def _prices(asked: Asked, split: Split, family: Family, table_bytes: int | None)
             table_bytes=table_bytes,
         )
         found.append(price(change, base, answer))
-    return tuple(found)
+    return base, tuple(found)

@@ -27,6 +27,17 @@ def test_sentences(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -
     text = capsys.readouterr().out
     assert "Accelerator 2 is the bottleneck with 3.5 ms per micro-batch.\n" in text
     assert "No pipeline split takes less than 3 ms, so this one is at most 16.7 % above the optimum.\n" in text
+    assert "With --constraints it is solved" in text
+
+
+def test_a_plan_that_a_solve_proves_optimal_is_called_so(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", *files, "--constraints"]) == 0
+    text = capsys.readouterr().out
+    assert "above the optimum" not in text
+    assert "Optimal: no pipeline split" in text
+    assert "With --constraints" not in text
 
 
 def test_facts_as_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
