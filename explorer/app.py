@@ -41,6 +41,9 @@ st.html(
     [data-testid="stMetricLabel"] { min-height: 1.2rem; }
     [data-testid="stMetricValue"] { font-size: 1.35rem; padding: 0; line-height: 1.3; }
     [data-testid="stMetricDelta"] { font-size: 0.75rem; }
+    /* On two lines where it is too long for one: cut off it would keep back what is proven. */
+    .st-key-headline [data-testid="stMetricDelta"] :is([data-testid="stMarkdownContainer"], p) {
+      white-space: normal; line-height: 1.3; }
     .stElementContainer:has(> .stHtml > .plan-standing) { display: none; }
     .st-key-headline:has(.plan-standing[data-state="stale"]) [data-testid="stMetricValue"] { opacity: 0.5; }
     /* Banners and the strip of a solve lie over the foot of the window and after all else, so that the picture stays
@@ -73,8 +76,6 @@ st.html(
       .st-key-title { flex-direction: column; align-items: stretch; }
       .st-key-sweep_measure [data-testid="stButtonGroup"] > div:last-child { flex-wrap: wrap; row-gap: 0.25rem; }
       .st-key-headline [data-testid="stColumn"] { min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }
-      .st-key-headline [data-testid="stMetricDelta"] :is([data-testid="stMarkdownContainer"], p) {
-        white-space: normal; }
     }
     </style>"""
 )

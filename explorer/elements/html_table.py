@@ -49,7 +49,7 @@ def html_table(
 ) -> str:
     """Return a table as HTML with its style; all text is escaped, the first cell of a row is its heading.
 
-    It is as wide as the page, or `width_rem` where that is less.
+    It is as wide as the page, or `width_rem` where that is less; a wider one is scrolled, by keys too.
 
     >>> '<th scope="row">&lt;b&gt;</th>' in html_table("", [Cell("Name")], [[Cell("<b>")]])
     True
@@ -58,7 +58,8 @@ def html_table(
     body = "".join(f"<tr>{''.join(_cell(cell, i == 0) for i, cell in enumerate(row))}</tr>" for row in rows)
     width = "" if width_rem is None else f' style="max-width: {width_rem:g}rem"'
     return (
-        f'{STYLE}<div class="insight-place"><table class="insight"{width}><caption>{escape(caption)}</caption>'
+        f'{STYLE}<div class="insight-place" role="region" aria-label="{escape(caption)}" tabindex="0">'
+        f'<table class="insight"{width}><caption>{escape(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

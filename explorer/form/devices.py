@@ -176,7 +176,7 @@ def _titled(name: str) -> str:
 
 
 def _pick_figures(key: str, i: int, kinds: tuple[Listed, ...], loaded: LoadedGraph) -> None:
-    """Draw count, link and precision of a kind, and its figures folded away."""
+    """Draw count, link and precision of a kind, and its specifications folded away."""
     kind, group = kinds[i], groups((kinds[i],), known_devices(), _times_of(loaded))[0]
     accelerator, precision = group.accelerator, precision_of(group, _times_of(loaded))
     is_one_of_several = len(kinds) > 1
@@ -207,12 +207,12 @@ def _pick_figures(key: str, i: int, kinds: tuple[Listed, ...], loaded: LoadedGra
             options=list(accelerator.precisions),
             help="Of the matrix products: it decides the peak. Bytes are those of the graph.",
         )
-    with st.expander("Figures", key=f"{key}_figures_{i}"):
+    with st.expander("Specifications", key=f"{key}_figures_{i}"):
         left, right = st.columns(2)
         own = known_devices().accelerator(kind.name)
         boxes = [
             ("Peak (TFLOP/s)", "peak", "TFLOP/s", accelerator.peak_flops_per_ms(precision) / TFLOP_PER_S, left),
-            ("To memory (GB/s)", "bandwidth", "GB/s", accelerator.bandwidth_bytes_per_ms / GB_PER_S, right),
+            ("Memory bandwidth (GB/s)", "bandwidth", "GB/s", accelerator.bandwidth_bytes_per_ms / GB_PER_S, right),
         ]
         if is_one_of_several:
             boxes.append(("Memory (GB)", "memory", "GB", accelerator.memory_bytes / GB, left))
@@ -367,9 +367,16 @@ def _pick_origin(asking: Asking, loaded: LoadedGraph) -> None:
 
 
 def _controlled(
-    widget: Callable[..., Any], label: str, value: Any, take: Callable[[Any], None], key: str, **options: Any
+    widget: Callable[..., Any],
+    label: str,
+    value: Any,
+    take: Callable[[Any], None],
+    key: str,
+    **options: Any,
 ) -> None:
     """Draw a widget that shows `value` whatever it showed before, and hands what the user makes of it to `take`."""
+    if widgets.shows(key, value):
+        options |= {"index": options["options"].index(value)} if widget is st.selectbox else {"value": value}
     widgets.show(key, value)
 
     def changed() -> None:

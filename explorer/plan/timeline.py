@@ -118,7 +118,7 @@ def plan_run(plan: Plan, shown: Scheduled) -> Plan:
     result = replace(
         plan.result,
         status=SolveStatus.FEASIBLE,
-        method=f"{plan.result.method}, cut anew into chunks",
+        method=f"{plan.result.method}, cut into chunks",
         family=Family.FREE,
         split=shown.split,
         value_ms=value_ms,

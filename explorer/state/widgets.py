@@ -20,6 +20,15 @@ def show(key: str, value: Any) -> str:
     return key
 
 
+def shows(key: str, value: Any) -> bool:
+    """Whether a widget shows a value already; one behind a button has to begin with it then, not only be set to it.
+
+    A browser takes what a widget was set to from the last run of the page before it draws the widget, which is when the
+    button is pressed, and from no earlier one. A widget that is set in this run must not have a beginning as well.
+    """
+    return key in st.session_state and bool(st.session_state[key] == value)
+
+
 def show_at_first(key: str, value: Any) -> None:
     """Have a widget that is drawn after this show a value, unless it shows one already."""
     st.session_state.setdefault(key, value)

@@ -42,7 +42,7 @@ def _of_retimings(retimings: Sequence[Retiming]) -> str:
     if kinds == {TimesKind.MEASURED}:
         return "Times are as the file has them."
     share = retimings[0].setup.efficiency
-    computed = f"the roofline, {percent(share.compute)} of the peak and {percent(share.memory)} of the bandwidth"
+    computed = f"the roofline, {percent(share.compute)} of peak FLOP/s and {percent(share.memory)} of memory bandwidth"
     if kinds == {TimesKind.ROOFLINE}:
         return f"Times are computed, not measured: {computed}."
     scaled = []

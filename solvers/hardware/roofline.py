@@ -123,7 +123,9 @@ class Retiming:
             parts.append("as the file has them" if num[Basis.KNOWN] == len(self.ms) else _of(num[Basis.KNOWN], "known"))
         if num[Basis.ROOFLINE]:
             share = self.setup.efficiency
-            told = f"roofline at {percent(share.compute)} of the peak and {percent(share.memory)} of the bandwidth"
+            told = (
+                f"roofline at {percent(share.compute)} of peak FLOP/s and {percent(share.memory)} of memory bandwidth"
+            )
             parts.append(told if num[Basis.ROOFLINE] == len(self.ms) else f"{told} for {num[Basis.ROOFLINE]} nodes")
         scaled = num[Basis.SCALED] + num[Basis.SCALED_BY_PEAK]
         if scaled and self.origin is not None and self.factor is not None:

@@ -154,7 +154,7 @@ def _said(network: Network, workload: Workload, devices: Devices, stored: Number
         f"Weights take {as_given(stored.weight_bytes)} bytes each ({stored}{scales}), elements of other tensors "
         f"{as_given(stored.element_bytes)}; products are computed in {arithmetic}.",
         f"Times are those of the roofline on {accelerator.name} and, for CPUs, {host.name}, at "
-        f"{percent(USUAL.compute)} of the peak and {percent(USUAL.memory)} of the bandwidth; transfers pass "
+        f"{percent(USUAL.compute)} of peak FLOP/s and {percent(USUAL.memory)} of memory bandwidth; transfers pass "
         f"{link.name} at {bandwidth(link.bandwidth_bytes_per_ms)}.",
     ]
     if any(op.recomputed_flops for op in network.ops):

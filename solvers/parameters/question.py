@@ -70,8 +70,8 @@ FAMILY = Parameter[Family](
     codec=one_of(Family, {"pipeline": Family.CHAIN, "contiguous": Family.CONVEX, "non-contiguous": Family.FREE}),
     label="Split type",
     noun="splits",
-    help="Split type: pipeline (chain), contiguous (convex) or non-contiguous (free). Each "
-    "contains the one before; the last two may be better, but take an integer program. Latency chooses from all.",
+    help="Split type: pipeline (chain), contiguous (convex) or non-contiguous (free); either name is taken. Each type "
+    "contains the one before; the last two may be better, but take an integer program. Latency allows all of them.",
     get=lambda asked: asked.family,
     put=lambda asked, value: replace(asked, family=value),
     usual=lambda _: Family.CHAIN,

@@ -12,6 +12,7 @@ from solvers.formats.text_table import text_table
 from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.quantities import as_given, as_written, count, money, number
+from solvers.sweep.axes import Quantity
 from solvers.sweep.measures import BOUGHT_UNIT, Measure, is_unproven, measured_at, pareto_front, unit_of
 from solvers.sweep.spec import LINKS, MEMORIES, Index, SweepSpec
 
@@ -127,8 +128,10 @@ def least_demanding(spec: SweepSpec, answers: Mapping[Index, SolveResult], at_le
 
 
 def hardware_text(spec: SweepSpec, index: Index) -> str:
-    """Name the hardware of a point by what varies."""
-    return ", ".join(axis.text(i) for axis, i in zip(spec.axes, index, strict=True))
+    """Name the hardware of a point by what varies, without the device types of which it has none beside others."""
+    told = list(zip(spec.axes, index, strict=True))
+    there = [(axis, i) for axis, i in told if axis.varied.quantity is not Quantity.COUNT or axis.values[i]]
+    return ", ".join(axis.text(i) for axis, i in there or told)
 
 
 def wish_text(

@@ -64,7 +64,7 @@ def test_a_device_brings_times_and_memory_and_stands_in_the_address() -> None:
     solved(app.selectbox(key=f"{KEY}_name_0").set_value("H100-SXM").run())
     assert memory_gib(app) == pytest.approx(80e9 / 2**30)
     assert 5 < before / value_ms(app) < 989.4 / 65
-    assert "computed, not measured: the roofline, 50 % of the peak" in captions(app).replace("\\", "")
+    assert "computed, not measured: the roofline, 50 % of peak FLOP/s" in captions(app).replace("\\", "")
     assert app.query_params["devices"] in ("H100-SXM", ["H100-SXM"])
     solved(app.selectbox(key=f"{KEY}_link_0").set_value("nvlink4").run())
     assert next(box.value for box in app.number_input if box.label == "Link (GB/s)") == pytest.approx(450)

@@ -280,13 +280,13 @@ def test_bounds_and_assumptions_stand_under_the_picture(chromium_page: Any, serv
 
 def test_pieces_of_a_device_are_told_apart(chromium_page: Any, server: str) -> None:
     picture = Picture(chromium_page, f"{server}/?graph=chain&nodes=4&stages=2&alternate=1")
-    expect(picture.root.locator(".timeline-head")).to_contain_text("pieces of a device")
+    expect(picture.root.locator(".timeline-head")).to_contain_text("fragments of a device")
     picture.root.locator("canvas.gantt").scroll_into_view_if_needed()
     bars = picture.get(BARS)
     last = max(range(len(bars)), key=lambda i: bars[i]["stage"] * (bars[i]["kind"] == COMPUTE))
     chromium_page.mouse.move(*picture.point(f"p.barPosition({last})"))
     picture.wait_for("p.focus.kind === 'bar'")
-    expect(picture.root.locator(".tooltip")).to_contain_text("piece b of its device")
+    expect(picture.root.locator(".tooltip")).to_contain_text("fragment b of its device")
 
 
 def test_legend_names_only_what_is_there(chromium_page: Any, server: str) -> None:

@@ -787,7 +787,7 @@ def test_a_graph_is_solved_on_a_device_of_the_catalogue(placement: Run, llama: P
     # Faster by no less than the bandwidths and no more than the peaks and what links add.
     assert 3350 / 320 < on_t4.json["value_ms"] / on_h100.json["value_ms"] < 1.1 * 989.4 / 65
     assert on_h100.err.splitlines() == [
-        "placement: Times on H100-SXM (fp16): roofline at 50 % of the peak and 75 % of the bandwidth.",
+        "placement: Times on H100-SXM (fp16): roofline at 50 % of peak FLOP/s and 75 % of memory bandwidth.",
         "placement: Transfers over NVLink 4 (H100, H200) at 450 GB/s, its raw speed.",
     ]
     assert "placement: Times" not in on_t4.err

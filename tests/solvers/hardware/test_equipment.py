@@ -51,7 +51,7 @@ def test_one_kind_sets_times_memory_and_links() -> None:
         assert (after.cpu_ms, after.memory_bytes) == (before.cpu_ms, before.memory_bytes)
     assert on.graph.times == TimesOrigin("A100-80", "fp16", "Xeon-6148", TimesKind.ROOFLINE)
     assert on.sentences == (
-        "Times on A100-80 (fp16): roofline at 50 % of the peak and 75 % of the bandwidth.",
+        "Times on A100-80 (fp16): roofline at 50 % of peak FLOP/s and 75 % of memory bandwidth.",
         "Transfers over NVLink 3 (A100) at 300 GB/s, its raw speed.",
     )
 

@@ -134,8 +134,8 @@ def test_roofline_times_on_request_leave_out_measured_ones() -> None:
     assert on.ms[3] == pytest.approx(3.0 * PEAKS)
     assert on.basis == {1: Basis.ROOFLINE, 2: Basis.ROOFLINE, 3: Basis.SCALED_BY_PEAK}
     assert on.sentence() == (
-        "Times on A100-80 (fp16): roofline at 50 % of the peak and 75 % of the bandwidth for 2 nodes; the file's times "
-        "on T4 (fp16) × 0.208, the ratio of peaks, for 1 node."
+        "Times on A100-80 (fp16): roofline at 50 % of peak FLOP/s and 75 % of memory bandwidth for 2 nodes; the file's "
+        "times on T4 (fp16) × 0.208, the ratio of peaks, for 1 node."
     )
 
 
