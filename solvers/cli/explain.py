@@ -17,7 +17,10 @@ from solvers.parameters.parameter import Asked
 from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE, SOLVER_MEMORY, TIME_LIMIT
 from solvers.solve import solve
 
-QUICK_BOUND = "  This bound was found without solving the problem. With --constraints it is solved, and a better bound may be proven.\n"
+QUICK_BOUND = (
+    "  This bound was found without solving the problem. With --constraints it is solved, and a better one may be "
+    "proven.\n"
+)
 
 
 def add_explain(commands: Any) -> None:
