@@ -15,7 +15,8 @@ each; work and prices know every class and its number.
 Communication that overlaps with compute or is full duplex is relaxed to the sum of smaller terms: compute alone is at
 most max(compute, transfers), and compute + (in + out) / 2 at most compute + max(in, out). The bounds hold for convex
 and chain splits too, which are free splits. Where splits must be convex only convex sets are priced, which are far
-fewer: bounds are better and come sooner, but for graphs so wide that most paths have to be forgotten.
+fewer: bounds are better and come sooner. Graphs so wide that paths would have to be forgotten get the bounds of free
+splits.
 """
 
 import math
@@ -120,7 +121,7 @@ class FreeBounds:
         """Bisect for the largest threshold within which the devices cannot hold all work."""
         if watch() and self._deployment.num_accelerators:
             try:
-                contents = DeviceContents(self._contraction, self._deployment, _checking(watch), self._paths)
+                contents = self._contents(self._contraction, watch)
                 self._raise_to(contents.provable_thresholds(self._work, self.lower_bound_ms, value_ms, watch))
             except _StoppedError:
                 return
@@ -155,7 +156,10 @@ class FreeBounds:
             return True
         contraction, block_of = reduced
         parts = np.array(block_of)
-        contents = DeviceContents(contraction, self._deployment, _checking(watch), self._paths)
+        knows_paths = self._paths is not None
+        contents = self._contents(contraction, watch)
+        if knows_paths and self._paths is None:
+            return self._prove(threshold_ms, attempt, watch)  # on merged blocks
         self._hand_down(contents, parts)
         rounds = 0
         bounded_ratio = 0.0
@@ -190,6 +194,14 @@ class FreeBounds:
         for g, row, load in self._columns:
             if np.array_equal(row[first][parts], row):
                 contents.add(g, row[first], load)
+
+    def _contents(self, contraction: Contraction, watch: Watch) -> DeviceContents:
+        """Return what a device can hold: convex sets, until a diagram turns out too wide to tell them from others."""
+        contents = DeviceContents(contraction, self._deployment, _checking(watch), self._paths)
+        if not contents.forgets_paths:
+            return contents
+        self._paths, self._columns = None, []
+        return DeviceContents(contraction, self._deployment, _checking(watch))
 
     def _unmerged(self) -> tuple[Contraction, list[int]]:
         return self._contraction, list(range(self._contraction.num_blocks))

@@ -98,8 +98,11 @@ class DeviceContents:
                 parts.append((deployment.num_cpus, on_cpu))
         self.counts = [count for count, _ in parts]
         self._arcs: list[Arcs] = []
+        self.forgets_paths = False
         for _, part in parts:
-            self._arcs.append(contents_diagram(part, check=check, order=order, paths=paths).arcs)
+            diagram = contents_diagram(part, check=check, order=order, paths=paths)
+            self._arcs.append(diagram.arcs)
+            self.forgets_paths |= diagram.forgets_paths
             order = self._arcs[0].order
         # How many devices of the fastest kind all accelerators are.
         runs = np.isfinite([part.accelerator_ms for _, part in parts]).all(axis=0)

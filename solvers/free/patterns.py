@@ -90,10 +90,11 @@ class Paths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContentsDiagram:
-    """The diagram, and the total weight in ms of the nets that were left out of it."""
+    """The diagram, the total weight in ms of the nets that were left out of it, and whether paths were, too."""
 
     arcs: Arcs
     dropped_ms: float
+    forgets_paths: bool
 
     @property
     def width(self) -> int:
@@ -208,6 +209,7 @@ def contents_diagram(
             length=np.ascontiguousarray(np.vstack(lengths)),
         ),
         dropped_ms=sum(weight[e] for e in dropped if e < num_nets),
+        forgets_paths=any(e >= num_nets for e in dropped),
     )
 
 

@@ -6,7 +6,7 @@ over the paths of a diagram of all sets (`solvers.free.patterns`). Two passes:
 
 1. Lagrangian relaxation. For a rate mu >= 0, max_S price(S) - mu load(S) is one sweep over the arcs, and
    z <= mu T + that. The right side is convex in mu with slope T - load(S); bisection finds the least. It gives a bound,
-   sets within T as candidates, and for every node a bound on what any completion can still add.
+   sets within T as candidates, and for every node and several rates a bound on what any completion can still add.
 2. Label setting (Desrochers and Soumis 1988; the constrained longest path). A label of a node is (load, price) of a
    path to it; those over T, dominated at their node, or unable by the bounds of pass 1 to exceed a cutoff, are dropped.
    Of a layer with more labels than a beam only the most promising go on, and the best that the bounds of pass 1
@@ -30,6 +30,10 @@ SLACK = 1e-10
 
 RATES = 24
 """Steps of the bisection for the Lagrangian rate."""
+
+FURTHER_RATES = (0.25, 0.5, 0.7, 1.4, 2.0, 4.0)
+"""Rates with bounds on completions, as multiples of the best one: that is the best for a path that is just begun, and
+of little use to tell which of the others are hopeless."""
 
 BEAMS = (300, 3_000, 30_000)
 """Labels per layer; a wider beam follows while the bound exceeds the best set by more than a gap."""
@@ -130,8 +134,8 @@ def _lagrangian(arcs, layer_price, limit, steps):
     """Bisect the rate; return the bound, a few rates with their completion bounds, and the sets found within T."""
     num_layers = arcs.first.size - 2
     num_nodes = arcs.target.shape[0] + 1
-    rates = np.zeros(3)
-    after = np.zeros((3, num_nodes))
+    rates = np.zeros(3 + len(FURTHER_RATES))
+    after = np.zeros((rates.size, num_nodes))
     sets = np.zeros((steps + 1, num_layers), np.bool_)  # the first is the empty set
     loads = np.zeros(steps + 1)
     values = np.zeros(steps + 1)
@@ -181,6 +185,9 @@ def _lagrangian(arcs, layer_price, limit, steps):
     if rates[1] == 0.0:
         rates[1] = rates[0]
         after[1] = after[0]
+    for i in range(len(FURTHER_RATES)):
+        rates[3 + i] = FURTHER_RATES[i] * rates[0]
+        _completions(arcs, layer_price, rates[3 + i], after[3 + i])
     return bound, rates, after, sets[:num_sets], loads[:num_sets], values[:num_sets]
 
 

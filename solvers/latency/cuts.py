@@ -202,9 +202,9 @@ class PartCuts:
         for g, (kind, times) in enumerate(zip(kinds, self.times, strict=True)):
             for v, i in stands_at.items():
                 accelerator_ms[g, i] += times[v][0]
-                size = graph.node_by_id[v].memory_bytes
-                if kind.memory_bytes is not None and size > 0 and times[v][0] < np.inf:
-                    share[g, i] += size / kind.memory_bytes
+                held = graph.node_by_id[v].memory_bytes
+                if kind.memory_bytes is not None and held > 0 and times[v][0] < np.inf:
+                    share[g, i] += held / kind.memory_bytes
         tensors: list[tuple[list[int], float]] = []
         for u in stands_at:
             for tensor in graph.tensors_of[u]:

@@ -16,6 +16,8 @@ from solvers.formats.graph_json import read_graph
 from solvers.free import column_generation
 from solvers.free.anytime import PlansAndBounds
 from solvers.free.bounds import FreeBounds
+from solvers.free.column_generation import DeviceContents
+from solvers.free.patterns import Paths
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
@@ -73,6 +75,17 @@ def test_bounds_of_convex_splits_are_below_their_optimum(
     if best is not None:
         assert raised(graph, deployment, best, Family.CONVEX) <= best
         assert raised(graph, deployment, 1.3 * best, Family.CONVEX) <= best
+
+
+def test_graphs_too_wide_for_convex_sets_get_the_bounds_of_free_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.free.patterns.MAX_NODES", 12)
+    for seed in range(3):
+        graph, deployment = random_dag(seed, num_nodes=6, edge_probability=0.5), Deployment(2, seed % 2)
+        best = best_value(graph, deployment, Family.CONVEX, Objective.THROUGHPUT)
+        contraction = contract(graph, Family.CONVEX, deployment)
+        assert DeviceContents(contraction, deployment, paths=Paths.of(contraction, graph)).forgets_paths
+        assert best is not None
+        assert 0 < raised(graph, deployment, best, Family.CONVEX) <= best
 
 
 def test_prices_of_convex_sets_prove_what_those_of_free_sets_cannot() -> None:
