@@ -72,10 +72,21 @@ class Paths(NamedTuple):
 
     @staticmethod
     def of(contraction: Contraction, graph: DnnGraph) -> "Paths":
-        """Return the forward paths between the blocks of a contraction of a graph."""
+        """Return the forward paths between the blocks of a contraction of a graph.
+
+        Not `contraction.edges`, which has mirrored backward edges, too: those order a chain, and divide no convex set.
+        """
+        block_of = {v: b for b, ids in enumerate(contraction.members) for v in ids}
+        is_backward = {node.id: node.is_backward for node in graph.nodes}
+        edges = {
+            (block_of[edge.source], block_of[edge.target])
+            for edge in graph.edges
+            if not is_backward[edge.source] and not is_backward[edge.target]
+        }
         before: list[list[int]] = [[] for _ in contraction.members]
-        for u, v in contraction.edges:
-            before[v].append(u)
+        for u, v in sorted(edges):
+            if u != v:
+                before[v].append(u)
         forward = [sum(not graph.node_by_id[v].is_backward for v in ids) for ids in contraction.members]
         return Paths(tuple(map(tuple, before)), tuple(count == 1 for count in forward))
 

@@ -14,7 +14,7 @@ from solvers.free.price_search import best_prices
 from solvers.free.pricing import EXACT, LAGRANGIAN, dearest_contents
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment, DeviceClass
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Family
 from solvers.problem.contraction import Contraction, contract
 from tests.support.examples import examples
@@ -98,6 +98,20 @@ def test_only_convex_sets_are_paths_of_finite_length_where_it_is_asked_for(
             assert length == load_of(contraction, contents) or width < 4096
         elif is_exact:
             assert length == np.inf
+
+
+def test_a_backward_node_of_no_class_orders_no_convex_set() -> None:
+    """Its edges are mirrored to order the stages of a chain; a set that they leave and enter again is convex."""
+    nodes = [Node(1, 1.0, 1.0, colocation_class=1), Node(2, 1.0, 1.0, colocation_class=2)]
+    nodes += [Node(101, 1.0, 1.0, is_backward=True, colocation_class=1), Node(102, 1.0, 1.0, is_backward=True)]
+    nodes += [Node(103, 1.0, 1.0, is_backward=True, colocation_class=2)]
+    edges = (Edge(1, 2), Edge(2, 102), Edge(102, 103), Edge(103, 101))
+    graph = DnnGraph(tuple(nodes), edges)
+    contraction = contract(graph, Family.CONVEX, Deployment(2))
+    arcs = contents_diagram(contraction, paths=Paths.of(contraction, graph)).arcs
+    for contents in all_contents(contraction):
+        assert is_convex(graph, contraction, contents)
+        assert length_in(arcs, contents) == load_of(contraction, contents)
 
 
 @given(small_graphs(max_nodes=5, max_cpus=2, backward=True), st.integers(0, 5))
