@@ -140,7 +140,8 @@ def test_only_what_is_solved_for_several_kinds_is_offered() -> None:
     offered = {box.label: box.options for box in app.selectbox if box.label in ("Minimise time for", "Solver")}
     assert len(offered["Minimise time for"]) == 2
     exact = ["Automatic", "Dynamic programming (DP)", "Integer programming (IP)"]
-    assert offered["Solver"] == [*exact, "One accelerator", "PipeDream's planner", "DP on one order (DPL)"]
+    baselines = ["One accelerator", "Local search", "PipeDream's planner", "Scotch", "DP on one order (DPL)"]
+    assert offered["Solver"] == [*exact, *baselines]
     latency = with_query(sample="gnmt_layer_inference", devices="2xA100-80+4xT4", objective="latency")
     assert not latency.warning
     answered = solved(next(button for button in latency.button if button.label == "Solve").click().run())

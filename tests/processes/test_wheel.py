@@ -6,6 +6,7 @@ That nothing is left to compile after `placement warm-up` is tried here, too: it
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -188,7 +189,7 @@ def compiled(programs: Path) -> Path:
             out, err = process.communicate()
             assert process.returncode == 0, err
             assert json.loads(out)["kernels"] > 50
-            assert "compiling, 1 of 7" in err
+            assert re.search(r"compiling, 1 of \d+", err)
         (programs.parent / "told to compile").touch()
     return programs
 
