@@ -394,6 +394,8 @@ def _wider(explanation: Explanation, value_ms: float) -> list[str]:
         return []
     other, found, bound = proof.other_family, proof.other_value_ms, proof.other_bound_ms
     if found is not None and found < value_ms * (1 - SAME):
+        if not explanation.is_optimal:  # a better one of the family may close part of the distance, or all of it
+            return [f"A {other.named} split takes {milliseconds(found)}."]
         return [
             f"{_demanded(proof.family)} costs {milliseconds(value_ms - found)}: a {other.named} split takes "
             f"{milliseconds(found)}."

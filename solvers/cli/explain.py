@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from solvers.analysis.binding import Price, binding_text, price, price_document, relaxations
+from solvers.analysis.binding import SPLIT_TYPE, Price, binding_text, price, price_document, relaxations
 from solvers.analysis.explanation import explain, explanation_document
 from solvers.analysis.explanation_text import Paragraph, explanation_text, plain_text
 from solvers.cli.commands import add_command, add_graph, add_split
@@ -18,7 +18,7 @@ from solvers.parameters.question import DEFAULT_TIME_LIMIT_S, FAMILY, OBJECTIVE,
 from solvers.solve import solve
 
 QUICK_BOUND = (
-    "  This bound was found without solving the problem. With --constraints it is solved, and a better one may be "
+    "  This bound was found without solving the problem. With --constraints it is solved, and a better bound may be "
     "proven.\n"
 )
 
@@ -55,11 +55,13 @@ def _explain(options: argparse.Namespace) -> int:
     split = complete_split(graph, split_at(options.split))
     family = family_of(graph, split) if options.family is None else options.family
     prices: tuple[Price, ...] = ()
-    proven_ms = None
+    proven_ms = wider = None
     if options.constraints:
-        base, prices = _prices(asked, split, family, table_bytes_of(options))
+        base, prices, wider = _prices(asked, split, family, table_bytes_of(options))
         proven_ms = base.lower_bound_ms
-    explanation = explain(graph, deployment, split, objective=asked.objective, family=family, lower_bound_ms=proven_ms)
+    explanation = explain(
+        graph, deployment, split, objective=asked.objective, family=family, lower_bound_ms=proven_ms, wider=wider
+    )
     if options.json:
         constraints = {"constraints": list(map(price_document, prices))} if options.constraints else {}
         print_json({**explanation_document(explanation), **constraints})
@@ -74,8 +76,11 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _prices(
     asked: Asked, split: Split, family: Family, table_bytes: int | None
-) -> tuple[SolveResult, tuple[Price, ...]]:
-    """Solve the problem as it is, and without each constraint that it has; a plan that is known starts each."""
+) -> tuple[SolveResult, tuple[Price, ...], SolveResult | None]:
+    """Solve the problem as it is, and without each constraint that it has; a plan that is known starts each.
+
+    The last is the answer for splits of every type, None where the split type is no constraint.
+    """
     objective, limit_s = asked.objective, asked.time_limit_s
     base = solve(
         asked.graph,
@@ -86,7 +91,7 @@ def _prices(
         start=split,
         table_bytes=table_bytes,
     )
-    found = []
+    found, wider = [], None
     for change in relaxations(asked.graph, asked.deployment, objective, family):
         answer = solve(
             change.graph,
@@ -98,4 +103,6 @@ def _prices(
             table_bytes=table_bytes,
         )
         found.append(price(change, base, answer))
-    return base, tuple(found)
+        if change.key == SPLIT_TYPE:
+            wider = answer
+    return base, tuple(found), wider

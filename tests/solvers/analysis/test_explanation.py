@@ -252,6 +252,18 @@ def test_what_contiguity_costs() -> None:
     assert "That the split is a pipeline costs 1 ms: a non-contiguous split takes 4 ms." in text_of(explanation, graph)
 
 
+def test_contiguity_is_not_charged_with_what_a_better_pipeline_would_save() -> None:
+    graph, deployment = dag((2, 3, 1, 2), ((1, 2), (3, 4)), transfer_ms=0.0), Deployment(2)
+    best, wider = solve(graph, deployment), solve(graph, deployment, family=Family.FREE)
+    everything = Split((frozenset({1, 2, 3, 4}), frozenset()))
+    explanation = explain(
+        graph, deployment, everything, family=Family.CHAIN, lower_bound_ms=best.lower_bound_ms, wider=wider
+    )
+    text = text_of(explanation, graph)
+    assert "A non-contiguous split takes 4 ms." in text
+    assert "That the split is a pipeline costs" not in text
+
+
 def test_contiguity_that_costs_nothing() -> None:
     graph, deployment = chain((2, 3), transfer_ms=1.0), Deployment(2)
     best, wider = solve(graph, deployment), solve(graph, deployment, family=Family.FREE)

@@ -40,6 +40,18 @@ def test_a_plan_that_a_solve_proves_optimal_is_called_so(
     assert "With --constraints" not in text
 
 
+def test_what_constraints_proves_of_other_split_types_is_not_left_open(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", *files]) == 0
+    assert "Contiguity costs nothing" not in capsys.readouterr().out
+    assert main(["explain", *files, "--constraints"]) == 0
+    text = capsys.readouterr().out
+    assert "Split type is not binding" in text
+    assert "Contiguity costs nothing: no non-contiguous split is faster either." in text
+    assert "might be faster" not in text
+
+
 def test_facts_as_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *files, "--json", "--communication", "overlapped"]) == 0
     facts: dict[str, Any] = json.loads(capsys.readouterr().out)
