@@ -75,6 +75,8 @@ st.html(
       .st-key-running [data-testid="stColumn"]:has([data-testid="stVegaLiteChart"]) { display: none; }
       .st-key-title { flex-direction: column; align-items: stretch; }
       .st-key-sweep_measure [data-testid="stButtonGroup"] > div:last-child { flex-wrap: wrap; row-gap: 0.25rem; }
+      /* Cells are narrower than their numbers here; a tap on one tells. */
+      .st-key-sweep_numbers_of_many .textpoint { display: none; }
       .st-key-headline [data-testid="stColumn"] { min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }
     }
     </style>"""

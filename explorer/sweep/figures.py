@@ -302,7 +302,7 @@ def _heat_map(picture: Picture) -> go.Figure:
         if picture.has_iso_lines:
             _draw_contours(figure, values, scale)
         elif picture.has_steps:
-            _draw_steps(figure, values, scale)
+            _draw_steps(figure, picture, values, scale)
     if scale is not None:
         _write_numbers(figure, picture, scale)
     _hatch(figure, picture)
@@ -351,7 +351,9 @@ def _draw_contours(figure: go.Figure, values: Sequence[Sequence[float | None]], 
             )
 
 
-def _draw_steps(figure: go.Figure, values: Sequence[Sequence[float | None]], scale: CellScale) -> None:
+def _draw_steps(
+    figure: go.Figure, picture: Picture, values: Sequence[Sequence[float | None]], scale: CellScale
+) -> None:
     """Draw where values pass a level along the borders of cells: between two counts there is nothing to be smooth."""
     borders = {line for level in scale.levels for line in steps(values, level)}
     xs: list[float | None] = []
@@ -366,7 +368,7 @@ def _draw_steps(figure: go.Figure, values: Sequence[Sequence[float | None]], sca
             mode="lines",
             line={"color": colour, "width": width},
             hoverinfo="skip",
-            showlegend=colour == DARK_TEXT,
+            showlegend=colour == ink(picture.theme),
             name="passes " + ", ".join(number(level, 3) for level in scale.levels),
         )
 

@@ -39,6 +39,8 @@ POINTS_PER_SECOND = 1000
 """Points that are drawn anew in a second: large sweeps are looked at less often, or drawing would hold up solving."""
 SWEEP_BUTTON_PX = 96
 """How wide the place of Cancel and Resume is, whichever is there."""
+MOST_NUMBERS_ON_A_PHONE = 5
+"""Cells in a row up to which their numbers fit on the screen of a phone; see the style of the app."""
 BY_LINKS = {Quantity.BANDWIDTH, Quantity.BANDWIDTH_FACTOR, Quantity.DEVICES}
 """What brings links of its own."""
 MEASURES = {
@@ -141,7 +143,9 @@ def _show(sweep: Sweep) -> None:
     if measure is Measure.PER_COST and (lacking := lacking_text(picture.prices, spec)):
         st.info(plain(lacking))
     else:
-        with st.container(key="sweep_numbers" if picture.has_numbers else "sweep_lines"):
+        has_many = len(spec.axes[0].values) > MOST_NUMBERS_ON_A_PHONE
+        numbers = "sweep_numbers_of_many" if has_many else "sweep_numbers"
+        with st.container(key=numbers if picture.has_numbers else "sweep_lines"):
             _clickable(sweep_figure(picture), "sweep_picture", "The sweep: each point or cell is one set of hardware")
         st.caption(legend(picture))
     if state.is_running:
