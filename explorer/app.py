@@ -68,6 +68,9 @@ st.html(
       .st-key-headline [data-testid="stColumn"] { min-width: calc(33% - 1rem); flex: 1 1 calc(33% - 1rem); }
       .st-key-explanation > [data-testid="stLayoutWrapper"] > .stHorizontalBlock > .stColumn { min-width: 100%; }
     }
+    @media (max-width: 1200px) {
+      .st-key-duel > [data-testid="stLayoutWrapper"] > .stHorizontalBlock > .stColumn { min-width: 100%; }
+    }
     @media (max-width: 640px) {
       .stMainBlockContainer { padding: 2.75rem 1rem 3rem; }
       .stMainBlockContainer h3 span span { display: block; line-height: 1.3; }

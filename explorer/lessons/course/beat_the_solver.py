@@ -138,9 +138,10 @@ def _draw(number: int) -> Draw:
         if not is_duel:
             _player(desk, one, number, 1, "")
         else:
-            for player, column in enumerate(st.columns(2), start=1):
-                with column:
-                    _player(desk, one, number, player, f"Player {player}")
+            with st.container(key="duel"):  # one board above the other where a window is too narrow for two
+                for player, column in enumerate(st.columns(2), start=1):
+                    with column:
+                        _player(desk, one, number, player, f"Player {player}")
             _duel(desk, one, number)
         _results(desk)
 
