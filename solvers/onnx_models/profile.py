@@ -124,7 +124,7 @@ def _measured(
             raise
         except (
             Exception
-        ) as error:  # ONNX Runtime says in many ways that it cannot run a file, protobuf that it is large
+        ) as error:  # the runtime has many ways to say that it cannot run a file, protobuf to be too large
             raise _cannot_run(path, error) from error
     taken = _taken(events)
     if any(len(times) < asked.warm_up + asked.repetitions for times in taken.values()):
