@@ -3,7 +3,6 @@
 import argparse
 import math
 import os
-import platform
 import secrets
 import sys
 import threading
@@ -22,7 +21,6 @@ PASSWORD_VARIABLE = "PLACEMENT_PASSWORD"  # noqa: S105 -- the name of a variable
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """What stands for every address of this machine, with one that the machine can be reached at itself."""
-ALLOCATOR_VARIABLE = "PYTHONMALLOC"
 RECONNECT_SECONDS = 60
 """For how long a page that was cut off finds its session again; after that it finds what a reload finds."""
 SWITCH_SECONDS = 0.001
@@ -44,7 +42,6 @@ cannot be used.
 
 def main() -> None:
     """Serve the app until interrupted."""
-    given = dict(os.environ)
     options = _parser().parse_args()
     set_limits(_limits(options))
     if options.catalogue is not None:
@@ -63,7 +60,6 @@ def main() -> None:
         hosts = served_hosts(options.host, options.allow_host)
     except ValueError as error:
         _leave(f"--allow-host: {error}")
-    _start_over_with_the_allocator_of_the_system(given)
     is_loaded = _prepare_in_background()
 
     from explorer.server.app import Door, make_app  # isort: split
@@ -336,19 +332,6 @@ def _offer_devices(path: str) -> None:
     except PlacementError as error:
         _leave(str(error))
     os.environ[VARIABLE] = str(Path(path).resolve())
-
-
-def _start_over_with_the_allocator_of_the_system(environment: dict[str, str]) -> None:
-    """Become a process whose objects the C library keeps, once; its solvers have Python's allocator, which is quicker.
-
-    Python gives memory back by whole arenas of a megabyte, of which something always stays in use: after a class the
-    server had a third more than before it. The C library gives back pages of 4 KiB wherever they are
-    (`explorer.server.janitor` asks for it). What Python has for its objects is settled when it starts, so it starts
-    again, under the same process id.
-    """
-    if not os.environ.pop(ALLOCATOR_VARIABLE, "") and platform.libc_ver()[0] == "glibc":
-        again = [sys.executable, *sys.orig_argv[1:]]
-        os.execve(sys.executable, again, environment | {ALLOCATOR_VARIABLE: "malloc"})  # noqa: S606 -- our own command
 
 
 def _prepare_in_background() -> threading.Event:
