@@ -16,7 +16,8 @@ from explorer.lessons.records import Ask, AskChoice, AskNumber, Closing, Exercis
 from explorer.lessons.scene import Scene
 from explorer.server.byte_cache import remembered
 from explorer.state.records import LoadedGraph
-from solvers.formats.graph_json import graph_from_document, parse_object
+from solvers.formats.graph_json import graph_from_document
+from solvers.formats.json_fields import parse_object
 from solvers.model.errors import PlacementError
 from solvers.quantities import number
 

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from solvers.formats.graph_json import parse_object
+from solvers.formats.json_fields import parse_object
 from solvers.model.errors import PlacementError
 
 FORMAT = "dnn-placement-explorer project"

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from solvers.cli.output import STREAM, say
-from solvers.formats.graph_json import MAX_FILE_BYTES, parse_graph, parse_split, read_graph, read_split
+from solvers.formats.graph_json import parse_graph, parse_split, read_graph, read_split
+from solvers.formats.json_fields import MAX_FILE_BYTES
 from solvers.model.deployment import Deployment
 from solvers.model.errors import PlacementError
 from solvers.model.graph import DnnGraph

@@ -17,21 +17,33 @@ edges without one carry one tensor, as in the release. Then `cost` is equal on a
 handles is `samplesPerMicroBatch`, a number, on top, with `sampleUnit`?, a plural such as "sequences" or "images", and
 `tokensPerSample`?: times stay those of a micro-batch, and throughputs are shown in samples too.
 
-A file is refused in one sentence that names the place. So is an object that names a field twice: JSON would let
-the last one win without a word.
-
-All file access of the library is here.
+A file is refused in one sentence that names the place.
 """
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from solvers.formats.json_fields import (
+    MAX_NAME,
+    flag,
+    integer,
+    is_integer,
+    list_of,
+    number,
+    optional_integer,
+    optional_number,
+    parse_object,
+    read_text,
+    short,
+    short_enough,
+    text_of,
+    writable,
+)
 from solvers.model.deployment import MAX_DEVICES, Deployment, DeviceClass
-from solvers.model.errors import DeploymentError, GraphError, PlacementError, SplitError
+from solvers.model.errors import DeploymentError, GraphError, SplitError
 from solvers.model.graph import (
     MAX_BYTES,
     MAX_FLOPS,
@@ -46,20 +58,15 @@ from solvers.model.graph import (
 )
 from solvers.model.micro_batch import MAX_SAMPLES, MicroBatch
 from solvers.model.split import Split
-from solvers.quantities import as_given, count
+from solvers.quantities import count
 
 FORMAT_VERSION = 1
-MAX_FILE_BYTES = 64 * 2**20
-"""Larger files are refused before they are parsed; 20,000 nodes take about 6 MB."""
 OnProgress = Callable[[int, int, int], None]
 """Told of records made so far, of all nodes and of all edges of a file."""
 RECORDS_PER_REPORT = 2_000
 OnNote = Callable[[str], None]
 """Given a sentence on what was read."""
 TIMES_NAMES = ("accelerator", "precision", "host")
-MAX_NAME = 1_000
-"""Characters of a name. Names are drawn, written and kept wherever numbers are: a file of a few long ones would take
-many times what its nodes and edges tell."""
 MAX_CLASS_TIMES = 64
 """Classes of accelerators that a node may have times on."""
 COST_TOLERANCE_MS = 1e-6
@@ -68,12 +75,12 @@ COST_TOLERANCE_MS = 1e-6
 
 def read_graph(path: Path | str, on_note: OnNote | None = None) -> tuple[DnnGraph, Deployment]:
     """Return the graph and the deployment of a file; GraphError names what is wrong and where."""
-    return parse_graph(_read_text(Path(path), GraphError), name=Path(path).stem, on_note=on_note)
+    return parse_graph(read_text(Path(path), GraphError), name=Path(path).stem, on_note=on_note)
 
 
 def read_split(path: Path | str) -> Split:
     """Return the split of a file; it may list fewer nodes than its graph has. SplitError names what is wrong."""
-    return parse_split(_read_text(Path(path), SplitError))
+    return parse_split(read_text(Path(path), SplitError))
 
 
 def parse_graph(
@@ -97,9 +104,9 @@ def graph_from_document(
     """Return the graph and the deployment of a JSON object, as `parse_graph` does of its text."""
     version = document.get("version", FORMAT_VERSION)
     if version != FORMAT_VERSION:
-        raise GraphError(f"The file says version {_short(version)}; this program reads version {FORMAT_VERSION}.")
-    raw_nodes = _list(document, "nodes")
-    raw_edges = _list(document, "edges")
+        raise GraphError(f"The file says version {short(version)}; this program reads version {FORMAT_VERSION}.")
+    raw_nodes = list_of(document, "nodes")
+    raw_edges = list_of(document, "edges")
 
     def counted(raws: list[Any], before: int) -> Iterator[tuple[int, Any]]:
         for i, raw in enumerate(raws):
@@ -113,9 +120,9 @@ def graph_from_document(
     nodes = tuple(_node(raw, i, transfer_ms) for i, raw in counted(raw_nodes, 0))
     edges = tuple(
         Edge(
-            _integer(raw, "sourceId", f"edges[{i}]"),
-            _integer(raw, "destId", f"edges[{i}]"),
-            _optional_number(raw, "size", f"edges[{i}]", MAX_BYTES),
+            integer(raw, "sourceId", f"edges[{i}]"),
+            integer(raw, "destId", f"edges[{i}]"),
+            optional_number(raw, "size", f"edges[{i}]", MAX_BYTES),
             _tensor(raw, f"edges[{i}]") if "tensor" in raw else "",
         )
         for i, raw in counted(raw_edges, len(nodes))
@@ -126,19 +133,19 @@ def graph_from_document(
     graph = DnnGraph(
         nodes,
         edges,
-        _text(document, "name", "the file") or _writable(name)[:MAX_NAME],
+        text_of(document, "name", "the file") or writable(name)[:MAX_NAME],
         _times_origin(document),
         _micro_batch(document),
     )
-    memory_bytes = _optional_number(document, "maxSizePerFPGA", "the file", sys.float_info.max)
-    server_link_speed = _optional_number(document, "serverLinkSpeed", "the file", sys.float_info.max)
+    memory_bytes = optional_number(document, "maxSizePerFPGA", "the file", sys.float_info.max)
+    server_link_speed = optional_number(document, "serverLinkSpeed", "the file", sys.float_info.max)
     try:
         deployment = Deployment(
-            _integer(document, "maxFPGAs", "the file"),
-            _integer(document, "maxCPUs", "the file"),
+            integer(document, "maxFPGAs", "the file"),
+            integer(document, "maxCPUs", "the file"),
             memory_bytes,
             classes=_device_classes(document),
-            accelerators_per_server=_optional_integer(document, "acceleratorsPerServer", "the file"),
+            accelerators_per_server=optional_integer(document, "acceleratorsPerServer", "the file"),
             server_link_speed=1.0 if server_link_speed is None else server_link_speed,
         )
     except DeploymentError as error:
@@ -169,20 +176,20 @@ def _times_origin(document: dict[str, Any]) -> TimesOrigin | None:
     if raw is None:
         return None
     if not isinstance(raw, dict):
-        raise GraphError(f"The file's 'times' is {_short(raw)}; give an object that names an accelerator.")
+        raise GraphError(f"The file's 'times' is {short(raw)}; give an object that names an accelerator.")
     kind = raw.get("kind", TimesKind.MEASURED)
     if kind not in tuple(TimesKind):
-        raise GraphError(f"times: 'kind' is {_short(kind)}; give one of {', '.join(TimesKind)}.")
-    accelerator, precision, host = ((_text(raw, name, "times") or "")[:80] for name in TIMES_NAMES)
-    measured_on = (_text(raw, "measuredOn", "times") or "")[:200]
+        raise GraphError(f"times: 'kind' is {short(kind)}; give one of {', '.join(TimesKind)}.")
+    accelerator, precision, host = ((text_of(raw, name, "times") or "")[:80] for name in TIMES_NAMES)
+    measured_on = (text_of(raw, "measuredOn", "times") or "")[:200]
     return TimesOrigin(accelerator, precision, host, TimesKind(kind), measured_on)
 
 
 def _micro_batch(document: dict[str, Any]) -> MicroBatch | None:
     """Return what a micro-batch holds; None where the file does not say."""
-    samples = _optional_number(document, "samplesPerMicroBatch", "the file", MAX_SAMPLES)
-    unit, tokens = (_text(document, "sampleUnit", "the file"), "tokensPerSample")
-    tokens_per_sample = _optional_number(document, tokens, "the file", MAX_SAMPLES)
+    samples = optional_number(document, "samplesPerMicroBatch", "the file", MAX_SAMPLES)
+    unit, tokens = (text_of(document, "sampleUnit", "the file"), "tokensPerSample")
+    tokens_per_sample = optional_number(document, tokens, "the file", MAX_SAMPLES)
     if samples is None:
         if unit is not None or tokens_per_sample is not None:
             raise GraphError("The file has a sampleUnit or tokensPerSample but no samplesPerMicroBatch; give that too.")
@@ -207,20 +214,20 @@ def _device_classes(document: dict[str, Any]) -> tuple[DeviceClass, ...]:
     if document.get("deviceClasses") is None:
         return ()
     classes: list[DeviceClass] = []
-    for i, raw in enumerate(_list(document, "deviceClasses")):
+    for i, raw in enumerate(list_of(document, "deviceClasses")):
         place = f"deviceClasses[{i}]"
         if not isinstance(raw, dict):
             raise GraphError(f"{place} is not an object; give a class with 'name' and 'count'.")
-        name = _text(raw, "name", place)
+        name = text_of(raw, "name", place)
         if name is None:
             raise GraphError(f"{place} has no 'name'; give it one.")
-        factors = [_optional_number(raw, key, place, sys.float_info.max) for key in ("speed", "linkSpeed")]
+        factors = [optional_number(raw, key, place, sys.float_info.max) for key in ("speed", "linkSpeed")]
         classes.append(
             DeviceClass(
                 name,
-                _integer(raw, "count", place),
+                integer(raw, "count", place),
                 1.0 if factors[0] is None else factors[0],
-                _optional_number(raw, "memory", place, MAX_BYTES),
+                optional_number(raw, "memory", place, MAX_BYTES),
                 1.0 if factors[1] is None else factors[1],
             )
         )
@@ -233,13 +240,13 @@ def _class_times(raw: dict[str, Any], place: str) -> tuple[tuple[str, float], ..
     if times is None:
         return ()
     if not isinstance(times, dict):
-        raise GraphError(f"{place}: 'classLatency' is {_short(times)}; give an object of class names and times in ms.")
+        raise GraphError(f"{place}: 'classLatency' is {short(times)}; give an object of class names and times in ms.")
     if len(times) > MAX_CLASS_TIMES:
         raise GraphError(
             f"{place}: 'classLatency' has times on {count(len(times))} device types; give up to {MAX_CLASS_TIMES}."
         )
     return tuple(
-        (_short_enough(name, "classLatency", place), _number(times, name, f"{place}, classLatency", MAX_TIME_MS))
+        (short_enough(name, "classLatency", place), number(times, name, f"{place}, classLatency", MAX_TIME_MS))
         for name in times
     )
 
@@ -254,7 +261,7 @@ def parse_split(text: str | bytes) -> Split:
     document = parse_object(text, "split", SplitError)
     if "split" in document and "fpgas" not in document:
         if not isinstance(document["split"], dict):
-            status = _short(document.get("status"))
+            status = short(document.get("status"))
             raise SplitError(f"The file is a result without a split, its status {status}; give one that has a split.")
         document = document["split"]
     devices: list[tuple[frozenset[int], ...]] = []
@@ -269,16 +276,16 @@ def parse_split(text: str | bytes) -> Split:
         parsed: list[frozenset[int]] = []
         for i, raw in enumerate(raw_devices):
             ids = raw.get("nodes") if isinstance(raw, dict) else None
-            if not isinstance(ids, list) or not all(_is_integer(v) for v in ids):
+            if not isinstance(ids, list) or not all(is_integer(v) for v in ids):
                 raise SplitError(f"{field}[{i}]: 'nodes' must be a list of node ids.")
             if len(set(ids)) < len(ids):
                 raise SplitError(f"{field}[{i}]: a node is listed twice; keep one.")
             parsed.append(frozenset(int(v) for v in ids))
             count = raw.get("replicas", 1)
             most = MAX_DEVICES if field == "fpgas" else 1
-            if not _is_integer(count) or not 1 <= count <= most:
+            if not is_integer(count) or not 1 <= count <= most:
                 allowed = f"a whole number from 1 to {most}" if most > 1 else "left out or 1; CPUs are not replicated"
-                raise SplitError(f"{field}[{i}]: 'replicas' is {_short(count)}; it must be {allowed}.")
+                raise SplitError(f"{field}[{i}]: 'replicas' is {short(count)}; it must be {allowed}.")
             if field == "fpgas":
                 replicas.append(int(count))
                 subgraphs.append(_subgraphs(raw, parsed[-1], f"fpgas[{i}]"))
@@ -293,7 +300,7 @@ def _subgraphs(raw: dict[str, Any], members: frozenset[int], place: str) -> tupl
     lists = raw.get("subgraphs")
     if lists is None:
         return (members,)
-    if not isinstance(lists, list) or not all(isinstance(ids, list) and all(map(_is_integer, ids)) for ids in lists):
+    if not isinstance(lists, list) or not all(isinstance(ids, list) and all(map(is_integer, ids)) for ids in lists):
         raise SplitError(f"{place}: 'subgraphs' must be lists of node ids, in the order they run.")
     listed = [int(v) for ids in lists for v in ids]
     if sorted(listed) != sorted(members):
@@ -382,80 +389,33 @@ def split_document(
     return {**(totals or {}), "fpgas": entries[:k], "cpus": entries[k:]}
 
 
-def _read_text(path: Path, error: type[PlacementError]) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_FILE_BYTES + 1)  # one byte too many is refused like any other long text
-    except (OSError, ValueError) as os_error:  # ValueError: a path with a null character
-        reason = os_error.strerror if isinstance(os_error, OSError) else None
-        raise error(f"{json.dumps(str(path))} cannot be read: {reason or 'not a usable path'}.") from None
-
-
-def parse_object(text: str | bytes, what: str, error: type[PlacementError]) -> dict[str, Any]:
-    """Return the JSON object in a text; `error`, in one sentence that calls the text `what`, where it is none."""
-    if len(text) > MAX_FILE_BYTES:
-        raise error(f"The {what} is too long; up to {MAX_FILE_BYTES // 2**20} MiB are read.")
-    if not text.strip():
-        raise error(f"The {what} is empty; give a JSON object.")
-
-    def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            twin = Counter(key for key, _ in pairs).most_common(1)[0][0]
-            raise error(f"The {what} has an object that names the field {_short(twin)} twice; keep one.")
-        return fields
-
-    try:
-        # A byte order mark at the start is allowed: json does so in bytes, not in text.
-        document = json.loads(
-            text.removeprefix("\ufeff") if isinstance(text, str) else text, object_pairs_hook=without_twins
-        )
-    except PlacementError:
-        raise
-    except json.JSONDecodeError as json_error:
-        problem = json_error.msg.removesuffix(" at").rstrip(": ")
-        raise error(
-            f"The {what} is not valid JSON: {problem} at line {json_error.lineno}, "
-            f"column {json_error.colno}; check that the file is complete."
-        ) from None
-    except UnicodeDecodeError as unicode_error:
-        raise error(f"The {what} is not text: byte {unicode_error.start} is not UTF-8; give a JSON file.") from None
-    except RecursionError:
-        raise error(f"The {what} is nested too deeply to be a {what}; give a JSON object.") from None
-    except ValueError:  # an integer of more digits than Python converts
-        raise error(f"The {what} has a number of thousands of digits; give ordinary numbers.") from None
-    if not isinstance(document, dict):
-        raise error(f"The {what} is {_short(document)}; it must be an object with named fields.")
-    return document
-
-
 def _node(raw: Any, i: int, transfer_ms: dict[int, dict[str, float]]) -> Node:
     place = f"nodes[{i}]"
     if not isinstance(raw, dict):
         raise GraphError(f"{place} is not an object; give a node with named fields.")
-    node_id = _integer(raw, "id", place)
+    node_id = integer(raw, "id", place)
     place = f"nodes[{i}] (id {node_id})"
     tensor_ms = transfer_ms.get(node_id, {})
-    layer = _text(raw, "layer", place)
+    layer = text_of(raw, "layer", place)
     if layer is None and raw.get("layerId") is not None:
-        layer = str(_integer(raw, "layerId", place))
+        layer = str(integer(raw, "layerId", place))
     return Node(
         id=node_id,
-        accelerator_ms=_number(raw, "fpgaLatency", place, MAX_TIME_MS),
-        cpu_ms=_number(raw, "cpuLatency", place, MAX_TIME_MS),
-        memory_bytes=_optional_number(raw, "size", place, MAX_BYTES) or 0.0,
+        accelerator_ms=number(raw, "fpgaLatency", place, MAX_TIME_MS),
+        cpu_ms=number(raw, "cpuLatency", place, MAX_TIME_MS),
+        memory_bytes=optional_number(raw, "size", place, MAX_BYTES) or 0.0,
         transfer_ms=tensor_ms.get("", 0.0),
-        runs_on_accelerator=_flag(raw, "supportedOnFpga", place),
-        is_backward=_flag(raw, "isBackwardNode", place),
-        colocation_class=None if raw.get("colorClass") is None else _integer(raw, "colorClass", place),
-        name=_text(raw, "name", place) or "",
+        runs_on_accelerator=flag(raw, "supportedOnFpga", place),
+        is_backward=flag(raw, "isBackwardNode", place),
+        colocation_class=None if raw.get("colorClass") is None else integer(raw, "colorClass", place),
+        name=text_of(raw, "name", place) or "",
         layer=layer,
-        flops=_optional_number(raw, "flops", place, MAX_FLOPS),
-        parameter_bytes=_optional_number(raw, "parameterBytes", place, MAX_BYTES),
-        activation_bytes=_optional_number(raw, "activationBytes", place, MAX_BYTES),
+        flops=optional_number(raw, "flops", place, MAX_FLOPS),
+        parameter_bytes=optional_number(raw, "parameterBytes", place, MAX_BYTES),
+        activation_bytes=optional_number(raw, "activationBytes", place, MAX_BYTES),
         class_ms=_class_times(raw, place),
-        traffic_bytes=_optional_number(raw, "trafficBytes", place, MAX_BYTES),
-        spread_ms=_optional_number(raw, "fpgaLatencySpread", place, MAX_TIME_MS),
+        traffic_bytes=optional_number(raw, "trafficBytes", place, MAX_BYTES),
+        spread_ms=optional_number(raw, "fpgaLatencySpread", place, MAX_TIME_MS),
         tensor_ms=tuple((name, ms) for name, ms in tensor_ms.items() if name),
     )
 
@@ -503,7 +463,7 @@ def _is_layer_id(node: Node) -> bool:
     layer = node.layer or ""
     if not (layer.removeprefix("-").isdecimal() and len(layer) <= len(str(-MAX_ID))):
         return False
-    return str(int(layer)) == layer and _is_integer(int(layer))
+    return str(int(layer)) == layer and is_integer(int(layer))
 
 
 def _transfer_times(raw_edges: list[Any]) -> dict[int, dict[str, float]]:
@@ -513,8 +473,8 @@ def _transfer_times(raw_edges: list[Any]) -> dict[int, dict[str, float]]:
     for i, raw in enumerate(raw_edges):
         if not isinstance(raw, dict):
             raise GraphError(f"edges[{i}] is not an object; give an edge with named fields.")
-        u = _integer(raw, "sourceId", f"edges[{i}]")
-        cost = _number(raw, "cost", f"edges[{i}]", MAX_TIME_MS)
+        u = integer(raw, "sourceId", f"edges[{i}]")
+        cost = number(raw, "cost", f"edges[{i}]", MAX_TIME_MS)
         tensor = _tensor(raw, f"edges[{i}]") if "tensor" in raw else ""
         own = transfer_ms.get(u)
         if own is None:
@@ -533,88 +493,7 @@ def _transfer_times(raw_edges: list[Any]) -> dict[int, dict[str, float]]:
 
 def _tensor(raw: dict[str, Any], place: str) -> str:
     """Return the name of an edge's tensor, empty where it has none."""
-    name = _text(raw, "tensor", place)
+    name = text_of(raw, "tensor", place)
     if name == "":
         raise GraphError(f"{place}: 'tensor' is empty; give the tensor a name, or leave it out.")
     return name or ""
-
-
-def _list(document: dict[str, Any], field: str) -> list[Any]:
-    value = document.get(field)
-    if not isinstance(value, list):
-        found = "missing" if field not in document else f"{_short(value)} and not a list"
-        raise GraphError(f"The file's '{field}' is {found}; give a list.")
-    return value
-
-
-def _number(raw: dict[str, Any], field: str, place: str, most: float) -> float:
-    if field not in raw:
-        raise GraphError(f"{place}: '{field}' is missing; add it.")
-    value = raw[field]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a number.")
-    if not 0 <= value <= most:
-        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a finite number from 0 to {as_given(most)}.")
-    return float(value)
-
-
-def _optional_number(raw: dict[str, Any], field: str, place: str, most: float) -> float | None:
-    return None if raw.get(field) is None else _number(raw, field, place, most)
-
-
-def _text(raw: dict[str, Any], field: str, place: str) -> str | None:
-    """Return an optional text or number as text that any encoding can write; None where it is missing."""
-    value = raw.get(field)
-    if value is None:
-        return None
-    if isinstance(value, bool | list | dict):
-        raise GraphError(f"{place}: '{field}' is {_short(value)}; give a text.")
-    return _short_enough(_writable(str(value)), field, place)
-
-
-def _short_enough(text: str, field: str, place: str) -> str:
-    if len(text) > MAX_NAME:
-        raise GraphError(
-            f"{place}: '{field}' has a name of {count(len(text))} characters; give up to {count(MAX_NAME)}."
-        )
-    return text
-
-
-def _writable(text: str) -> str:
-    """Return a text without halves of surrogate pairs: JSON and names of files can hold them, UTF-8 cannot."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _is_integer(value: Any) -> bool:
-    """Whether a value is a whole number an id may have; 3.0 is, since some writers know only floats."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return -MAX_ID <= value <= MAX_ID and value == int(value)
-
-
-def _integer(raw: dict[str, Any], field: str, place: str) -> int:
-    if field not in raw:
-        raise GraphError(f"{place}: '{field}' is missing; add it.")
-    if not _is_integer(raw[field]):
-        raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give a whole number of up to 15 digits.")
-    return int(raw[field])
-
-
-def _optional_integer(raw: dict[str, Any], field: str, place: str) -> int | None:
-    return None if raw.get(field) is None else _integer(raw, field, place)
-
-
-def _flag(raw: dict[str, Any], field: str, place: str) -> bool:
-    if field not in raw:
-        raise GraphError(f"{place}: '{field}' is missing; add it.")
-    if not isinstance(raw[field], bool | int | float) or raw[field] not in (0, 1):  # true and false equal these
-        raise GraphError(f"{place}: '{field}' is {_short(raw[field])}; give true or false (or 1 or 0).")
-    return bool(raw[field])
-
-
-def _short(value: Any) -> str:
-    """Quote a value from a file, cut so that a message stays one sentence; a list or object is only named."""
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    text = json.dumps(value[:40] if isinstance(value, str) else value)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.formats.graph_json import (
-    MAX_FILE_BYTES,
     graph_document,
     parse_graph,
     parse_split,
@@ -22,6 +21,7 @@ from solvers.formats.graph_json import (
     split_document,
     write_graph,
 )
+from solvers.formats.json_fields import MAX_FILE_BYTES
 from solvers.model.deployment import MAX_DEVICES, Deployment
 from solvers.model.errors import GraphError, PlacementError, SplitError
 from solvers.model.graph import DnnGraph, Edge, Node, Tensor
