@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from solvers.importers.limits import TIED_ELEMENTS
 from solvers.importers.network import Network, Op
-from solvers.importers.onnx.interpreter import Operator
 from solvers.importers.onnx.layers import with_layers_in_order
+from solvers.importers.onnx.operators import Operator
 from solvers.importers.onnx.tensors import Weight, names
 from solvers.importers.workload import Tied, Workload
 
@@ -18,7 +18,7 @@ KEEP_OUTPUT = names(
 KEEP_NOTHING = names(
     "Add Sub Sum Neg Cast Concat Split Transpose Slice Pad Expand Tile Resize Upsample AveragePool "
     "GlobalAveragePool ReduceMean ReduceSum Mean Gather SpaceToDepth DepthToSpace QuantizeLinear "
-    "DequantizeLinear"
+    "DequantizeLinear SequenceConstruct SequenceAt SequenceInsert SequenceErase SplitToSequence ConcatFromSequence"
 )
 """Operators of which it reads nothing, but for products of weights."""
 PASSES_GRADIENT = names("Add Sub Sum")
