@@ -170,7 +170,8 @@ def _assumed(interpreter: Interpreter, dimensions: Dimensions, network: Network)
         said.append(f"Left out: {counted(interpreter.num_views, 'operator')} that only rename or reshape a tensor.")
     said.append(
         "Weights are the file's initialisers with more than one element, statistics of normalisations and tables that "
-        "were stored among them; constants written into the graph count from 65 elements."
+        "were stored among them unless the file notes what they are; constants written into the graph count from 65 "
+        "elements."
     )
     if interpreter.num_external:
         said.append(

@@ -16,6 +16,7 @@ import onnx
 
 from solvers.importers.checked import short
 from solvers.importers.limits import MAX_KEPT_TENSOR_BYTES, MAX_ONNX_OPERATORS, MAX_TRIPS
+from solvers.importers.onnx.layers import PARAMETER, kinds_of
 from solvers.importers.onnx.operators import Operator, costed, elements_of, joined, moved
 from solvers.importers.onnx.sequences import grown
 from solvers.importers.onnx.shapes import ShapeError, ShapeReader, folded, tensor_values
@@ -65,8 +66,14 @@ class Interpreter:
 
     def initializers(self, graph: onnx.GraphProto, scope: Scope, prefix: str) -> None:
         """Add the initialisers of a graph to a scope."""
+        kinds = kinds_of(graph)
         for tensor in graph.initializer:
-            scope[tensor.name] = self._constant(tensor, checked_text(tensor.name), prefix, is_initializer=True)
+            value = self._constant(tensor, checked_text(tensor.name), prefix, is_initializer=True)
+            if tensor.name in kinds and value.elem_type in FLOATS and value.elements > 1:
+                is_parameter = kinds[tensor.name] == PARAMETER
+                own = (replace(w, is_parameter=is_parameter, is_buffer=not is_parameter) for w in value.weights or ())
+                value = replace(value, weights=frozenset(own))
+            scope[tensor.name] = value
         for sparse in graph.sparse_initializer:
             dims = checked_shape(tuple(sparse.dims), sparse.values.name)
             value = self._constant(sparse.values, checked_text(sparse.values.name), prefix, is_initializer=True)

@@ -45,6 +45,7 @@ class Operator:
     input_reads: int
     weights: frozenset[Weight]
     weight_reads: int
+    buffers: frozenset[Weight] = frozenset()
     internal_elements: int = 0
     is_float: bool = True
     has_flops: bool = False
@@ -74,19 +75,22 @@ def costed(
     written = sum(elements_of(value, element_bytes) for value in outputs)
     producers: dict[int, None] = {}
     weights: set[Weight] = set()
+    buffers: set[Weight] = set()
     reads = weight_reads = 0
     is_lookup = node.op_type in LOOKUPS
+    starts = _starts_of_zeros(node, inputs)
     for name, value in {
         name: value for name, value in zip(node.input, inputs, strict=True) if value is not None
     }.items():
         if value.producer is not None:
             producers[value.producer] = None
-        own = value.weights or frozenset()
+        own = frozenset() if name in starts else value.weights or frozenset()
         if node.op_type in PACKED and name in node.input[1:2]:
             own = _unpacked(own, attributes.get("bits", PACKED[node.op_type]))
         if node.op_type in WITH_INTEGER_BIAS and value.elem_type == T.INT32:
             own = frozenset(replace(weight, is_parameter=True) for weight in own)
         weights |= {weight for weight in own if weight.is_parameter}
+        buffers |= {weight for weight in own if weight.is_buffer}
         stored = sum(weight.elements for weight in own if weight.is_parameter)
         if is_lookup:
             stored = min(stored, outputs[0].elements)
@@ -122,6 +126,7 @@ def costed(
         input_reads=reads,
         weights=frozenset(weights),
         weight_reads=weight_reads,
+        buffers=frozenset(buffers),
         is_float=any(value.elem_type in FLOATS for value in outputs),
         has_flops=has_flops(domain, node.op_type),
         lacks_flops=counted is None,
@@ -157,6 +162,7 @@ def joined(
         input_reads=trips * sum(op.input_reads for op in run if not inside & set(op.inputs)),
         weights=frozenset().union(*(op.weights for op in held), *(_parameters(value) for value in inputs)),
         weight_reads=trips * sum(op.weight_reads for op in run),
+        buffers=frozenset().union(*(op.buffers for op in held)),
         internal_elements=trips * sum(op.output_elements for op in run),
         has_flops=any(op.has_flops for op in run),
         reads=reads_of(inputs) | {(u, tensor) for op in held for u, tensor in op.reads if u not in inside},
@@ -166,6 +172,16 @@ def joined(
 def moved(operators: Sequence[Operator]) -> int:
     """Return the elements that operators read and write."""
     return sum(op.input_reads + op.output_elements + op.weight_reads for op in operators)
+
+
+def _starts_of_zeros(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> frozenset[str]:
+    """Return the states that a recurrence starts from and that are zero, which exporters store like weights."""
+    if node.op_type not in GATES:
+        return frozenset()
+    pairs = zip(node.input[5:7], inputs[5:7], strict=True)
+    return frozenset(
+        name for name, value in pairs if value is not None and value.data is not None and not value.data.any()
+    )
 
 
 def _recurrent_reads(inputs: Sequence[Value | None], reads: int) -> int:

@@ -36,12 +36,16 @@ QUANTIZED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """An initialiser: `elements` as they are stored, `bytes_each` None where --precision says."""
+    """An initialiser: `elements` as they are stored, `bytes_each` None where --precision says.
+
+    It is a parameter, or a buffer that is held beside them, or neither.
+    """
 
     name: str
     elements: int
     bytes_each: float | None
     is_parameter: bool
+    is_buffer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
