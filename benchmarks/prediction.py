@@ -25,15 +25,18 @@ import transformers
 
 from benchmarks.machine import machine
 from benchmarks.prediction_models import MODELS, subject
-from benchmarks.prediction_run import RANKS, Action, Job, run
+from benchmarks.prediction_run import RANKS, Action, Job, Passes, run
 from solvers.exporters.frameworks import Framework, exported
 from solvers.exporters.plan import planned
 from solvers.hardware.catalogue import catalogue
+from solvers.importers.measured import timings_of
+from solvers.importers.torch_export.archive import read_program
 from solvers.importers.torch_export.importer import import_archive
+from solvers.importers.torch_export.measured import with_measured_times
 from solvers.importers.workload import Devices, Level, Mode, NumberFormat, Tied, Workload
 from solvers.model.costs import Objective, objective_value, split_costs
 from solvers.model.deployment import Deployment
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, TimesOrigin
 from solvers.model.split import Split
 from solvers.schedule.records import ScheduleKind
 from solvers.schedule.simulate import simulate
@@ -54,7 +57,7 @@ class Effort:
 
     width: int = 384
     micro_batches: int = 6
-    repeats: int = 2
+    repeats: int = 4
     warm_up: int = 2
     repetitions: int = 9
 
@@ -66,8 +69,10 @@ QUICK = Effort(width=64, micro_batches=4, repeats=2, warm_up=1, repetitions=3)
 class Result:
     """A plan of a model under a schedule; times in ms, stages from the first to the last.
 
-    `forward_ms` and `backward_ms` are those of the stages' compute, for one micro-batch. Of what was measured,
+    `planned_period_ms` was predicted when the plan was made; whatever is called predicted, by operators measured in
+    turns with its runs. `forward_ms` and `backward_ms` are those of the stages' compute, for one micro-batch;
     `makespans_ms` has a number for each repeat, `processor_shares` the part of its actions in which their threads ran.
+    A pass through the whole model takes `alone_ms` of a processor, and `beside_ms` while the other process passes too.
     """
 
     model: str
@@ -80,6 +85,7 @@ class Result:
     predicted_forward_ms: list[float]
     predicted_backward_ms: list[float]
     predicted_transfer_ms: list[float]
+    planned_period_ms: float = 0.0
     period_ms: float = 0.0
     period_range_ms: float = 0.0
     intervals: int = 0
@@ -91,6 +97,8 @@ class Result:
     backward_ms: list[float] = field(default_factory=list)
     output_difference: float = 0.0
     gradient_difference: float | None = None
+    alone_ms: float = 0.0
+    beside_ms: float = 0.0
 
     @property
     def makespan_ms(self) -> float:
@@ -98,8 +106,23 @@ class Result:
         return max(zip(self.processor_shares, self.makespans_ms, strict=True))[1]
 
 
-def measured_graph(name: str, effort: Effort, link: LinkTimes, *, is_training: bool, neighbours: int) -> DnnGraph:
-    """Return the graph of a model's operators with measured times, and transfers over the measured link."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The graph of a model's operators with measured times, transfers over the measured link, and its program."""
+
+    graph: DnnGraph
+    program: bytes
+
+    def anew(self, passes: Passes) -> DnnGraph:
+        """Return the graph with the times of operators in these passes."""
+        timings = timings_of(passes.calls, passes.empty, is_alone=True)
+        archive = read_program(io.BytesIO(self.program))
+        origin = self.graph.times or TimesOrigin()
+        return with_measured_times(self.graph, archive, timings, into="accelerator", origin=origin)
+
+
+def measured_graph(name: str, effort: Effort, link: LinkTimes, *, is_training: bool, neighbours: int) -> Measured:
+    """Return the graph of a model, measured as `placement profile` does."""
     given = subject(name, effort.width, 1, is_training=is_training)
     known = catalogue()
     devices = Devices(known.accelerator("H100-SXM"), known.link("nvlink4"), known.host("Xeon-8480"))
@@ -116,7 +139,7 @@ def measured_graph(name: str, effort: Effort, link: LinkTimes, *, is_training: b
     found = import_archive(archive, workload, devices, "the benchmark", name)
     asked = Profile(warm_up=effort.warm_up, repetitions=effort.repetitions, neighbours=neighbours)
     graph, _ = profile_program(found.graph, lambda: program, asked)
-    return graph.with_bandwidth(link.bandwidth_bytes_per_ms)
+    return Measured(graph.with_bandwidth(link.bandwidth_bytes_per_ms), archive.getvalue())
 
 
 def plans_of(graph: DnnGraph, kind: ScheduleKind) -> dict[str, Split]:
@@ -265,19 +288,26 @@ def makespan_of(actions: Sequence[Action]) -> float:
 
 def compare(name: str, effort: Effort, link: LinkTimes, *, is_training: bool, neighbours: int) -> list[Result]:
     """Return all plans of a model, predicted and measured, for inference or for the schedules of training."""
-    graph = measured_graph(name, effort, link, is_training=is_training, neighbours=neighbours)
-    results: dict[str, Result] = {}
+    measured = measured_graph(name, effort, link, is_training=is_training, neighbours=neighbours)
+    graph = measured.graph
+    splits: dict[str, tuple[ScheduleKind, str, Split]] = {}
     scripts: dict[str, str] = {}
     for kind in KINDS[is_training]:
         for plan, split in plans_of(graph, kind).items():
             key = f"{kind}: {plan}"
-            results[key] = predicted(graph, kind, plan, name, split, effort.micro_batches)
+            splits[key] = kind, plan, split
             asked = planned(graph, DEPLOYMENT, split, kind, effort.micro_batches)
             scripts[key] = exported(asked, Framework.TORCH_PIPELINING).text
-    job = Job(name, effort.width, effort.micro_batches, is_training, scripts, effort.repeats)
-    for key, ran in run(job).items():
-        one = results[key]
-        kind = ScheduleKind(one.schedule)
+    job = Job(name, effort.width, effort.micro_batches, is_training, scripts, effort.repeats, measured.program)
+    runs, passes = run(job)
+    meanwhile = measured.anew(passes)
+    print(f"a pass takes {passes.alone_ms:.1f} ms alone, {passes.beside_ms:.1f} ms beside another one", flush=True)
+    results: dict[str, Result] = {}
+    for key, ran in runs.items():
+        kind, plan, split = splits[key]
+        one = results[key] = predicted(meanwhile, kind, plan, name, split, effort.micro_batches)
+        one.planned_period_ms = predicted(graph, kind, plan, name, split, effort.micro_batches).predicted_period_ms
+        one.alone_ms, one.beside_ms = passes.alone_ms, passes.beside_ms
         period = period_of(ran.runs, kind)
         one.period_ms, one.period_range_ms, one.processor_period_ms = period.ms, period.range_ms, period.processor_ms
         one.intervals, one.disturbed = period.intervals, period.disturbed

@@ -1,14 +1,17 @@
 """Run plans as their exported scripts for torch.distributed.pipelining say, one process and one core a stage.
 
-Every action of a stage is timed by the clock of the machine, which its processes share. Runs of the plans take turns,
-so that whatever else the machine does meets all of them.
+Every action of a stage is timed by the clock of the machine, which its processes share. Runs of the plans take turns
+with each other and with passes that measure the model's operators, so that whatever else the machine does, and every
+change of its speed, meets all of them.
 """
 
 import copy
 import functools
 import gc
+import io
 import json
 import os
+import statistics
 import tempfile
 import time
 import warnings
@@ -24,13 +27,18 @@ import torch.multiprocessing
 from torch import nn
 
 from benchmarks.prediction_models import Subject, subject
+from solvers.importers.measured import Call, Taken
+from solvers.torch_models.operators import Program
 
 RANKS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A model and the scripts of the plans to run on it, by their names; each runs `repeats` times after the first."""
+    """A model and the scripts of the plans to run on it, by their names; each runs `repeats` times after the first.
+
+    `program` is the archive of the exported model, whose operators are measured in turns with the plans.
+    """
 
     model: str
     width: int
@@ -38,6 +46,7 @@ class Job:
     is_training: bool
     scripts: Mapping[str, str]
     repeats: int
+    program: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +74,27 @@ class Ran:
     gradient_difference: float | None
 
 
-def run(job: Job) -> dict[str, Ran]:
-    """Return what each plan did."""
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What the operators of the whole model took in passes between the runs, and calls for a gradient of nothing.
+
+    Both processes pass at once; `alone_ms` and `beside_ms` are processor times of a pass without and with the other.
+    """
+
+    calls: Mapping[str, Sequence[Call]]
+    empty: Sequence[Taken]
+    alone_ms: float
+    beside_ms: float
+
+
+def run(job: Job) -> tuple[dict[str, Ran], Passes]:
+    """Return what each plan did, and what the model's operators took meanwhile."""
     with tempfile.TemporaryDirectory() as name:
         torch.multiprocessing.spawn(_be_stage, (job, name), nprocs=RANKS)
         ranks = [json.loads((Path(name) / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(RANKS)]
         checked = json.loads((Path(name) / "checked.json").read_text(encoding="utf-8"))
-    return {
+        passes = [json.loads((Path(name) / f"passes{rank}.json").read_text(encoding="utf-8")) for rank in range(RANKS)]
+    ran = {
         plan: Ran(
             tuple(
                 tuple(Action(rank, *action) for rank, own in enumerate(ranks) for action in own[plan][repeat])
@@ -81,6 +104,63 @@ def run(job: Job) -> dict[str, Ran]:
         )
         for plan in job.scripts
     }
+    calls: dict[str, list[Call]] = {}
+    for own in passes:
+        for operator, taken in own["calls"].items():
+            known = calls.setdefault(operator, [Call() for _ in taken])
+            for call, (forward, backward) in zip(known, taken, strict=True):
+                call.forward += [Taken(*times) for times in forward]
+                call.backward += [Taken(*times) for times in backward]
+    empty = [Taken(*times) for own in passes for times in own["empty"]]
+    alone, beside = ([ms for own in passes for ms in own[key]] for key in ("alone", "beside"))
+    return ran, Passes(calls, empty, statistics.median(alone), statistics.median(beside))
+
+
+class Meter:
+    """The whole model in this process, passed through between the runs of plans."""
+
+    def __init__(self, job: Job) -> None:
+        program = torch.export.load(io.BytesIO(job.program))
+        self.program = Program(program, torch.device("cpu"), is_training=job.is_training)
+        self.alone: list[float] = []
+        self.beside: list[float] = []
+        self._pass()
+        self.program.calls.clear()
+        self.program.empty.clear()
+
+    def _pass(self) -> float:
+        start = time.thread_time_ns()
+        self.program.run()
+        return (time.thread_time_ns() - start) / 1e6
+
+    def measure(self, rank: int, alone: int) -> None:
+        """Pass through the model beside the other process; then one of them alone, which does not count."""
+        gc.collect()
+        torch.distributed.barrier()
+        self.beside.append(self._pass())
+        torch.distributed.barrier()
+        if rank == alone:
+            calls, empty = self.program.calls, self.program.empty
+            self.program.calls, self.program.empty = {}, []
+            self.alone.append(self._pass())
+            self.program.calls, self.program.empty = calls, empty
+        torch.distributed.barrier()
+
+    def document(self) -> dict[str, Any]:
+        """Return all times as JSON."""
+
+        def times(taken: Sequence[Taken]) -> list[tuple[float, float]]:
+            return [(one.ms, one.processor_ms) for one in taken]
+
+        return {
+            "calls": {
+                name: [(times(call.forward), times(call.backward)) for call in calls]
+                for name, calls in self.program.calls.items()
+            },
+            "empty": times(self.program.empty),
+            "alone": self.alone,
+            "beside": self.beside,
+        }
 
 
 class Stage:
@@ -145,11 +225,16 @@ def _be_stage(rank: int, job: Job, name: str) -> None:
     if rank == 0:
         (folder / "checked.json").write_text(json.dumps(differences), encoding="utf-8")
     times: dict[str, list[Any]] = {plan: [] for plan in stages}
+    meter = Meter(job)
+    gc.collect()
+    gc.freeze()  # what is there: the graphs of all plans, where a user's process has that of one to look through
     for _ in range(job.repeats):
-        for plan, stage in stages.items():
+        for i, (plan, stage) in enumerate(stages.items()):
+            meter.measure(rank, i % RANKS)
             stage.step()
             times[plan].append(list(stage.actions))
     (folder / f"rank{rank}.json").write_text(json.dumps(times), encoding="utf-8")
+    (folder / f"passes{rank}.json").write_text(json.dumps(meter.document()), encoding="utf-8")
     torch.distributed.destroy_process_group()
 
 

@@ -28,6 +28,7 @@ LEAST_SHARE = 1e-6
 
 BINARY_UNITS = (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10))
 FLOP_UNITS = tuple(zip(("PFLOP", "TFLOP", "GFLOP", "MFLOP", "kFLOP"), (1e15, 1e12, 1e9, 1e6, 1e3), strict=True))
+LARGE_UNITS = (("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
 BYTES_PER_GB = 1e9
 BYTES_PER_MS_OF_GB_S = 1e6
 
@@ -316,6 +317,26 @@ def count(value: int) -> str:
     '2,000'
     """
     return f"−{-value:,}" if value < 0 else f"{value:,}"
+
+
+def in_words(value: float) -> str:
+    """Write a large number as people say it, rounded as every number is.
+
+    >>> in_words(70.6e9), in_words(124439808), in_words(999999999), in_words(1.5e12), in_words(21500)
+    ('70.6 billion', '124.4 million', '1 billion', '1.5 trillion', '21,500')
+    """
+    rounded = float(Context(prec=DIGITS, rounding=ROUND_HALF_UP).create_decimal_from_float(float(value)))
+    name, least = next(((name, least) for name, least in LARGE_UNITS if abs(rounded) >= least), ("", 1.0))
+    return f"{number(rounded / least)} {name}" if name else number(value)
+
+
+def count_in_words(value: int) -> str:
+    """Write a whole number of things, all of it, behind how people say it where it is large.
+
+    >>> count_in_words(8030261248), count_in_words(21504), count_in_words(7000000)
+    ('8.03 billion (8,030,261,248)', '21,504', '7 million (7,000,000)')
+    """
+    return f"{in_words(value)} ({count(value)})" if abs(value) >= LARGE_UNITS[-1][1] else count(value)
 
 
 def counted(how_many: int, noun: str, several: str | None = None) -> str:

@@ -18,7 +18,7 @@ from explorer.state.records import LoadedGraph, ModelSource
 from explorer.words.wording import plain
 from solvers.importers.hugging_face.presets import Preset, preset, presets
 from solvers.parameters.importing import MODEL
-from solvers.quantities import number
+from solvers.quantities import in_words
 from solvers.samples import read_sample, sample_info, sample_names, samples
 
 DEFAULT_SAMPLE = "bert_base_operator_inference"
@@ -66,8 +66,8 @@ def pick_graph() -> LoadedGraph:
 
 def _bring_in_preset(known: Preset) -> None:
     remark = f", {known.remark}" if known.remark else ""
-    told = f"Imported from its published config: {number(known.published_parameters)} parameters{remark}."
-    st.caption(plain(told))
+    told = f"Imported from its published config: {in_words(known.published_parameters)} parameters{remark}."
+    st.caption(plain(told), help="As its publisher says; the exact number is among the totals under Import options.")
     _bring_in(source_of_preset(known))
 
 

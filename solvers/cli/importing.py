@@ -25,7 +25,7 @@ from solvers.model.errors import SourceError
 from solvers.parameters.hardware import ACCELERATORS, CPUS, HOST
 from solvers.parameters.importing import DIM, MODEL, USUAL_HOST, devices_of, workload_of
 from solvers.parameters.parameter import ModelWish, Parameter
-from solvers.quantities import number
+from solvers.quantities import in_words
 
 
 def add_import(commands: Any) -> None:
@@ -47,14 +47,7 @@ def add_import(commands: Any) -> None:
     for parameter in MODEL:
         usual = getattr(ModelWish(), parameter.name)
         if parameter is DIM:
-            parser.add_argument(
-                "--dim",
-                type=dimension,
-                action="append",
-                default=[],
-                metavar="NAME=SIZE",
-                help=f"{DIM.help} Repeatable.",
-            )
+            add_dim(parser, DIM.help)
         else:
             add_parameter(parser, parameter, default=usual, metavar=_words(parameter))
     add_parameter(parser, HOST, default=USUAL_HOST)
@@ -67,6 +60,13 @@ def add_import(commands: Any) -> None:
     parser.add_argument("--cpus", type=reader(CPUS), default=0, metavar="L", help="Number of CPUs (default: 0)")
     parser.add_argument("--catalogue", type=Path, metavar="FILE.json", help=CATALOGUE_HELP)
     parser.set_defaults(run=_import)
+
+
+def add_dim(parser: argparse.ArgumentParser, about: str) -> None:
+    """Add the option that gives sizes to dimensions which a file leaves open."""
+    parser.add_argument(
+        "--dim", type=_dimension, action="append", default=[], metavar="NAME=SIZE", help=f"{about} Repeatable."
+    )
 
 
 def whole(text: str) -> int:
@@ -83,8 +83,8 @@ def _words(parameter: Parameter[Any]) -> str:
     return "{" + ",".join(words) + "}" if words else parameter.metavar
 
 
-def dimension(text: str) -> tuple[str, int]:
-    """Return name and size of an open dimension; for a command's options."""
+def _dimension(text: str) -> tuple[str, int]:
+    """Return name and size of an open dimension."""
     name, _, size = text.rpartition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} names no size; give one, such as batch=8")
@@ -142,7 +142,7 @@ def _print_list(as_json: bool) -> None:
         )
         return
     rows = [
-        (p.name, p.title, p.config["model_type"], number(p.published_parameters), p.config_source) for p in presets()
+        (p.name, p.title, p.config["model_type"], in_words(p.published_parameters), p.config_source) for p in presets()
     ]
     left = max(len(row[4]) for row in rows)
     padded = [(*row[:4], row[4].ljust(left)) for row in rows]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from solvers.cli.commands import add_command, add_graph
-from solvers.cli.importing import dimension, whole
+from solvers.cli.importing import add_dim, whole
 from solvers.cli.input import graph_at
 from solvers.cli.output import STREAM, output_path, print_json, tell, write_text
 from solvers.formats.graph_json import graph_text
@@ -77,14 +77,7 @@ def add_profile(commands: Any) -> None:
         metavar="{accelerator,cpu,TYPE}",
         help="Times to set: those on accelerators, on CPUs, or on a device type (default: %(default)s)",
     )
-    parser.add_argument(
-        "--dim",
-        type=dimension,
-        action="append",
-        default=[],
-        metavar="NAME=SIZE",
-        help="Size of a dimension that an ONNX file leaves open, as its graph was imported with; may be repeated",
-    )
+    add_dim(parser, "Size of a dimension that an ONNX file leaves open, as its graph was imported with.")
     parser.add_argument(
         "--batch", type=whole, default=1, metavar="N", help="Size of an ONNX file's open batch (default: %(default)s)"
     )

@@ -57,6 +57,10 @@ MAX_RANK = 64
 """Dimensions of a tensor."""
 MAX_ELEMENTS = 2**50
 """Of a tensor, and the largest size of one dimension."""
+MAX_SEQUENCE_ITEMS = 2**16
+"""Tensors of a sequence."""
+MAX_ITEMS_HANDLED = 2**22
+"""Tensors of all sequences that operators of a file read and write."""
 MAX_TRIPS = 2**20
 """Of a loop."""
 TIED_ELEMENTS = 2**16

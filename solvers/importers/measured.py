@@ -1,12 +1,13 @@
 """Put measured times of a model's operators into a graph that was imported from it.
 
 A node of operators takes the sum of their medians; its spread is the sum of their interquartile ranges, which is what
-it comes to at most, when all are slow together. Inputs, views, constants and forks of gradients stay as they were.
+it comes to at most, when all are slow together. Inputs, constants and forks of gradients stay as they were.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from solvers.importers.network import Op
@@ -21,6 +22,9 @@ class Spread:
     median_ms: float
     range_ms: float
 
+    def __add__(self, other: "Spread") -> "Spread":
+        return Spread(self.median_ms + other.median_ms, self.range_ms + other.range_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -29,11 +33,60 @@ class Timing:
     forward: Spread
     backward: Spread | None = None
 
+    def __add__(self, other: "Timing") -> "Timing":
+        backward = self.backward + (other.backward or NOTHING) if self.backward is not None else None
+        return Timing(self.forward + other.forward, backward)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a call took, in ms: by the clock, and of the processor by its thread."""
+
+    ms: float = 0.0
+    processor_ms: float = 0.0
+
+    def __add__(self, other: "Taken") -> "Taken":
+        return Taken(self.ms + other.ms, self.processor_ms + other.processor_ms)
+
+
+@dataclass(slots=True)
+class Call:
+    """What one call of an operator took in each pass."""
+
+    forward: list[Taken] = field(default_factory=list)
+    backward: list[Taken] = field(default_factory=list)
+
 
 NOTHING = Spread(0.0, 0.0)
+WAITED = 0.9
+"""A call whose thread had the processor for less of its time waited for it, since something else ran there.
+
+Where one thread does all the work, such a call counts with the processor's time instead of the clock's.
+"""
 
 ACCELERATOR, CPU = "accelerator", "cpu"
 """Where measured times go, if not to a class of accelerators."""
+
+
+def timings_of(
+    calls: Mapping[str, Sequence[Call]], empty: Sequence[Taken], *, is_alone: bool
+) -> dict[str, list[Timing]]:
+    """Return medians and interquartile ranges by the names of operators, in the order they ran.
+
+    The median of `empty` calls is no part of a backward pass. `is_alone` says that one thread does all the work.
+    """
+
+    def spread(taken: Sequence[Taken], less_ms: float = 0.0) -> Spread:
+        waited = [is_alone and one.processor_ms < WAITED * one.ms for one in taken]
+        times = [one.processor_ms if late else one.ms for one, late in zip(taken, waited, strict=True)]
+        low, median, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
+        return Spread(max(0.0, median - less_ms), high - low)
+
+    price_ms = spread(empty).median_ms if empty else 0.0
+    return {
+        name: [Timing(spread(call.forward), spread(call.backward, price_ms) if call.backward else None) for call in own]
+        for name, own in calls.items()
+    }
 
 
 def with_times(

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from solvers.importers.imported import Totals
 from solvers.model.graph import DnnGraph
-from solvers.quantities import count, decimal_size, flops, milliseconds
+from solvers.quantities import count, count_in_words, decimal_size, flops, milliseconds
 
 T = TypeVar("T")
 
@@ -18,9 +18,9 @@ def totals_rows(totals: Totals, graph: DnnGraph) -> list[tuple[str, str]]:
         if value is not None:
             rows.append((what, written(value)))
 
-    row("parameters", totals.parameters, count)
+    row("parameters", totals.parameters, count_in_words)
     if totals.active_parameters != totals.parameters:
-        row("parameters that a token meets", totals.active_parameters, count)
+        row("parameters that a token meets", totals.active_parameters, count_in_words)
     row("flops forwards", totals.forward_flops, flops)
     row("flops backwards", totals.backward_flops or None, flops)
     row("time forwards", totals.forward_ms, milliseconds)

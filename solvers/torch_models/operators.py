@@ -9,51 +9,28 @@ its inputs in the caches and the memory of its output at hand, and not what the 
 In training each operator has a small autograd graph of its own. A pass keeps them all, as it keeps activations, and
 then runs through them backwards, each with the gradients that those behind it gave, so that only gradients that
 somebody needs are computed. Gradients of weights are added to those of the micro-batches before, as in every pipeline
-schedule, within the operator's time; so is the adding up of gradients that several readers send back.
+schedule, within the operator's time; so is the adding up of gradients that several readers send back. A call for a
+gradient has a price in Python that a pass of autograd pays once for all operators: what a call takes that computes
+nothing is measured in every pass, and subtracted.
 """
 
 import functools
 import operator
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from solvers.importers.measured import Spread, Timing
+from solvers.importers.measured import Call, Taken, Timing, timings_of
 from solvers.importers.torch_export.translate import INLINE
 
+NUM_EMPTY = 5
+"""Calls for a gradient of nothing in a pass."""
 WEIGHT_SCALE = 0.02
 """Standard deviation of random weights: small enough that no activation overflows."""
-
-
-WAITED = 0.9
-"""A call whose thread had the processor for less of its time waited for it, since something else ran there.
-
-Where one thread does all the work, such a call counts with the processor's time instead of the clock's.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a call took, in ms: by the clock, and of the processor by its thread."""
-
-    ms: float = 0.0
-    processor_ms: float = 0.0
-
-    def __add__(self, other: "Taken") -> "Taken":
-        return Taken(self.ms + other.ms, self.processor_ms + other.processor_ms)
-
-
-@dataclass(slots=True)
-class Call:
-    """What one call of an operator took in each pass."""
-
-    forward: list[Taken] = field(default_factory=list)
-    backward: list[Taken] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +50,13 @@ class _Segment:
 class Program:
     """An exported program with its inputs on a device, to be passed through; `calls` has the times of its operators.
 
-    In training each pass goes forwards and backwards.
+    In training each pass goes forwards and backwards; `empty` has what asking for the gradient of nothing takes.
     """
 
     def __init__(self, program: torch.export.ExportedProgram, device: torch.device, *, is_training: bool) -> None:
         self.module, self.device, self.is_training = program.graph_module, device, is_training
         self.calls: dict[str, list[Call]] = {}
+        self.empty: list[Taken] = []
         self.inputs = [_on(device, value) for value in _inputs(program)]
         trained = {spec.target for spec in program.graph_signature.input_specs if spec.kind.name == "PARAMETER"}
         self.gradients = {
@@ -100,17 +78,7 @@ class Program:
     def timings(self) -> Mapping[str, list[Timing]]:
         """Return medians and interquartile ranges by the names of operators, in the order they ran."""
         is_alone = self.device.type == "cpu" and torch.get_num_threads() == 1
-
-        def spread(taken: Sequence[Taken]) -> Spread:
-            waited = [is_alone and one.processor_ms < WAITED * one.ms for one in taken]
-            times = [one.processor_ms if late else one.ms for one, late in zip(taken, waited, strict=True)]
-            low, median, high = statistics.quantiles(times, n=4, method="inclusive")
-            return Spread(median, high - low)
-
-        return {
-            name: [Timing(spread(call.forward), spread(call.backward) if call.backward else None) for call in calls]
-            for name, calls in self.calls.items()
-        }
+        return timings_of(self.calls, self.empty, is_alone=is_alone)
 
 
 class _Pass:
@@ -170,6 +138,7 @@ class _Pass:
 
     def backward(self, outputs: Sequence[torch.Tensor]) -> None:
         """Run through the operators backwards, from these outputs."""
+        self.program.empty += [self._empty() for _ in range(NUM_EMPTY)]
         gradients = {id(output): torch.ones_like(output) for output in outputs if id(output) in self.maker}
         while self.tape:
             segment = self.tape.pop()
@@ -194,6 +163,14 @@ class _Pass:
             if gradient is not None and id(value) in self.program.gradients:
                 self.program.gradients[id(value)].add_(gradient)
         return own
+
+    def _empty(self) -> Taken:
+        """Return what a call for a gradient takes that has nothing to compute."""
+        leaf = torch.zeros(1, device=self.program.device, requires_grad=True)
+        with torch.enable_grad():
+            result = leaf.view_as(leaf)
+        segment = _Segment(Call(), (leaf,), (leaf,), (result,), (result,))
+        return self._timed(functools.partial(self._gradients, segment, [torch.ones_like(leaf)]))[1]
 
     def _send_back(self, value: torch.Tensor, gradient: torch.Tensor, gradients: dict[int, torch.Tensor]) -> None:
         """Add a reader's gradient to those of a tensor, in the time of who made it."""
@@ -251,6 +228,7 @@ def measure_program(
     for _ in range(warm_up):
         placed.run()
     placed.calls.clear()
+    placed.empty.clear()
     for _ in range(repetitions):
         placed.run()
     return placed.timings()

@@ -16,8 +16,8 @@ MICROSOFT = "com.microsoft"
 Counter = Callable[[Shapes, Shapes, Attributes], float]
 
 
-def flops_of(domain: str, op_type: str, inputs: Shapes, outputs: Shapes, attributes: Attributes) -> float:
-    """Return the flops of an operator; 0 where it has none, or inputs that it cannot have.
+def flops_of(domain: str, op_type: str, inputs: Shapes, outputs: Shapes, attributes: Attributes) -> float | None:
+    """Return the flops of an operator, 0 where it has none; None where it has inputs that it cannot have.
 
     >>> flops_of("", "MatMul", [(2, 3, 4), (4, 5)], [(2, 3, 5)], {})
     240.0
@@ -28,7 +28,7 @@ def flops_of(domain: str, op_type: str, inputs: Shapes, outputs: Shapes, attribu
     try:
         return float(counter(inputs, outputs, attributes))
     except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError):
-        return 0.0  # too few inputs, an unknown shape, or attributes of another kind
+        return None  # too few inputs, an unknown shape, or attributes of another kind
 
 
 def has_flops(domain: str, op_type: str) -> bool:
@@ -49,8 +49,8 @@ def _elements(shape: Shape | None, start: int = 0, stop: int | None = None) -> i
 
 def _matmul(first: int, second: int) -> Counter:
     def flops(inputs: Shapes, outputs: Shapes, _: Attributes) -> float:
-        a, b = inputs[first], inputs[second]
-        return 2.0 * _elements(outputs[0]) * a[-1] if a and b else 0.0
+        a, _b = known(inputs[first]), known(inputs[second])
+        return 2.0 * _elements(outputs[0]) * a[-1]
 
     return flops
 

@@ -74,7 +74,7 @@ def read_network(model: onnx.ModelProto, workload: Workload, devices: Devices, t
     inputs: dict[str, Value] = {}
     for info in model.graph.input:
         if info.name not in scope:
-            inputs[checked_text(info.name)] = scope[info.name] = Value(*shapes.shape_of(info))
+            inputs[checked_text(info.name)] = scope[info.name] = shapes.input_of(info)
     dimensions.refuse_missing("The file leaves sizes of its inputs open")
     operators = interpreter.run(model.graph.node, scope, "")
     dimensions.refuse_unused()
@@ -134,7 +134,18 @@ def _assumed(interpreter: Interpreter, dimensions: Dimensions, network: Network)
     if shapes.assumed:
         said.append(
             f"The shapes of what {counted(sum(shapes.assumed.values()), 'operator')} give cannot be derived from the "
-            f"file; they are taken to be those of their first inputs: {_kinds(shapes.assumed)}."
+            f"file; they are taken to be those of their first inputs, and what follows is counted by them: "
+            f"{_kinds(shapes.assumed)}."
+        )
+    if shapes.guessed:
+        said.append(
+            "Where data decides on parts of sequences, or on places in them, equal parts or the largest tensor are "
+            f"taken, by {counted(sum(shapes.guessed.values()), 'operator')}: {_kinds(shapes.guessed)}."
+        )
+    if interpreter.uncounted:
+        said.append(
+            f"The flops of {counted(sum(interpreter.uncounted.values()), 'operator')} are not known, since the shapes "
+            f"of what they read do not fit; they cost their bytes alone: {_kinds(interpreter.uncounted)}."
         )
     if interpreter.open_loops:
         options = ", ".join(f"--dim {shown(name)}=SIZE" for name in list(interpreter.open_loops)[:4])
@@ -159,7 +170,8 @@ def _assumed(interpreter: Interpreter, dimensions: Dimensions, network: Network)
         said.append(f"Left out: {counted(interpreter.num_views, 'operator')} that only rename or reshape a tensor.")
     said.append(
         "Weights are the file's initialisers with more than one element, statistics of normalisations and tables that "
-        "were stored among them; constants written into the graph count from 65 elements."
+        "were stored among them unless the file notes what they are; constants written into the graph count from 65 "
+        "elements."
     )
     if interpreter.num_external:
         said.append(

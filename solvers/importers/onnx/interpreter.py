@@ -16,17 +16,11 @@ import onnx
 
 from solvers.importers.checked import short
 from solvers.importers.limits import MAX_KEPT_TENSOR_BYTES, MAX_ONNX_OPERATORS, MAX_TRIPS
-from solvers.importers.onnx.arithmetic import (
-    GATES,
-    MICROSOFT,
-    flops_of,
-    has_flops,
-    recomputed_flops_of,
-    recurrence_backward,
-)
-from solvers.importers.onnx.layers import layer_name, module_path, printable
+from solvers.importers.onnx.layers import PARAMETER, kinds_of
+from solvers.importers.onnx.operators import Operator, costed, elements_of, joined, moved
+from solvers.importers.onnx.sequences import grown
 from solvers.importers.onnx.shapes import ShapeError, ShapeReader, folded, tensor_values
-from solvers.importers.onnx.subgraphs import slices_of, unchanged
+from solvers.importers.onnx.subgraphs import items_of, slices_of, unchanged
 from solvers.importers.onnx.tensors import (
     FLOATS,
     QUANTIZED,
@@ -37,53 +31,25 @@ from solvers.importers.onnx.tensors import (
     checked_shape,
     checked_text,
     names,
+    sequence_of,
+    written,
 )
 from solvers.model.errors import SourceError
 from solvers.quantities import count
 
 Scope = MutableMapping[str, Value]
-Type = tuple[int, tuple[int, ...] | None]
-"""Element type and shape of a tensor, None where the shape is not known."""
 
-VIEWS = names("Identity Reshape Flatten Squeeze Unsqueeze Dropout")
+VIEWS = names("Identity Reshape Flatten Squeeze Unsqueeze Dropout Optional OptionalGetElement")
+KNOWN_OF_SEQUENCES = names("SequenceLength OptionalHasElement")
 RANDOM = names("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli")
-LOOKUPS = names("Gather GatherElements GatherND Slice Split Compress EmbedLayerNormalization Expand")
-"""Operators that read no more elements of a tensor than they write."""
-WITH_INTEGER_BIAS = names("QLinearConv QGemm QAttention")
-PACKED = {"MatMulNBits": 4, "MatMulBnb4": 4, "MatMulFpQ4": 4}
-"""Operators whose second input has several weights in a byte, and the usual bits of one."""
-
-
-@dataclass
-class Operator:
-    """An operator that runs, with sizes in elements of the usual format; `id` is a number of its own.
-
-    `outputs` and `reads` are as in `solvers.importers.network.Op`, with ids.
-    """
-
-    id: int
-    name: str
-    op_type: str
-    layer: str | None
-    modules: str
-    inputs: tuple[int, ...]
-    flops: float
-    recomputed_flops: float
-    backward_flops: tuple[float, float] | None
-    output_elements: int
-    input_reads: int
-    weights: frozenset[Weight]
-    weight_reads: int
-    internal_elements: int = 0
-    is_float: bool = True
-    has_flops: bool = False
-    outputs: tuple[tuple[str, int], ...] = ()
-    reads: frozenset[tuple[int, str]] = frozenset()
 
 
 @dataclass
 class Interpreter:
-    """Collects operators; `element_bytes` are those of an element in the usual format."""
+    """Collects operators; `element_bytes` are those of an element in the usual format.
+
+    `uncounted` are operators with arithmetic of which the shapes do not tell how much.
+    """
 
     shapes: ShapeReader
     element_bytes: float
@@ -95,12 +61,19 @@ class Interpreter:
     num_graphs: int = 0
     num_impossible: int = 0
     open_loops: Counter[str] = field(default_factory=Counter)
+    uncounted: Counter[str] = field(default_factory=Counter)
     is_quantized: bool = False
 
     def initializers(self, graph: onnx.GraphProto, scope: Scope, prefix: str) -> None:
         """Add the initialisers of a graph to a scope."""
+        kinds = kinds_of(graph)
         for tensor in graph.initializer:
-            scope[tensor.name] = self._constant(tensor, checked_text(tensor.name), prefix, is_initializer=True)
+            value = self._constant(tensor, checked_text(tensor.name), prefix, is_initializer=True)
+            if tensor.name in kinds and value.elem_type in FLOATS and value.elements > 1:
+                is_parameter = kinds[tensor.name] == PARAMETER
+                own = (replace(w, is_parameter=is_parameter, is_buffer=not is_parameter) for w in value.weights or ())
+                value = replace(value, weights=frozenset(own))
+            scope[tensor.name] = value
         for sparse in graph.sparse_initializer:
             dims = checked_shape(tuple(sparse.dims), sparse.values.name)
             value = self._constant(sparse.values, checked_text(sparse.values.name), prefix, is_initializer=True)
@@ -145,52 +118,75 @@ class Interpreter:
             self.num_folded += 1
             self._add_constant(node, attributes, scope, prefix)
             return []
-        if is_standard and node.op_type in ("If", "Loop", "Scan"):
+        if is_standard and node.op_type in ("If", "Loop", "Scan", "SequenceMap"):
             return self._with_graphs(node, inputs, attributes, scope)
-        types = self.shapes.outputs(node, inputs, attributes)
+        outputs = self.shapes.outputs(node, inputs, attributes)
         first = inputs[0] if inputs else None
         if is_standard and node.op_type in ("Shape", "Size") and first is not None and first.shape is not None:
-            self._fold_shape(node, first.shape, attributes, scope)
+            self._fold_shape(node, first, attributes, scope)
+            return []
+        if is_standard and node.op_type in KNOWN_OF_SEQUENCES and outputs[0].is_constant:
+            self.num_folded += 1
+            scope[node.output[0]] = outputs[0]
             return []
         present = [value for value in inputs if value is not None]
-        if present and all(value.is_constant for value in present) and node.op_type not in RANDOM:
-            self.num_folded += 1
-            version = self.shapes.opsets.get("", 1)
-            weights = frozenset().union(*(value.weights or frozenset() for value in present))
-            values = folded(node, inputs, types, version)
-            for name, (elem_type, shape), data in zip(node.output, types, values, strict=True):
-                shape = tuple(data.shape) if data is not None else shape
-                scope[name] = Value(elem_type, shape, None, weights, data)
+        is_empty = is_standard and node.op_type in ("SequenceEmpty", "Optional")
+        if (present or is_empty) and all(value.is_constant for value in present) and node.op_type not in RANDOM:
+            self._fold(node, inputs, outputs, scope)
             return []
         if is_standard and node.op_type in VIEWS and first is not None:
             self.num_views += 1
-            scope[node.output[0]] = replace(first, shape=types[0][1], data=None)
-            for name, (elem_type, shape) in list(zip(node.output, types, strict=True))[1:]:
-                scope[name] = Value(elem_type, shape, None, frozenset())
+            output = outputs[0] if first.items is None else first
+            scope[node.output[0]] = replace(
+                first, shape=output.shape, items=output.items, data=None, is_guess=output.is_guess
+            )
+            for name, value in list(zip(node.output, outputs, strict=True))[1:]:
+                scope[name] = replace(value, weights=frozenset())
             return []
-        operator = self._costed(node, inputs, types, attributes)
-        self._add_outputs(node, types, operator, scope)
+        operator = costed(node, inputs, outputs, attributes, self._new_id(), self.element_bytes)
+        self.is_quantized |= any(weight.bytes_each is not None for weight in operator.weights)
+        if operator.lacks_flops:
+            self.uncounted[node.op_type] += 1
+        self._add_outputs(node, outputs, operator, scope)
         return [operator]
 
-    def _add_outputs(self, node: onnx.NodeProto, types: Sequence[Type], operator: Operator, scope: Scope) -> None:
-        """Add what an operator writes to the scope; several tensors get names, which are theirs wherever they go."""
-        written = [(name, Value(*known, operator.id)) for name, known in zip(node.output, types, strict=True) if name]
-        if len(written) > 1:
-            written = [(name, replace(value, tensor=f"output {i + 1}")) for i, (name, value) in enumerate(written)]
-            operator.outputs = tuple((value.tensor, self.elements(value)) for _, value in written)
-        scope.update(written)
-
-    def _fold_shape(
-        self, node: onnx.NodeProto, shape: tuple[int, ...], attributes: Mapping[str, Any], scope: Scope
+    def _fold(
+        self, node: onnx.NodeProto, inputs: Sequence[Value | None], outputs: Sequence[Value], scope: Scope
     ) -> None:
+        """Add what an operator computes of constants, once and at no cost."""
+        self.num_folded += 1
+        weights = frozenset().union(*(value.weights or frozenset() for value in inputs if value is not None))
+        values = folded(node, inputs, outputs, self.shapes.opsets.get("", 1))
+        for name, value, data in zip(node.output, outputs, values, strict=True):
+            if value.weights is not None:  # it was taken out of a sequence of constants, or is one
+                scope[name] = value
+            elif data is not None:
+                scope[name] = replace(value, shape=tuple(data.shape), weights=weights, data=data)
+            else:
+                scope[name] = replace(value, weights=weights)
+
+    def _add_outputs(self, node: onnx.NodeProto, outputs: Sequence[Value], operator: Operator, scope: Scope) -> None:
+        """Add what an operator writes to the scope; several tensors get names, which are theirs wherever they go."""
+        made = [
+            (name, replace(written(value), producer=operator.id))
+            for name, value in zip(node.output, outputs, strict=True)
+            if name
+        ]
+        if len(made) > 1:
+            made = [(name, replace(value, tensor=f"output {i + 1}")) for i, (name, value) in enumerate(made)]
+            operator.outputs = tuple((value.tensor, elements_of(value, self.element_bytes)) for _, value in made)
+        scope.update(made)
+
+    def _fold_shape(self, node: onnx.NodeProto, value: Value, attributes: Mapping[str, Any], scope: Scope) -> None:
         """Add the size of a tensor, or its shape, which are known whatever is in it."""
         self.num_folded += 1
+        shape = value.shape or ()
         start, end = (attributes.get(name) for name in ("start", "end"))
         if node.op_type == "Size":
             data = np.array(math.prod(shape), np.int64)
         else:
             data = np.array(shape[_whole(start) : _whole(end)], np.int64)
-        scope[node.output[0]] = Value(T.INT64, data.shape, None, frozenset(), data)
+        scope[node.output[0]] = Value(T.INT64, data.shape, None, frozenset(), data, is_guess=value.is_guess)
 
     def _add_constant(self, node: onnx.NodeProto, attributes: Mapping[str, Any], scope: Scope, prefix: str) -> None:
         name = node.output[0] if node.output else ""
@@ -211,84 +207,9 @@ class Interpreter:
             return
         raise SourceError(f"The constant {short(name)} has no value; give a complete model.")
 
-    def elements(self, value: Value) -> int:
-        """Return the elements of a tensor in elements of the usual format that take as many bytes."""
-        each = value.bytes_each
-        return value.elements if each is None else math.ceil(value.elements * each / self.element_bytes)
-
-    def _costed(
-        self,
-        node: onnx.NodeProto,
-        inputs: Sequence[Value | None],
-        types: Sequence[tuple[int, tuple[int, ...] | None]],
-        attributes: Mapping[str, Any],
-    ) -> Operator:
-        outputs = [Value(elem_type, shape) for elem_type, shape in types]
-        written = sum(self.elements(value) for value in outputs)
-        producers: dict[int, None] = {}
-        weights: set[Weight] = set()
-        reads = weight_reads = 0
-        is_lookup = node.op_type in LOOKUPS
-        for name, value in {
-            name: value for name, value in zip(node.input, inputs, strict=True) if value is not None
-        }.items():
-            if value.producer is not None:
-                producers[value.producer] = None
-            own = value.weights or frozenset()
-            if node.op_type in PACKED and name in node.input[1:2]:
-                own = _unpacked(own, attributes.get("bits", PACKED[node.op_type]))
-            if node.op_type in WITH_INTEGER_BIAS and value.elem_type == T.INT32:
-                own = frozenset(replace(weight, is_parameter=True) for weight in own)
-            weights |= {weight for weight in own if weight.is_parameter}
-            stored = sum(weight.elements for weight in own if weight.is_parameter)
-            if is_lookup:
-                stored = min(stored, outputs[0].elements)
-            weight_reads += stored
-            if not stored:
-                reads += min(self.elements(value), written) if is_lookup else self.elements(value)
-            elif not is_lookup:
-                # What is computed of a few weights, such as angles of positions, is read at its own size.
-                reads += max(0, self.elements(value) - stored) if value.elements > stored else 0
-        if node.op_type in GATES:
-            weight_reads = self._recurrent_reads(node, inputs, weight_reads)
-        shapes = [value.shape if value is not None else None for value in inputs]
-        domain = MICROSOFT if node.domain == MICROSOFT else ""
-        flops = flops_of(domain, node.op_type, shapes, [value.shape for value in outputs], attributes)
-        backward = None
-        if node.op_type in GATES and flops:  # else its shapes are none that it can have
-            start = inputs[5] if len(inputs) > 5 else None
-            learns_start = start is not None and start.producer is not None
-            backward = recurrence_backward(shapes, attributes, flops, learns_start=learns_start)
-        self.is_quantized |= any(weight.bytes_each is not None for weight in weights)
-        return Operator(
-            id=self._new_id(),
-            name=printable(node.name or node.output[0] or node.op_type) if node.output else printable(node.op_type),
-            op_type=node.op_type,
-            layer=layer_name(node),
-            modules=module_path(node),
-            inputs=tuple(producers),
-            flops=flops,
-            recomputed_flops=recomputed_flops_of(domain, node.op_type, flops),
-            backward_flops=backward,
-            output_elements=written,
-            input_reads=reads,
-            weights=frozenset(weights),
-            weight_reads=weight_reads,
-            is_float=any(value.elem_type in FLOATS for value in outputs),
-            has_flops=has_flops(domain, node.op_type),
-            reads=_reads(inputs),
-        )
-
     def _new_id(self) -> int:
         self.last_id += 1
         return self.last_id
-
-    def _recurrent_reads(self, node: onnx.NodeProto, inputs: Sequence[Value | None], reads: int) -> int:
-        """A recurrence reads its recurrent weights at every step."""
-        x, recurrent = inputs[0], inputs[2] if len(inputs) > 2 else None
-        if x is None or recurrent is None or not x.shape or not recurrent.is_constant:
-            return reads
-        return reads + (max(1, x.shape[0]) - 1) * recurrent.elements
 
     # Graphs inside operators.
 
@@ -308,6 +229,9 @@ class Interpreter:
             trips, carried = self._trips(node, inputs), inputs[2:]
             given: list[Value | None] = [Value(T.INT64, ()), Value(T.BOOL, ()), *carried]
             num_first, num_carried = 1, len(carried)
+        elif node.op_type == "SequenceMap":
+            trips, given = items_of(inputs)
+            num_first, num_carried = 0, 0
         else:
             num_scanned = attributes.get("num_scan_inputs")
             if not isinstance(num_scanned, int) or not 0 < num_scanned <= len(inputs):
@@ -328,14 +252,19 @@ class Interpreter:
             else:
                 inner[info.name] = value if i in fixed else replace(value, weights=None, data=None)
         operators = self.run(graph.node, inner, prefix)
-        types: list[tuple[int, tuple[int, ...] | None]] = []
-        for i, _ in enumerate(node.output):
+        outputs: list[Value] = []
+        for i, name in enumerate(node.output):
             result = inner.get(graph.output[i + num_first].name) if i + num_first < len(graph.output) else None
-            shape = result.shape if result is not None else ()
-            if i >= num_carried and shape is not None:
-                shape = checked_shape((trips, *shape), node.output[i])
-            types.append((result.elem_type if result is not None else T.FLOAT, shape))
-        return self._joined(node, inputs, types, operators, operators, trips, scope)
+            value = written(result) if result is not None else Value(T.FLOAT, ())
+            if node.op_type == "SequenceMap":
+                value = sequence_of([value] * trips, value.elem_type)
+            elif i >= num_carried and value.shape is not None:
+                value = replace(value, shape=checked_shape((trips, *value.shape), name))
+            elif i < num_carried and value.items is not None and (before := given[i + len(given) - num_carried]):
+                value = grown(before, value, trips)
+            self.shapes.count_items(value)
+            outputs.append(value)
+        return self._joined(node, inputs, outputs, operators, operators, trips, scope)
 
     def _if(
         self, node: onnx.NodeProto, inputs: list[Value | None], attributes: Mapping[str, Any], scope: Scope
@@ -350,13 +279,15 @@ class Interpreter:
         for branch in branches:
             prefix = f"{self._new_id()}:"
             inner: Scope = ChainMap({}, scope)
-            before = dict(self.shapes.unknown), dict(self.shapes.assumed)
+            before = dict(self.shapes.unknown), dict(self.shapes.assumed), dict(self.shapes.guessed)
+            uncounted = self.uncounted.copy()
             try:
                 self.initializers(branch, inner, prefix)
                 operators = self.run(branch.node, inner, prefix)
             except ShapeError as error:  # with these sizes it is another branch that runs
                 refusals.append(error)
-                self.shapes.unknown, self.shapes.assumed = before
+                self.shapes.unknown, self.shapes.assumed, self.shapes.guessed = before
+                self.uncounted = uncounted
                 continue
             runs.append((operators, [inner.get(output.name) for output in branch.output]))
         if refusals and not runs:
@@ -370,47 +301,26 @@ class Interpreter:
                 if value is not None:
                     scope[name] = value
             return operators
-        costlier, results = max(runs, key=lambda run: (sum(op.flops for op in run[0]), _moved(run[0])))
-        types = [
-            (value.elem_type, value.shape) if value is not None else (T.FLOAT, ())
+        costlier, results = max(runs, key=lambda run: (sum(op.flops for op in run[0]), moved(run[0])))
+        outputs = [
+            written(value) if value is not None else Value(T.FLOAT, ())
             for value in [*results, *[None] * len(node.output)][: len(node.output)]
         ]
-        return self._joined(node, inputs, types, costlier, [op for run, _ in runs for op in run], 1, scope)
+        return self._joined(node, inputs, outputs, costlier, [op for run, _ in runs for op in run], 1, scope)
 
     def _joined(
         self,
         node: onnx.NodeProto,
         inputs: Sequence[Value | None],
-        types: Sequence[tuple[int, tuple[int, ...] | None]],
+        outputs: Sequence[Value],
         run: Sequence[Operator],
         held: Sequence[Operator],
         trips: int,
         scope: Scope,
     ) -> list[Operator]:
-        """Return the one operator of a graph that runs `trips` times, with the weights of all operators held."""
-        inside = {op.id for op in held}
-        producers = {v: None for op in held for v in op.inputs if v not in inside}
-        producers.update({value.producer: None for value in inputs if value is not None and value.producer is not None})
-        outputs = [Value(elem_type, shape) for elem_type, shape in types]
-        whole = Operator(
-            id=self._new_id(),
-            name=printable(node.name or node.op_type),
-            op_type=node.op_type,
-            layer=layer_name(node),
-            modules=module_path(node),
-            inputs=tuple(producers),
-            flops=trips * math.fsum(op.flops for op in run),
-            recomputed_flops=0.0,
-            backward_flops=None,
-            output_elements=sum(self.elements(value) for value in outputs),
-            input_reads=trips * sum(op.input_reads for op in run if not inside & set(op.inputs)),
-            weights=frozenset().union(*(op.weights for op in held), *(_parameters(value) for value in inputs)),
-            weight_reads=trips * sum(op.weight_reads for op in run),
-            internal_elements=trips * sum(op.output_elements for op in run),
-            has_flops=any(op.has_flops for op in run),
-            reads=_reads(inputs) | {(u, tensor) for op in held for u, tensor in op.reads if u not in inside},
-        )
-        self._add_outputs(node, types, whole, scope)
+        """Return the one operator of a graph that runs `trips` times, and add what it writes to the scope."""
+        whole = joined(node, inputs, outputs, run, held, trips, self._new_id(), self.element_bytes)
+        self._add_outputs(node, outputs, whole, scope)
         return [whole]
 
     def _trips(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> int:
@@ -424,29 +334,6 @@ class Interpreter:
             return min(given[name], MAX_TRIPS)
         self.open_loops[name] += 1
         return 1
-
-
-def _reads(inputs: Iterable[Value | None]) -> frozenset[tuple[int, str]]:
-    """Return which tensors are read of operators that write several."""
-    read = ((value.producer, value.tensor) for value in inputs if value is not None and value.tensor)
-    return frozenset((producer, tensor) for producer, tensor in read if producer is not None)
-
-
-def _parameters(value: Value | None) -> frozenset[Weight]:
-    return frozenset(w for w in (value.weights or ()) if w.is_parameter) if value is not None else frozenset()
-
-
-def _moved(operators: Sequence[Operator]) -> int:
-    return sum(op.input_reads + op.output_elements + op.weight_reads for op in operators)
-
-
-def _unpacked(weights: frozenset[Weight], bits: Any) -> frozenset[Weight]:
-    """Return weights of which several lie in a byte, as many as there are."""
-    each = bits / 8 if isinstance(bits, int) and bits in (1, 2, 3, 4, 8) else 0.5
-    return frozenset(
-        replace(weight, elements=round(weight.elements * (weight.bytes_each or 4.0) / each), bytes_each=each)
-        for weight in weights
-    )
 
 
 def _whole(value: Any) -> int | None:

@@ -14,6 +14,7 @@ import onnx
 from solvers.importers.network import Network
 
 SCOPES = "pkg.torch.onnx.name_scopes"
+KIND, PARAMETER = "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER"
 NUMBERED = re.compile(r"[._]\d+$", re.ASCII)
 MAX_NAME = 120
 
@@ -49,6 +50,11 @@ def module_path(node: onnx.NodeProto) -> str:
 def printable(name: str) -> str:
     """Return a name as text of one line, cut where it is long."""
     return "".join(c if c.isprintable() else " " for c in name[:MAX_NAME])
+
+
+def kinds_of(graph: onnx.GraphProto) -> dict[str, str]:
+    """Return what torch's exporter notes of initialisers, by their names: whether each is a parameter, or a buffer."""
+    return {info.name: entry.value for info in graph.value_info for entry in info.metadata_props if entry.key == KIND}
 
 
 def _noted(node: onnx.NodeProto) -> Iterator[list[str]]:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from solvers.importers.limits import TIED_ELEMENTS
 from solvers.importers.network import Network, Op
-from solvers.importers.onnx.interpreter import Operator
 from solvers.importers.onnx.layers import with_layers_in_order
+from solvers.importers.onnx.operators import Operator
 from solvers.importers.onnx.tensors import Weight, names
 from solvers.importers.workload import Tied, Workload
 
@@ -18,7 +18,7 @@ KEEP_OUTPUT = names(
 KEEP_NOTHING = names(
     "Add Sub Sum Neg Cast Concat Split Transpose Slice Pad Expand Tile Resize Upsample AveragePool "
     "GlobalAveragePool ReduceMean ReduceSum Mean Gather SpaceToDepth DepthToSpace QuantizeLinear "
-    "DequantizeLinear"
+    "DequantizeLinear SequenceConstruct SequenceAt SequenceInsert SequenceErase SplitToSequence ConcatFromSequence"
 )
 """Operators of which it reads nothing, but for products of weights."""
 PASSES_GRADIENT = names("Add Sub Sum")
@@ -43,13 +43,17 @@ def network_of(
     kept = [op for op in operators if op.id in needed]
     place = {op.id: v for v, op in enumerate(kept)}
     owner = _owners(kept)
+    holders = _holders(kept)
     root = _tied(kept, owner) if workload.tied is Tied.SHARE else list(range(len(kept)))
     ops: list[Op] = []
     for v, operator in enumerate(kept):
         own = [w for w in operator.weights if owner[w.name] == v or _is_copied(w, workload)]
         inputs = tuple(place[u] for u in operator.inputs)
         op = _op(operator, own, inputs, v if root[v] == v else root[v], v, [ops[u] for u in inputs])
-        ops.append(replace(op, reads=tuple(sorted((place[u], name) for u, name in operator.reads))))
+        held = sum(weight.elements for weight in operator.buffers if holders[weight.name] == v)
+        ops.append(
+            replace(op, buffer_elements=held, reads=tuple(sorted((place[u], name) for u, name in operator.reads)))
+        )
     network = Network(name, workload.batch, tuple(ops))
     in_order = with_layers_in_order(network, [operator.layer for operator in kept])
     return in_order, tuple(operator.modules for operator in kept)
@@ -66,6 +70,15 @@ def _owners(kept: Sequence[Operator]) -> dict[str, int]:
         for weight in operator.weights:
             owner.setdefault(weight.name, v)
     return owner
+
+
+def _holders(kept: Sequence[Operator]) -> dict[str, int]:
+    """Return the first operator that uses each buffer, by the buffer's name."""
+    holder: dict[str, int] = {}
+    for v, operator in enumerate(kept):
+        for weight in operator.buffers:
+            holder.setdefault(weight.name, v)
+    return holder
 
 
 def _tied(kept: Sequence[Operator], owner: dict[str, int]) -> list[int]:

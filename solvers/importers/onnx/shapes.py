@@ -6,7 +6,7 @@ computed from sizes are known.
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,13 @@ import onnx.reference
 import onnx.shape_inference
 from numpy.typing import NDArray
 
-from solvers.importers.limits import MAX_FOLDED_ELEMENTS, MAX_RANK
+from solvers.importers.limits import MAX_FOLDED_ELEMENTS, MAX_ITEMS_HANDLED, MAX_RANK
+from solvers.importers.onnx import sequences
 from solvers.importers.onnx.contrib import OUTPUT_TYPES, RULES, contrib_shapes
 from solvers.importers.onnx.model_file import Dimensions, reason, shown
-from solvers.importers.onnx.tensors import Shape, T, Value, checked_shape, checked_text, names
+from solvers.importers.onnx.tensors import Shape, T, Value, checked_shape, checked_text, names, sequence_of
 from solvers.model.errors import SourceError
+from solvers.quantities import count
 
 FOLDED = names(
     "Abs Add And Cast Ceil Concat ConstantOfShape CumSum Div Equal Expand Flatten Floor Gather GatherElements "
@@ -30,6 +32,10 @@ FOLDED = names(
 """Operators that are computed where all they read is known and little."""
 NO_NAMES = ("", "?", "None", "-1")
 """What exporters call a dimension that has no name."""
+PASSED_ON = ("Optional", "Identity")
+"""Operators that may give an optional value which is left out."""
+NOTHING = Value(T.UNDEFINED, None)
+"""An output that is left out."""
 TENSOR_TYPES = frozenset(T.DataType.values()) - {T.UNDEFINED}
 
 
@@ -37,11 +43,20 @@ class ShapeError(SourceError):
     """Shapes that do not fit an operator."""
 
 
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why the shapes of an operator cannot be derived: they contradict each other, or nobody knows how."""
+
+    text: str
+    is_contradiction: bool
+
+
 @dataclass
 class ShapeReader:
     """Shapes under the opsets of a file, with the types that it declares by name.
 
-    `unknown` are operators that nobody knows, and `assumed` those whose shapes were taken from elsewhere.
+    `unknown` are operators that nobody knows, `assumed` those whose shapes were taken to be their inputs', and
+    `guessed` those on sequences that data picks from.
     """
 
     opsets: Mapping[str, int]
@@ -49,19 +64,76 @@ class ShapeReader:
     declared: dict[str, onnx.TypeProto]
     unknown: dict[str, int] = field(default_factory=dict)
     assumed: dict[str, int] = field(default_factory=dict)
+    guessed: dict[str, int] = field(default_factory=dict)
+    num_items: int = 0
 
     def __post_init__(self) -> None:
         self._imports = [onnx.helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
 
     def outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
-    ) -> list[tuple[int, Shape | None]]:
-        """Return type and shape of every output; a shape is None where the output is no tensor.
+    ) -> list[Value]:
+        """Return every output; one that is left out has no type.
 
-        Raises SourceError where a dimension has no size, and names it.
+        What cannot be derived is as the file declares it, or else as large as the first input, and a guess: one
+        operator that nobody understands is no reason to refuse a file. ShapeError where shapes that are no guesses
+        contradict each other, so that the model cannot run; SourceError where a dimension has no size, which it names.
         """
+        derive = self._by_sequences if sequences.has_rule(node, inputs) else self._by_types
+        found, why = derive(node, inputs, attributes)
+        rests_on_guess = any(value is not None and value.is_guess for value in inputs)
+        self.dimensions.refuse_missing(
+            f"The size of {shown(node.output[0])}, which {shown(node.op_type)} computes, cannot be derived from the "
+            "file"
+        )
+        outputs = []
+        for name in node.output:
+            value = found.get(name) if name else NOTHING
+            if value is None or (name and sequences.is_absent(value) and node.op_type not in PASSED_ON):
+                if why is not None and why.is_contradiction and not rests_on_guess and not self._is_declared(name):
+                    told = f"The operator {shown(node.name or name)} ({node.op_type}) cannot be: {why.text}."
+                    raise ShapeError(told)
+                value = self._assumed(node, name, value, inputs)
+            if value.shape is not None:
+                checked_shape(value.shape, name)
+            outputs.append(replace(value, is_guess=value.is_guess or rests_on_guess))
+        return outputs
+
+    def _by_sequences(
+        self, node: onnx.NodeProto, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+    ) -> tuple[dict[str, Value], "Why | None"]:
+        """Return the output of an operator on sequences, and why there is none where there is none."""
+        name = node.output[0]
+        try:
+            value = sequences.sequence_output(node.op_type, inputs, attributes, lambda: self.length_of(name))
+        except sequences.Unfit as error:
+            return {}, Why(str(error), is_contradiction=True)
+        if node.op_type not in ("SequenceAt", "SequenceLength"):
+            self.count_items(*inputs, value)
+        if value.is_guess and not any(given is not None and given.is_guess for given in inputs):
+            self.guessed[node.op_type] = self.guessed.get(node.op_type, 0) + 1
+        return {name: value}, None
+
+    def length_of(self, name: str) -> int:
+        """Return the length of a sequence that only data tells; SourceError where none is given."""
+        size = self.dimensions.size(f"{name}.length")
+        self.dimensions.refuse_missing(f"The length of the sequence {shown(name)} cannot be derived from the file")
+        return sequences.checked_length(size or 0)
+
+    def count_items(self, *values: Value | None) -> None:
+        """Count the tensors of sequences that are handled; SourceError where they are too many in all."""
+        self.num_items += sum(len(value.items.values) for value in values if value is not None and value.items)
+        if self.num_items > MAX_ITEMS_HANDLED:
+            raise SourceError(
+                f"The file's sequences have more than {count(MAX_ITEMS_HANDLED)} tensors in all; give a part of it."
+            )
+
+    def _by_types(
+        self, node: onnx.NodeProto, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+    ) -> tuple[dict[str, Value], "Why | None"]:
+        """Return what is known of the outputs by onnx or ONNX Runtime, and why onnx cannot tell where it cannot."""
         schema = self._schema(node)
-        inferred, why = ({}, "") if schema is None else self._inferred(schema, node, inputs)
+        inferred, why = ({}, None) if schema is None else self._inferred(schema, node, inputs)
         rule = RULES.get(node.op_type) if schema is None else None
         by_rule: Sequence[Shape | None] = ()
         if rule is not None:
@@ -70,41 +142,65 @@ class ShapeReader:
         elif schema is None:
             name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             self.unknown[name] = self.unknown.get(name, 0) + 1
-        first = next((value for value in inputs if value is not None and value.shape is not None), None)
-        found: list[tuple[int, Shape | None]] = []
+        found: dict[str, Value] = {}
         for i, name in enumerate(node.output):
-            if not name:
-                found.append((T.UNDEFINED, None))
-                continue
-            usual_type = OUTPUT_TYPES.get(node.op_type, first.elem_type if first is not None else T.FLOAT)
-            if i < len(by_rule) and by_rule[i] is not None:
-                found.append((usual_type, checked_shape(tuple(by_rule[i] or ()), name)))
-                continue
-            elem_type, shape = self._read(inferred.get(name), name)
-            if shape is None and _is_other(inferred.get(name)):
-                found.append((T.UNDEFINED, None))
-                continue
-            if shape is None:
-                declared_type, shape = self._read(self.declared.get(name), name)
-                elem_type = elem_type or declared_type
-            self.dimensions.refuse_missing(
-                f"The size of {shown(name)}, which {shown(node.op_type)} computes, cannot be derived from the file"
-            )
-            if shape is None:
-                if why and all(value is None or value.elem_type != T.UNDEFINED for value in inputs):
-                    raise ShapeError(f"The operator {shown(node.name or name)} ({node.op_type}) cannot be: {why}.")
-                shape = first.shape if first is not None else ()
-                self.assumed[node.op_type] = self.assumed.get(node.op_type, 0) + 1
-            found.append((elem_type or usual_type, checked_shape(shape or (), name)))
-        return found
+            shape = by_rule[i] if i < len(by_rule) else None
+            if shape is not None:
+                found[name] = Value(_usual_type(node, inputs), shape)
+            elif name in inferred:
+                num_guessed = self.dimensions.guessed.total()
+                elem_type, shape = self._read(inferred[name], name)
+                is_guess = self.dimensions.guessed.total() > num_guessed
+                found[name] = Value(elem_type, shape, is_guess=is_guess)
+        return found, why
 
-    def is_known(self, node: onnx.NodeProto) -> bool:
-        """Whether the standard or ONNX Runtime has an operator of this name."""
-        return self._schema(node) is not None or node.op_type in RULES
+    def _is_declared(self, name: str) -> bool:
+        """Whether the file gives every size of a tensor, as a program does that has run the model."""
+        tensor = self.declared[name].tensor_type if name in self.declared else onnx.TypeProto.Tensor()
+        return tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
 
-    def shape_of(self, info: onnx.ValueInfoProto) -> tuple[int, Shape | None]:
-        """Return type and shape of an input of the graph, notes made of the dimensions without a size."""
-        return self._read(info.type, info.name)
+    def _assumed(self, node: onnx.NodeProto, name: str, found: Value | None, inputs: Sequence[Value | None]) -> Value:
+        """Return a guess at an output: as the file declares it, or as large as the first input."""
+        declared = self.declared.get(name)
+        elem_type, shape = self._read(declared, name)
+        self.dimensions.refuse_missing(f"The size of {shown(name)}, which {shown(node.op_type)} computes, is left open")
+        elem_type = (found.elem_type if found is not None else 0) or elem_type or _usual_type(node, inputs)
+        if shape is not None:
+            return Value(elem_type, shape, is_guess=not self._is_declared(name))
+        self.assumed[node.op_type] = self.assumed.get(node.op_type, 0) + 1
+        first = next((value for value in inputs if value is not None and not sequences.is_absent(value)), None)
+        shape = () if first is None else first.shape if first.shape is not None else (first.elements,)
+        value = Value(elem_type, shape, is_guess=True)
+        is_sequence = node.op_type in sequences.GIVES_SEQUENCE or _is_other(declared) or self._gives_other(node)
+        return sequence_of([value]) if is_sequence else value
+
+    def _gives_other(self, node: onnx.NodeProto) -> bool:
+        """Whether what an operator writes can be no tensor, but a sequence, a map or an optional value."""
+        schema = self._schema(node)
+        if schema is None or not schema.outputs:
+            return False
+        return not any(kind.startswith("tensor(") for kind in schema.outputs[0].types)
+
+    def input_of(self, info: onnx.ValueInfoProto) -> Value:
+        """Return an input of the graph, notes made of the dimensions without a size.
+
+        The length of a sequence is one of them, and the number of entries of a map; an optional value is there.
+        """
+        return self._input(info.type, info.name)
+
+    def _input(self, proto: onnx.TypeProto, name: str) -> Value:
+        kind = proto.WhichOneof("value")
+        if kind == "optional_type":
+            return self._input(proto.optional_type.elem_type, name)
+        if kind not in ("sequence_type", "map_type"):
+            elem_type, shape = self._read(proto, name)
+            return Value(elem_type, shape if shape is not None else (), is_guess=shape is None)
+        inner = proto.sequence_type.elem_type if kind == "sequence_type" else proto.map_type.value_type
+        item = self._input(inner, name)
+        size = sequences.checked_length(self.dimensions.size(f"{name}.length") or 0)
+        value = sequence_of([item] * size, item.elem_type)
+        self.count_items(value)
+        return value
 
     def _schema(self, node: onnx.NodeProto) -> Any:
         domain = "" if node.domain == "ai.onnx" else node.domain
@@ -117,7 +213,7 @@ class ShapeReader:
 
     def _inferred(
         self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Value | None]
-    ) -> tuple[dict[str, onnx.TypeProto], str]:
+    ) -> tuple[dict[str, onnx.TypeProto], "Why | None"]:
         """Return the types that onnx infers, and why it cannot where it cannot."""
         types: dict[str, onnx.TypeProto] = {}
         data: dict[str, onnx.TensorProto] = {}
@@ -131,8 +227,8 @@ class ShapeReader:
                 schema, node, types, data, opset_imports=self._imports
             )
         except Exception as error:  # of many kinds, for models that cannot be
-            return {}, reason(error)
-        return found, ""
+            return {}, Why(reason(error), is_contradiction="ShapeInferenceError" in str(error))
+        return found, None
 
     def _read(self, proto: onnx.TypeProto | None, name: str) -> tuple[int, Shape | None]:
         """Return type and shape that a type has; open dimensions get the size that is given for them."""
@@ -166,8 +262,14 @@ def _is_other(proto: onnx.TypeProto | None) -> bool:
     return proto is not None and proto.WhichOneof("value") not in (None, "tensor_type", "sparse_tensor_type")
 
 
+def _usual_type(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> int:
+    """Return the element type of what an operator writes where none is inferred: that of its first input."""
+    first = next((value for value in inputs if value is not None and value.elem_type != T.UNDEFINED), None)
+    return OUTPUT_TYPES.get(node.op_type, first.elem_type if first is not None else T.FLOAT)
+
+
 def folded(
-    node: onnx.NodeProto, inputs: Sequence[Value | None], outputs: Sequence[tuple[int, Shape | None]], version: int
+    node: onnx.NodeProto, inputs: Sequence[Value | None], outputs: Sequence[Value], version: int
 ) -> list[NDArray[Any] | None]:
     """Return the values of the outputs of an operator on known values; None for those that are not computed."""
     unknown: list[NDArray[Any] | None] = [None] * len(node.output)
@@ -176,7 +278,7 @@ def folded(
         return unknown
     if any(value is not None and values is None for value, values in zip(inputs, data, strict=True)):
         return unknown
-    if any(shape is None or np.prod(shape, dtype=float) > MAX_FOLDED_ELEMENTS for _, shape in outputs):
+    if any(value.shape is None or value.elements > MAX_FOLDED_ELEMENTS for value in outputs):
         return unknown
     if any(a.HasField("t") and _is_elsewhere(a.t) for a in node.attribute):
         return unknown

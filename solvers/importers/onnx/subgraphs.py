@@ -33,9 +33,22 @@ def slices_of(scanned: Sequence[Value | None], axes: Sequence[int], node: onnx.N
     """Return how often a Scan runs, and what it is given of each input then."""
     trips, slices = 0, []
     for value, axis in zip(scanned, axes, strict=False):
+        if value is not None and value.is_guess and not value.shape:
+            trips = max(trips, 1)
+            slices.append(value)
+            continue
         if value is None or not value.shape or not -len(value.shape) <= axis < len(value.shape):
             raise SourceError(f"The Scan {short(node.name)} goes over an input that has no such axis; mend the model.")
         trips = value.shape[axis]
         axis %= len(value.shape)
         slices.append(replace(value, shape=(*value.shape[:axis], *value.shape[axis + 1 :]), data=None))
     return trips, slices
+
+
+def items_of(inputs: Sequence[Value | None]) -> tuple[int, list[Value | None]]:
+    """Return how often a SequenceMap runs, and what it is given then: of each sequence the largest tensor."""
+    first = inputs[0] if inputs else None
+    if first is None or first.items is None:
+        return 1, [*inputs]
+    largest = [value.items.largest if value is not None and value.items is not None else value for value in inputs]
+    return len(first.items.values), largest

@@ -1,7 +1,8 @@
-"""What is known of a tensor of an ONNX graph: its type, its shape, where it comes from, and small values."""
+"""What is known of a tensor of an ONNX graph, or of a sequence of them: type, shape, origin, and small values."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx
@@ -35,17 +36,24 @@ QUANTIZED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """An initialiser: `elements` as they are stored, `bytes_each` None where --precision says."""
+    """An initialiser: `elements` as they are stored, `bytes_each` None where --precision says.
+
+    It is a parameter, or a buffer that is held beside them, or neither.
+    """
 
     name: str
     elements: int
     bytes_each: float | None
     is_parameter: bool
+    is_buffer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor; `shape` is None where it is not known, `data` its values where they are few and known.
+    """A tensor; `data` are its values where they are few and known.
+
+    A sequence of tensors has `items`, their element type and no shape; an optional value that is left out has neither
+    items nor a shape. `is_guess` says that the shape, or one that it follows from, was assumed.
 
     A constant has the `weights` that it is computed from, maybe none; for any other they are None. `producer` is the
     operator that computes it, None for inputs of the graph and constants; `tensor` names it among several that this
@@ -58,6 +66,8 @@ class Value:
     weights: frozenset[Weight] | None = None
     data: NDArray[Any] | None = None
     tensor: str = ""
+    items: "Items | None" = None
+    is_guess: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -66,7 +76,9 @@ class Value:
 
     @property
     def elements(self) -> int:
-        """How many elements it has; 0 where its shape is not known."""
+        """How many elements it has, or all tensors of a sequence."""
+        if self.items is not None:
+            return self.items.elements
         return math.prod(self.shape) if self.shape is not None else 0
 
     @property
@@ -77,7 +89,39 @@ class Value:
     @property
     def type_proto(self) -> onnx.TypeProto:
         """What shape inference is told."""
+        if self.items is not None:
+            item = onnx.helper.make_tensor_type_proto(self.elem_type, self.items.shape)
+            return onnx.helper.make_sequence_type_proto(item)
         return onnx.helper.make_tensor_type_proto(self.elem_type, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The tensors of a sequence in order, their elements in all, the largest, and their shape where they share one."""
+
+    values: tuple[Value, ...]
+    elements: int
+    largest: Value | None
+    shape: Shape | None
+
+
+def sequence_of(values: Sequence[Value], elem_type: int = T.FLOAT) -> Value:
+    """Return a sequence of tensors; the element type is that of an empty one."""
+    items = tuple(replace(value, producer=None, tensor="") for value in values)
+    shapes = {value.shape for value in items}
+    found = Items(
+        items,
+        sum(value.elements for value in items),
+        max(items, key=lambda value: value.elements, default=None),
+        shapes.pop() if len(shapes) == 1 else None,
+    )
+    is_guess = any(value.is_guess for value in items)
+    return Value(items[0].elem_type if items else elem_type, None, items=found, is_guess=is_guess)
+
+
+def written(value: Value) -> Value:
+    """Return what an operator writes: a tensor of this type and shape, of no known values."""
+    return replace(value, producer=None, weights=None, data=None, tensor="")
 
 
 def names(text: str) -> frozenset[str]:

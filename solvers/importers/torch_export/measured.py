@@ -22,8 +22,9 @@ def with_measured_times(
     """Return the graph with measured times, on its accelerators, its CPUs or a class of accelerators.
 
     `document` is the JSON of the program's archive, `timings` has the calls of each operator by its name in it, in
-    the order they ran. `origin` says what was measured; its host is the graph's own. SourceError where the graph was
-    not imported from this program.
+    the order they ran. A view is no operator, and what it takes counts with the operator whose output it is one of.
+    `origin` says what was measured; its host is the graph's own. SourceError where the graph was not imported from this
+    program.
     """
     program = parse_program(document, {})
     found = translate(program, "", 2.0, Tied.SHARE)
@@ -32,6 +33,9 @@ def with_measured_times(
     for op in found.network.ops:
         calls = left.get(op.name.rpartition(" ")[2], [])
         times.append(calls.pop(0) if calls and not op.is_view else Timing(NOTHING))
+    for name, v in found.views:
+        if left.get(name):
+            times[v] = times[v] + left[name].pop(0)
     return with_times(
         graph,
         found.network.ops,

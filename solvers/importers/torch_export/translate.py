@@ -64,7 +64,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A network, the module path of each of its operators, and what is to be said of it."""
+    """A network, the module path of each of its operators, and what is to be said of it.
+
+    `views` are the calls that give the output of an operator another shape, and are none: their names, and its number.
+    """
 
     network: Network
     modules: tuple[str, ...]
@@ -73,6 +76,7 @@ class Translated:
     unused_parameters: int
     num_constants: int
     base_format: str
+    views: tuple[tuple[str, int], ...]
 
 
 class Translator:
@@ -90,6 +94,7 @@ class Translator:
         self.latest: dict[int, int] = {}  # of an operator, the one that wrote to its output
         self.written: dict[Any, int] = {}  # of a state or constant, the operator that wrote to it
         self.source: dict[Any, int] = {}  # of an input, its operator
+        self.views: list[tuple[str, int]] = []
         self.num_constants = 0
 
     def size(self, tensor: Tensor) -> int:
@@ -122,6 +127,8 @@ class Translator:
         elif not outputs:
             return
         elif self._is_view(operator, namespace, call, values, outputs[0][1]):
+            if values[0].root is Root.OPERATOR:
+                self.views.append((call.name, self._operator(int(values[0].key))))
             for name, tensor in outputs:
                 root = values[0]
                 self.env[name] = replace(root, tensor=tensor, elements=min(self.size(tensor), root.elements))
@@ -443,6 +450,7 @@ def translate(program: Program, name: str, element_bytes: float, tied: Tied) -> 
         sum(tensors[spec.name].elements for spec in unread),
         translator.num_constants,
         _FORMATS.get(dtype, "another format"),
+        tuple(translator.views),
     )
 
 

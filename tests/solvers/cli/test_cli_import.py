@@ -45,6 +45,15 @@ def test_a_folder_and_its_config_are_the_same_source(placement: Run, config_file
     assert whole.json["assumptions"]
 
 
+def test_large_numbers_of_parameters_are_written_as_people_say_them(placement: Run) -> None:
+    """The published one is rounded; of the graph's own all digits are there too."""
+    rows = placement("import", "--list").out.splitlines()
+    (row,) = [row for row in rows if row.startswith("llama-3.1-70b ")]
+    assert " 70.6 billion " in row
+    assert not any(",000,000" in row for row in rows)
+    assert "70.55 billion (70,553,706,496)" in placement("import", "llama-3.1-70b").out
+
+
 def test_a_preset_needs_no_file(placement: Run, tmp_path: Path) -> None:
     output = tmp_path / "graph.json"
     answer = placement(

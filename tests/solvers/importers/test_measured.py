@@ -9,7 +9,7 @@ from solvers.hardware.catalogue import catalogue
 from solvers.hardware.devices import Precision
 from solvers.hardware.roofline import Setup, times_on, with_times
 from solvers.importers.folding import folded_by_layers
-from solvers.importers.measured import Spread, Timing
+from solvers.importers.measured import Call, Spread, Taken, Timing, timings_of
 from solvers.importers.torch_export.measured import with_measured_times
 from solvers.importers.workload import Level, Mode
 from solvers.model.errors import SourceError
@@ -94,3 +94,44 @@ def test_a_graph_of_another_model_is_refused() -> None:
     graph = net.imported().graph
     with pytest.raises(SourceError, match="The graph's nodes are not those of this model"):
         with_measured_times(graph, two_blocks().document(), TIMINGS, into="accelerator", origin=ORIGIN)
+
+
+def test_what_a_call_for_no_gradient_takes_is_no_part_of_a_backward_pass() -> None:
+    calls = {
+        "product": [Call([Taken(1.0, 1.0)] * 3, [Taken(5.0, 5.0), Taken(6.0, 6.0), Taken(8.0, 8.0)])],
+        "sum": [Call([Taken(1.0, 1.0)] * 3, [Taken(0.2, 0.2)] * 3)],
+        "mask": [Call([Taken(0.5, 0.5)] * 3)],
+    }
+    empty = [Taken(0.1, 0.1), Taken(0.5, 0.5), Taken(9.0, 9.0)]
+    found = timings_of(calls, empty, is_alone=True)
+    assert found["product"] == [Timing(Spread(1.0, 0.0), Spread(5.5, 1.5))]
+    assert found["sum"] == [Timing(Spread(1.0, 0.0), Spread(0.0, 0.0))], "nothing takes less than no time"
+    assert found["mask"] == [Timing(Spread(0.5, 0.0), None)]
+
+
+def test_a_single_thread_that_waits_counts_with_its_processor_time() -> None:
+    calls = {"a": [Call([Taken(10.0, 2.0), Taken(3.0, 2.9), Taken(4.0, 4.0)])]}
+    assert timings_of(calls, [], is_alone=True)["a"][0].forward.median_ms == 3.0
+    assert timings_of(calls, [], is_alone=False)["a"][0].forward.median_ms == 4.0
+
+
+def test_what_a_view_takes_counts_with_the_operator_whose_output_it_is() -> None:
+    net = Draft()
+    weight = net.parameter("p_weight", 8, 8)
+    x = net.user("x", 2, 8)
+    y = net.call("linear", "product", (2, 8), "", input=x, weight=weight)
+    y = net.call("view", "view", (4, 4), "", self=y, size=[4, 4])
+    y = net.call("view", "again", (16,), "", self=y, size=[16])
+    net.call("relu", "relu", (16,), "", self=y)
+    timings = {
+        "product": [Timing(Spread(4.0, 0.5), Spread(8.0, 1.0))],
+        "view": [Timing(Spread(0.25, 0.125), Spread(0.5, 0.25))],
+        "again": [Timing(Spread(0.125, 0.0), None)],
+        "relu": [Timing(Spread(1.0, 0.0), Spread(2.0, 0.0))],
+    }
+    graph = net.imported(level=Level.OPERATORS, mode=Mode.TRAINING).graph
+    found = with_measured_times(graph, net.document(), timings, into="accelerator", origin=ORIGIN)
+    times = {node.name: (node.accelerator_ms, node.spread_ms) for node in found.nodes}
+    assert times["product"] == (4.375, 0.625)
+    assert times["product backward"] == (8.5, 1.25)
+    assert (times["relu"], times["relu backward"]) == ((1.0, 0.0), (2.0, 0.0))

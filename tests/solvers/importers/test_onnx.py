@@ -262,6 +262,31 @@ def test_gradients_of_several_outputs_come_back_one_by_one() -> None:
     assert back.traffic_bytes == 4 * 5 * (8 + 4 * 16 + 24)
 
 
+def test_zeros_that_a_recurrence_starts_from_are_no_weights() -> None:
+    weights = [floats("w", 1, 24, 5), floats("r", 1, 24, 6)]
+    for start, count in ((np.zeros((1, 3, 6), np.float32), 0), (np.ones((1, 3, 6), np.float32), 18)):
+        stored = numpy_helper.from_array(start, "start")
+        made = model(
+            [op("LSTM", "x w r _ _ start start", "y", hidden_size=6)], [tensor("x", [7, 3, 5])], [*weights, stored]
+        )
+        assert by_operators(made).totals.parameters == 24 * (5 + 6) + count
+
+
+def test_what_the_file_notes_as_a_buffer_is_no_parameter_and_takes_memory() -> None:
+    made = model([op("MatMul", "x w", "y"), op("Add", "y table", "z")], [tensor("x", [2, 3])],
+                 [floats("w", 3, 4), floats("table", 2, 4)])  # fmt: skip
+    before = by_operators(made).totals
+    for name, kind in (("w", "PARAMETER"), ("table", "BUFFER")):
+        info = made.graph.value_info.add(name=name)
+        info.metadata_props.add(key="pkg.torch.export.graph_signature.InputSpec.kind", value=kind)
+    found = by_operators(made).totals
+    assert (before.parameters, found.parameters) == (20, 12)
+    assert found.memory_bytes == before.memory_bytes
+    assert found.traffic_bytes == before.traffic_bytes
+    trained = by_operators(made, mode=Mode.TRAINING).totals
+    assert trained.parameters == 12
+
+
 # Laws.
 
 
