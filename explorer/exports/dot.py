@@ -8,6 +8,7 @@ from explorer.picture.palette import THEMES, ThemeName, device_colours
 from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
+from solvers.model.names import printable
 from solvers.model.split import Split
 from solvers.quantities import binary_size, milliseconds, moving_time
 
@@ -50,11 +51,11 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
     colours = device_colours(deployment)
     device_of = split.device_of()
     # Escaped, or a name in angle brackets would be taken for markup.
-    name = graphviz.escape(graph.name or "graph")
+    name = graphviz.escape(printable(graph.name) or "graph")
     dot = graphviz.Digraph(name, node_attr={"shape": "box", "style": "filled", "fontname": "Helvetica"})
     for node in graph.nodes:
         fill = colours[device_of[node.id]].forward
-        label = _label(node.name or str(node.id), deployment.device_name(device_of[node.id]))
+        label = _label(printable(node.name) or str(node.id), deployment.device_name(device_of[node.id]))
         dot.node(f"node {node.id}", label=label, fillcolor=fill.fill, fontcolor=fill.text)
     for edge in graph.edges:
         is_cut = device_of[edge.source] != device_of[edge.target]
@@ -62,7 +63,7 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
         if edge.tensor:
             size = [] if edge.size_bytes is None else [binary_size(edge.size_bytes)]
             time_ms = graph.tensor_of[edge.source, edge.tensor].transfer_ms
-            attributes["label"] = _label(edge.tensor, *size, milliseconds(time_ms))
+            attributes["label"] = _label(printable(edge.tensor), *size, milliseconds(time_ms))
         dot.edge(f"node {edge.source}", f"node {edge.target}", **attributes)
     return str(dot.source)
 

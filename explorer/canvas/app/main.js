@@ -7,6 +7,7 @@
 
 import { Details } from "../panels/details.js";
 import { make } from "../kit/dom.js";
+import { inOrder } from "../kit/names.js";
 import { EditBar } from "../panels/edit_bar.js";
 import { GraphPicture } from "../graph/graph_canvas.js";
 import { formatCount } from "../kit/quantities.js";
@@ -464,7 +465,7 @@ export class PlacedPipeline {
       return void this.placeDetails();
     }
     const told = this.details.show(this.store, selection);
-    this.status.textContent = told === null ? "" : `Selected: ${told}`;
+    this.status.textContent = told === null ? "" : inOrder(`Selected: ${told}`);
     this.placeDetails();
   }
 
