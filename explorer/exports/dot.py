@@ -55,7 +55,7 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
     dot = graphviz.Digraph(name, node_attr={"shape": "box", "style": "filled", "fontname": "Helvetica"})
     for node in graph.nodes:
         fill = colours[device_of[node.id]].forward
-        label = _label(printable(node.name) or str(node.id), deployment.device_name(device_of[node.id]))
+        label = _label(node.name or str(node.id), deployment.device_name(device_of[node.id]))
         dot.node(f"node {node.id}", label=label, fillcolor=fill.fill, fontcolor=fill.text)
     for edge in graph.edges:
         is_cut = device_of[edge.source] != device_of[edge.target]
@@ -63,7 +63,7 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
         if edge.tensor:
             size = [] if edge.size_bytes is None else [binary_size(edge.size_bytes)]
             time_ms = graph.tensor_of[edge.source, edge.tensor].transfer_ms
-            attributes["label"] = _label(printable(edge.tensor), *size, milliseconds(time_ms))
+            attributes["label"] = _label(edge.tensor, *size, milliseconds(time_ms))
         dot.edge(f"node {edge.source}", f"node {edge.target}", **attributes)
     return str(dot.source)
 
@@ -73,6 +73,6 @@ def _label(*lines: str) -> str:
 
     A line break itself would be swallowed by some readers where the line before it ends in a backslash.
     """
-    parts = [part for line in lines for part in line.splitlines() or [""]]
+    parts = [printable(part) for line in lines for part in line.splitlines() or [""]]
     label: str = graphviz.nohtml(r"\n".join(map(graphviz.escape, parts)))
     return label
