@@ -469,8 +469,8 @@ export class PlacedPipeline {
     this.placeDetails();
   }
 
-  /** Put the details over the side of the graph where they cover none of the boxes they are about; where there is no such
-      side, and in a presentation, beside it. There they stay until they are closed, so that the graph moves once. */
+  /** Put the details over the side of the graph where they cover none of the boxes they are about or name; where there is
+      no such side, and in a presentation, beside it. There they stay until they are closed, so that the graph moves once. */
   placeDetails() {
     const { level, selection } = this.store;
     const { element } = this.details;
@@ -482,7 +482,7 @@ export class PlacedPipeline {
     const width = element.offsetWidth + DETAILS_MARGIN;
     const covered = [0, 0];
     for (let b = 0; boxes && b < boxes.length; b += 1) {
-      if (boxes[b] !== 1) continue;
+      if (!boxes[b]) continue;
       const [x, y] = this.graph.centreOf(b);
       const half = (level.boxWidth * this.graph.view.scale) / 2;
       if (y < 0 || y > this.graph.surface.height) continue;
