@@ -8,6 +8,7 @@ from explorer.picture.palette import THEMES, ThemeName, device_colours
 from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
+from solvers.model.names import printable
 from solvers.model.split import Split
 from solvers.quantities import binary_size, milliseconds, moving_time
 
@@ -50,7 +51,7 @@ def placed_dot(graph: DnnGraph, deployment: Deployment, split: Split) -> str:
     colours = device_colours(deployment)
     device_of = split.device_of()
     # Escaped, or a name in angle brackets would be taken for markup.
-    name = graphviz.escape(graph.name or "graph")
+    name = graphviz.escape(printable(graph.name) or "graph")
     dot = graphviz.Digraph(name, node_attr={"shape": "box", "style": "filled", "fontname": "Helvetica"})
     for node in graph.nodes:
         fill = colours[device_of[node.id]].forward
@@ -72,6 +73,6 @@ def _label(*lines: str) -> str:
 
     A line break itself would be swallowed by some readers where the line before it ends in a backslash.
     """
-    parts = [part for line in lines for part in line.splitlines() or [""]]
+    parts = [printable(part) for line in lines for part in line.splitlines() or [""]]
     label: str = graphviz.nohtml(r"\n".join(map(graphviz.escape, parts)))
     return label

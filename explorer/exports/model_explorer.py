@@ -13,6 +13,7 @@ from typing import Any
 from explorer.figures.subject import Subject, graph_facts, result_facts
 from explorer.picture.palette import THEMES, DeviceColour, device_colours, sequential_ramp, text_on
 from solvers.model.graph import Tensor
+from solvers.model.names import printable
 from solvers.quantities import binary_size, milliseconds, moving_time
 
 GRAPH_ID = "placed"
@@ -62,7 +63,7 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
         nodes.append(
             {
                 "id": str(v),
-                "label": node.name or str(v),
+                "label": printable(node.name) or str(v),
                 "namespace": _namespace(node.layer, node.is_backward),
                 "attrs": _pairs(facts),
                 "incomingEdges": [
@@ -110,7 +111,7 @@ def graph_collection(subject: Subject) -> dict[str, Any]:
 
 def _output_facts(tensor: Tensor, transfer_time: str) -> dict[str, str | None]:
     size = None if tensor.size_bytes is None else binary_size(tensor.size_bytes)
-    return {"tensor": tensor.name or None, "transfer time": transfer_time, "size": size}
+    return {"tensor": printable(tensor.name) or None, "transfer time": transfer_time, "size": size}
 
 
 def node_data(subject: Subject) -> dict[str, dict[str, Any]]:

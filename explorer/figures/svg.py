@@ -10,18 +10,20 @@ from html import escape
 
 from explorer.figures.font import FAMILY, text_width
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, not even escaped."""
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]")
+"""What XML 1.0 cannot hold, not even escaped, and marks that turn the direction of all that follows."""
 
 CAP_HEIGHT = 0.36
 """Half the height of a capital in parts of the size: text stands this far below the middle of its line."""
 
 
 def escaped(text: str) -> str:
-    """Return text for XML or HTML, inside an element or an attribute; what XML cannot hold becomes U+FFFD.
+    r"""Return text for XML or HTML, inside an element or an attribute; what neither may hold becomes U+FFFD.
 
     >>> escaped('<img src="x">')
     '&lt;img src=&quot;x&quot;&gt;'
+    >>> ascii(escaped("safe\u202egpj.exe"))
+    "'safe\\ufffdgpj.exe'"
     """
     return escape(_NOT_XML.sub("\ufffd", text))
 

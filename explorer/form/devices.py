@@ -47,7 +47,8 @@ def pick_devices(loaded: LoadedGraph) -> Equipped:
     bound_parameter(DEVICE_LIST, key, "", _why_not_list)
     text: str = widgets.value(key, "")
     kinds = parse_devices(text) if text else ()
-    with st.popover(_label(kinds), icon=":material/memory:", width="stretch", key=f"devices_popover_{digest}"):
+    popover = st.popover(_label(kinds), icon=":material/memory:", width="stretch", key=f"devices_popover_{digest}")
+    with popover, st.container(key="device_picker"):
         problem = st.container()
         if kinds:
             _pick_origin(asking, loaded)
@@ -181,10 +182,10 @@ def _pick_figures(key: str, i: int, kinds: tuple[Listed, ...], loaded: LoadedGra
     accelerator, precision = group.accelerator, precision_of(group, _times_of(loaded))
     is_one_of_several = len(kinds) > 1
 
-    widths = [2, 4, 3] if is_one_of_several else [4, 3]
-    columns = st.columns(widths)
-    if is_one_of_several:
-        with columns[0]:
+    # One below the other: side by side they would make the popover so wide that it covers the graph.
+    left, right = st.columns(2) if is_one_of_several else (None, st.container())
+    if left is not None:
+        with left:
             _controlled(
                 st.number_input,
                 "Count",
@@ -195,9 +196,7 @@ def _pick_figures(key: str, i: int, kinds: tuple[Listed, ...], loaded: LoadedGra
                 max_value=MAX_COUNT,
                 step=1,
             )
-    with columns[-2]:
-        _pick_link(key, i, kind, accelerator, loaded)
-    with columns[-1]:
+    with right:
         _controlled(
             st.selectbox,
             "Precision",
@@ -207,27 +206,26 @@ def _pick_figures(key: str, i: int, kinds: tuple[Listed, ...], loaded: LoadedGra
             options=list(accelerator.precisions),
             help="Of the matrix products: it decides the peak. Bytes are those of the graph.",
         )
+    _pick_link(key, i, kind, accelerator, loaded)
     with st.expander("Specifications", key=f"{key}_figures_{i}"):
-        left, right = st.columns(2)
         own = known_devices().accelerator(kind.name)
         boxes = [
-            ("Peak (TFLOP/s)", "peak", "TFLOP/s", accelerator.peak_flops_per_ms(precision) / TFLOP_PER_S, left),
-            ("Memory bandwidth (GB/s)", "bandwidth", "GB/s", accelerator.bandwidth_bytes_per_ms / GB_PER_S, right),
+            ("Peak (TFLOP/s)", "peak", "TFLOP/s", accelerator.peak_flops_per_ms(precision) / TFLOP_PER_S),
+            ("Memory bandwidth (GB/s)", "bandwidth", "GB/s", accelerator.bandwidth_bytes_per_ms / GB_PER_S),
         ]
         if is_one_of_several:
-            boxes.append(("Memory (GB)", "memory", "GB", accelerator.memory_bytes / GB, left))
-        for label, setting, unit, value, column in boxes:
-            with column:
-                _controlled(
-                    st.number_input,
-                    label,
-                    float(f"{value:.10g}"),
-                    partial(_set, key, i, setting, unit),
-                    f"{key}_{setting}_{i}",
-                    min_value=1e-3,
-                    max_value=1e6,
-                    format="%.6g",
-                )
+            boxes.append(("Memory (GB)", "memory", "GB", accelerator.memory_bytes / GB))
+        for label, setting, unit, value in boxes:
+            _controlled(
+                st.number_input,
+                label,
+                float(f"{value:.10g}"),
+                partial(_set, key, i, setting, unit),
+                f"{key}_{setting}_{i}",
+                min_value=1e-3,
+                max_value=1e6,
+                format="%.6g",
+            )
         st.caption(plain(sources_text(own, precision)))
 
 

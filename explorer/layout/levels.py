@@ -28,6 +28,7 @@ from explorer.server.sizes import names_bytes
 from solvers.model.costs import CutTensor
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
+from solvers.model.names import printable
 from solvers.model.split import Split
 from solvers.schedule.records import ScheduleError, ScheduleKind
 from solvers.schedule.stages import pipeline_stages
@@ -223,9 +224,9 @@ def _box(
     # Where no node takes any time, the devices count alike.
     shares = {d: t / total if total > 0 else 1 / len(time_of) for d, t in time_of.items()}
     return BoxView(
-        label=group.title if is_whole_title else _label(group),
+        label=printable(group.title if is_whole_title else _label(group)),
         short="",
-        title=group.title,
+        title=printable(group.title),
         nodes=tuple(index[v] for v in group.nodes),
         is_backward=group.is_backward,
         count=group.count,

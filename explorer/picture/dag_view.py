@@ -14,6 +14,7 @@ from explorer.server.sizes import BOX_BYTES, EDGE_VIEW_BYTES, NODE_VIEW_BYTES, T
 from solvers.model.costs import CutTensor, SplitCosts, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Node
+from solvers.model.names import printable
 from solvers.model.split import Split
 from solvers.quantities import count, milliseconds
 
@@ -184,8 +185,8 @@ def dag_info(
     nodes = tuple(
         NodeView(
             id=v,
-            name=node.name,
-            layer=node.layer,
+            name=printable(node.name),
+            layer=None if node.layer is None else printable(node.layer),
             device=None if device_of is None else device_of[v],
             is_backward=node.is_backward,
             runs_on_accelerator=node.runs_on_accelerator,
@@ -205,7 +206,7 @@ def dag_info(
     outputs = tuple(
         OutputView(
             place[tensor.source],
-            tensor.name,
+            printable(tensor.name),
             _transfer_ms(tensor.transfer_ms, deployment, accelerator_of.get(tensor.source), tensor_of.get(key)),
             tensor.size_bytes,
         )

@@ -14,6 +14,7 @@ from solvers.quantities import money
 from solvers.sweep.axes import Quantity
 from solvers.sweep.spec import LINKS, MEMORIES, SweepSpec
 
+POPOVER = "sweep_prices"
 MOST_NAMED = 3
 """Prices that the button names; more would not fit on it."""
 
@@ -31,10 +32,17 @@ def prices_of(spec: SweepSpec) -> Prices:
 
 
 def pick_prices(spec: SweepSpec) -> None:
-    """Draw the button with the prices of the devices of a sweep, and their boxes behind it."""
+    """Draw the button with the prices of the devices of a sweep, and their boxes behind it while it is open.
+
+    Boxes that the browser has not drawn yet would not hear of what was set before the last run of the page: they would
+    come up empty, and have the prices forgotten.
+    """
     known = prices_of(spec)
     is_factor = any(axis.quantity is Quantity.BANDWIDTH_FACTOR for axis in spec.axes)
-    with st.popover(_label(known, spec), icon=":material/payments:"):
+    popover = st.popover(_label(known, spec), icon=":material/payments:", key=POPOVER, on_change="rerun")
+    if not popover.open:
+        return
+    with popover:
         st.segmented_control(
             "Prices",
             list(PriceBasis),

@@ -7,6 +7,7 @@ from explorer.jobs.pool import Question
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, TimesOrigin
+from solvers.model.names import in_order, printable
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.parameters.asked import as_asked
 from solvers.parameters.asked import differences as inputs_that_differ
@@ -39,7 +40,7 @@ def plain(text: str) -> str:
     >>> plain("a\n\n    b\u202e\ud800")
     'a      b  '
     """
-    return "".join(f"\\{c}" if c in MARKUP else c if c.isprintable() else " " for c in text)
+    return "".join(f"\\{c}" if c in MARKUP else c for c in in_order(printable(text)))
 
 
 def plain_label(text: str) -> str:
@@ -48,7 +49,7 @@ def plain_label(text: str) -> str:
     >>> plain_label("H100-SXM"), plain_label("*a* :red[b]")
     ('H100-SXM', '\\*a\\* \\:red\\[b\\]')
     """
-    return "".join(f"\\{c}" if c in "\\`*_[]<>~$:|!&@/" else c if c.isprintable() else " " for c in text)
+    return "".join(f"\\{c}" if c in "\\`*_[]<>~$:|!&@/" else c for c in in_order(printable(text)))
 
 
 def device_counts(deployment: Deployment, times: TimesOrigin | None = None) -> str:

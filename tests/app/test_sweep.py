@@ -489,17 +489,21 @@ def test_what_to_buy_asks_for_prices_and_leaves_out_what_has_none() -> None:
 
 
 def prices_page() -> None:
-    from explorer.sweep.prices import pick_prices
+    import streamlit as st
+
+    from explorer.sweep.prices import POPOVER, pick_prices
     from tests.app.test_sweep import mixed_spec
 
+    st.session_state[POPOVER] = True  # it is open
     pick_prices(mixed_spec())
 
 
 def priced_page() -> None:
     import streamlit as st
 
-    from explorer.sweep.prices import pick_prices
+    from explorer.sweep.prices import POPOVER, pick_prices
 
+    st.session_state[POPOVER] = True  # it is open
     pick_prices(st.session_state["spec"])
 
 

@@ -67,3 +67,19 @@ def test_a_cluster_is_built_and_comes_back_with_its_address(address: Address, ch
         "button"
     ).click()
     expect(page.get_by_test_id("stMetric").first).to_contain_text(f"{two} ms")
+
+
+@pytest.mark.parametrize("width", [1280, 1024])
+def test_the_picker_of_several_device_types_leaves_the_graph_in_sight(
+    address: Address, chromium_page: Page, width: int
+) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"{address}?sample=llama3_8b_layer_inference&cpus=0&devices=2xH100-SXM%2B3xL40S")
+    page.get_by_role("button", name="2 × H100-SXM + 3 × L40S").click()
+    body, graph = page.get_by_test_id("stPopoverBody"), page.locator("canvas.graph").first
+    expect(body.get_by_label("Count").nth(1)).to_have_value("3")
+    picker, drawn = body.bounding_box(), graph.bounding_box()
+    assert picker is not None
+    assert drawn is not None
+    assert picker["x"] + picker["width"] <= drawn["x"]

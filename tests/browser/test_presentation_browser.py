@@ -151,6 +151,43 @@ def test_details_do_not_cover_what_they_describe(app: str, chromium_page: Any, p
             )
 
 
+@pytest.mark.parametrize(("node", "others"), [(1, (2, 5)), (5, (1, 4))])
+def test_details_of_a_tied_node_cover_neither_its_neighbours_nor_what_it_is_tied_to(
+    app: str, chromium_page: Any, node: int, others: tuple[int, ...]
+) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=teaching_tied_embedding")
+    chromium_page.mouse.click(*picture.point(f"p.screenPositionOf({node})"))
+    picture.wait_for("p.selection?.kind === 'node'")
+    chromium_page.wait_for_timeout(300)
+    details = picture.root.locator(".details")
+    panel = details.bounding_box()
+    assert panel is not None
+    for other in (node, *others):
+        area = picture.get(f"p.boxArea({other})")
+        assert area["x"] + area["width"] <= panel["x"] or panel["x"] + panel["width"] <= area["x"]
+    # Why the nodes stay together is said where it is seen at once.
+    told = details.get_by_text("which must share its device").bounding_box()
+    assert told is not None
+    assert told["y"] + told["height"] <= panel["y"] + panel["height"]
+
+
+def test_details_are_whole_below_the_graph_of_a_phone(app: str, chromium_page: Any) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=teaching_tied_embedding", 390, 844)
+    picture.root.scroll_into_view_if_needed()
+    chromium_page.mouse.click(*picture.point("p.screenPositionOf(1)"))
+    picture.wait_for("p.selection?.kind === 'node'")
+    chromium_page.wait_for_timeout(300)
+    details = picture.root.locator(".details")
+    assert details.evaluate("e => e.scrollHeight <= e.clientHeight + 1")
+
+
+def test_memory_is_marked_in_round_numbers_of_its_unit(app: str, chromium_page: Any) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=unet_operator_inference")
+    picture.wait_for("p.memory.showsBytes && p.memory.ticks.length > 1")
+    marks = picture.get("p.memory.ticks")
+    assert all(len(mark.split()[0].replace(".", "").strip("0")) <= 1 for mark in marks), marks
+
+
 def test_the_note_at_the_pointer_leaves_its_box_free(app: str, chromium_page: Any) -> None:
     picture = opened(chromium_page, f"{app}/?sample=teaching_chain&present=yes")
     picture.wait_for("p.presenting")

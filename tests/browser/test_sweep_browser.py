@@ -177,6 +177,13 @@ def test_a_deep_address_of_a_mixed_cluster_with_prices_opens_in_a_fresh_browser(
     cheapest = r"^Cheapest with at least 5 sequences/s: (\d x A100-80, )?\d x T4 \(.*to buy\)\.$"
     fresh.get_by_text(re.compile(cheapest)).wait_for()
     expect(fresh.get_by_label("Limit (s)", exact=True)).to_have_value("9")
+    # Runs of the page have come and gone since the prices were set: the browser has drawn none of their boxes yet.
+    fresh.get_by_role("button", name="A100-80 3.2, T4 0.5 to buy").click()
+    prices = fresh.get_by_test_id("stPopoverBody")
+    expect(prices.get_by_label("A100-80", exact=True)).to_have_value("3.2")
+    expect(prices.get_by_label("T4", exact=True)).to_have_value("0.5")
+    expect(prices.get_by_role("radio", name="to buy")).to_be_checked()
+    fresh.keyboard.press("Escape")
     fresh.wait_for_url(re.compile("keep="))
     eventually(lambda: parts_of(fresh.url) == parts_of(f"?{asked}"))
 

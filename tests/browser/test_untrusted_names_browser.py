@@ -82,3 +82,43 @@ def test_markup_in_names_is_shown_as_text_everywhere(app: str, chromium_page: An
     assert page.evaluate(IMAGES) == []
     assert dialogs == []
     assert page.title() == "DNN Placement Explorer"
+
+
+TURNED = "safe\u202egpj.exe"
+HEBREW = "\u05e9\u05d0\u05d9\u05dc\u05ea\u05d4"
+STANDS_LEFT_OF = """(element, [first, second]) => {
+    const rectOf = (part) => {
+        const range = document.createRange();
+        const { firstChild: text } = element;
+        range.setStart(text, text.data.indexOf(part));
+        range.setEnd(text, text.data.indexOf(part) + part.length);
+        return range.getBoundingClientRect();
+    };
+    return rectOf(first).right <= rectOf(second).left + 1;
+}"""
+
+
+def turning_graph() -> bytes:
+    """A node whose name turns the direction of what follows, which sends a tensor with a Hebrew name."""
+    cost = {"supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 3, "isBackwardNode": 0, "size": 1000}
+    nodes = [{"id": 1, "name": TURNED, **cost}, {"id": 2, "name": f"{HEBREW} 7", **cost}, {"id": 3, **cost}]
+    edges = [{"sourceId": v, "destId": v + 1, "cost": 0.5, "size": 2**21, "tensor": HEBREW} for v in (1, 2)]
+    return json.dumps({"maxFPGAs": 1, "maxCPUs": 0, "nodes": nodes, "edges": edges}).encode()
+
+
+def test_names_from_right_to_left_turn_nothing_beside_them(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(app)
+    page.get_by_test_id("stMetric").first.wait_for(timeout=SOLVE_MS)
+    page.get_by_text("Upload", exact=True).click()
+    files = {"name": "turning.json", "mimeType": "application/json", "buffer": turning_graph()}
+    page.locator("input[type=file]").set_input_files(files)
+    picture = Picture(page, None)
+    picture.wait_for("p.nodes === 3 && p.bars > 0 && p.names().length === 3")
+    assert dict(picture.get("p.names()"))[0] == TURNED.replace("\u202e", " ")
+    page.mouse.click(*picture.point("p.screenPositionOf(2)"))
+    details = picture.root.locator(".details")
+    title = details.get_by_role("heading", name=HEBREW)
+    assert title.evaluate(STANDS_LEFT_OF, [HEBREW, "7"])
+    passing = details.locator("small").filter(has_text=HEBREW).first
+    assert passing.evaluate(STANDS_LEFT_OF, [HEBREW, "2 MiB"])

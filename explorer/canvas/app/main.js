@@ -7,6 +7,7 @@
 
 import { Details } from "../panels/details.js";
 import { make } from "../kit/dom.js";
+import { inOrder } from "../kit/names.js";
 import { EditBar } from "../panels/edit_bar.js";
 import { GraphPicture } from "../graph/graph_canvas.js";
 import { formatCount } from "../kit/quantities.js";
@@ -464,12 +465,12 @@ export class PlacedPipeline {
       return void this.placeDetails();
     }
     const told = this.details.show(this.store, selection);
-    this.status.textContent = told === null ? "" : `Selected: ${told}`;
+    this.status.textContent = told === null ? "" : inOrder(`Selected: ${told}`);
     this.placeDetails();
   }
 
-  /** Put the details over the side of the graph where they cover none of the boxes they are about; where there is no such
-      side, and in a presentation, beside it. There they stay until they are closed, so that the graph moves once. */
+  /** Put the details over the side of the graph where they cover none of the boxes they are about or name; where there is
+      no such side, and in a presentation, beside it. There they stay until they are closed, so that the graph moves once. */
   placeDetails() {
     const { level, selection } = this.store;
     const { element } = this.details;
@@ -481,7 +482,7 @@ export class PlacedPipeline {
     const width = element.offsetWidth + DETAILS_MARGIN;
     const covered = [0, 0];
     for (let b = 0; boxes && b < boxes.length; b += 1) {
-      if (boxes[b] !== 1) continue;
+      if (!boxes[b]) continue;
       const [x, y] = this.graph.centreOf(b);
       const half = (level.boxWidth * this.graph.view.scale) / 2;
       if (y < 0 || y > this.graph.surface.height) continue;

@@ -3,6 +3,7 @@
    It lies in the browser's top layer (a popover), above whatever the page shows. Canvases are drawn as if they were
    smaller and the screen denser (`Surface.zoom`), so that everything on them grows alike. */
 
+import { inOrder } from "../kit/names.js";
 import { make } from "../kit/dom.js";
 
 /** A window of this size is drawn at its natural size; larger ones are magnified. */
@@ -29,7 +30,7 @@ export class Presentation {
   /** Say what is shown; in a presentation only, since the page says it otherwise. */
   show({ title, facts }) {
     this.said = { title, facts };
-    this.title.textContent = this.isOn ? title : "";
+    this.title.textContent = this.isOn ? inOrder(title) : "";
     this.facts.textContent = this.isOn ? facts : "";
   }
 

@@ -20,6 +20,7 @@ export class Links {
     this.inputs = Array.from({ length: this.numNodes }, () => []);
     this.readers = Array.from({ length: this.numNodes }, () => []);
     this.outputs = graph?.outputs ?? null;
+    this.ties = graph?.ties ?? [];
     this.outputOfEdge = this.outputs ? arrays["edge.output"] : source;
     this.readersOfOutput = this.outputs ? this.outputs.source.map(() => []) : this.readers;
     this.outputsOfNode = Array.from({ length: this.outputs ? this.numNodes : 0 }, () => []);
@@ -162,6 +163,12 @@ export class Links {
       if (edgeOf[e] >= 0 && test(this.edgeSource[e], this.edgeTarget[e], e)) mask[edgeOf[e]] = 1;
     }
     return mask;
+  }
+
+  /** The ties that one of some nodes belongs to: each the nodes that must share a device. */
+  tiesOf(nodes) {
+    const own = new Set(nodes);
+    return this.ties.filter((tie) => tie.some((i) => own.has(i)));
   }
 
   /** Mask of a level's boxes that hold a node of a mask. */

@@ -115,7 +115,10 @@ export class Store {
         const stages = links.stagesOf(nodes);
         const focus = this.assemble(thing, { nodes, stages, bars: links.barsWhere((i) => stages.has(bars.stage[i])),
           link: (u, v) => nodes[u] !== nodes[v] });
-        if (focus.boxes) markNeighbours(level, focus.boxes, focus.edges);
+        if (focus.boxes) {
+          markNeighbours(level, focus.boxes, focus.edges);
+          for (const tie of links.tiesOf(thing.nodes)) for (const i of tie) focus.boxes[level.boxOfNode[i]] ||= 2;
+        }
         return Object.assign(focus, { box: thing.nodes.length ? level?.boxOfNode[thing.nodes[0]] ?? -1 : -1 });
       }
       case "edge": return this.focusOnMoves(thing, links.movesOfEdge(level, thing.edge));

@@ -1,6 +1,7 @@
 /* The boxes of the graph: filled by device or by how much they take, with the device's label, a name, and what a
    folded box stands for. */
 
+import { inOrder } from "../kit/names.js";
 import { LEVEL_DEVICES, LEVEL_STAGES } from "../kit/contract.js";
 import { COLOUR_MODES, ColourScale } from "./colour_modes.js";
 import { blend, firstThatFits } from "../kit/format.js";
@@ -263,7 +264,7 @@ export class BoxPainter extends TiePainter {
   namesOf(i, name, hasBadge) {
     const { short, shares } = this.level.boxes;
     const isLabel = hasBadge && short[i] === this.store.data.devices[shares[i][0][0]].label;
-    return isLabel ? [name] : [name, short[i]];
+    return (isLabel ? [name] : [name, short[i]]).map(inOrder);
   }
 
   drawLabels(ctx, i, x, y, width, height, size, font) {

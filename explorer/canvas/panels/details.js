@@ -10,6 +10,7 @@ import { deviceChip } from "./panel.js";
 import { nodeName, stageName, tensorName } from "./tables.js";
 
 const MANY_LINKS = 12;
+const FEW_TIED = 2;
 const EACH_WAY = " each way";
 
 export class Details {
@@ -128,8 +129,19 @@ class Writer {
   /** The other nodes that must be on the device of one of these. */
   tied(members) {
     const own = new Set(members);
-    const others = this.data.graph.ties.filter((tie) => tie.some((j) => own.has(j))).flat().filter((j) => !own.has(j));
-    return others.length ? [this.nodeList("must share its device", others)] : [];
+    return this.links.tiesOf(members).flat().filter((j) => !own.has(j));
+  }
+
+  /** What a device cannot do without is said beside it; a long list of it stands below. */
+  tieRow(others) {
+    if (!others.length) return [];
+    const named = others.slice(0, FEW_TIED).map((i) => this.link({ kind: "node", nodes: [i] }, [make("span", { text: nodeName(this.nodes, i) })]));
+    const more = others.length > FEW_TIED ? [`and ${formatCount(others.length - FEW_TIED)} more:`] : [];
+    return [["tied to", ...named, ...more, others.length > 1 ? "they must share its device" : "which must share its device"]];
+  }
+
+  tieList(others) {
+    return others.length > FEW_TIED ? [this.nodeList("must share its device", others)] : [];
   }
 
   tensorList(title, list) {
@@ -196,7 +208,8 @@ const DESCRIPTIONS = {
     const device = nodes.device[i];
     const rows = [];
     if (nodes.layer[i] !== null) rows.push(["layer", nodes.layer[i]]);
-    rows.push(device < 0 ? ["device", "not placed"] : ["device", writer.device(device)]);
+    const tied = writer.tied([i]);
+    rows.push(device < 0 ? ["device", "not placed"] : ["device", writer.device(device)], ...writer.tieRow(tied));
     rows.push(...writer.stages("stage", links.stagesOfNode[i]));
     if (device >= 0) rows.push(["time", formatMs(writer.timeOf(i))]);
     rows.push(["accelerator", nodes.onAccelerator[i] ? formatMs(nodes.acceleratorMs[i]) : "cannot run there"]);
@@ -205,7 +218,7 @@ const DESCRIPTIONS = {
     const isElsewhere = (j) => device >= 0 && nodes.device[j] !== device;
     return {
       title: nodeName(nodes, i), subtitle: `id ${nodes.id[i]}, ${nodes.backward[i] ? "backward" : "forward"}`, rows,
-      lists: [...writer.tied([i]), writer.nodeList("inputs", links.inputs[i], (u) => writer.passing(u, i), isElsewhere),
+      lists: [...writer.tieList(tied), writer.nodeList("inputs", links.inputs[i], (u) => writer.passing(u, i), isElsewhere),
         writer.nodeList("readers", links.readers[i], (v) => writer.passing(i, v), isElsewhere)],
     };
   },
@@ -230,14 +243,15 @@ const DESCRIPTIONS = {
     const members = boxes.nodes[box];
     const shares = boxes.shares[box].map(([d, share], k) => [k === 0 ? "device" : "", writer.device(d),
       ...(boxes.shares[box].length > 1 ? [`${formatPercent(share)} of the time`] : [])]);
+    const tied = writer.tied(members);
     const stages = [...links.stagesOf(links.nodeMask(members))].sort((a, b) => a - b);
     const seam = level.seams.get(box);
     if (seam) shares.push(["cut inside", `${formatMove(seam.sendMs, [seam.receiveMs])}${seam.bytes === null ? "" : ` · ${formatBytes(seam.bytes)}`}`]);
     return {
       title: boxes.title[box], subtitle: `${formatCount(members.length)} nodes, ${boxes.backward[box] ? "backward" : "forward"}`,
-      rows: [...shares, ...writer.stages(stages.length > 1 ? "stages" : "stage", stages), ["time", formatMs(boxes.timeMs[box])],
+      rows: [...shares, ...writer.tieRow(tied), ...writer.stages(stages.length > 1 ? "stages" : "stage", stages), ["time", formatMs(boxes.timeMs[box])],
         ["memory", formatBytes(writer.total(members, nodes.memoryBytes))], ...writer.flops(members), ...writer.traffic(members)],
-      lists: [...writer.tied(members), writer.nodeList("nodes", members)],
+      lists: [...writer.tieList(tied), writer.nodeList("nodes", members)],
     };
   },
 

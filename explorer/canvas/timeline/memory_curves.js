@@ -3,28 +3,30 @@
    `strip` is a MemoryPicture: it knows the lanes, their values and where they stand. */
 
 import { niceStep } from "../kit/format.js";
-import { formatMs } from "../kit/quantities.js";
+import { bytesIn, formatMs } from "../kit/quantities.js";
 
 /** Pixels above the curves, for what is written there. */
 export const STRIP_TOP = 20;
 /** Pixels of a line of the list. */
 export const ROW = 15;
-const UNITS = [1024 ** 4, 1024 ** 3, 1024 ** 2, 1024];
 
 /** What is measured, and lines at round values with their numbers. */
 export function drawValueAxis(ctx, strip) {
   const { theme } = strip.store;
-  const unit = strip.showsBytes ? UNITS.find((one) => strip.top >= one) ?? 1 : 1;
+  // Round in the unit that is written: half a GiB is 0.5 there, 500 MiB are not.
+  const unit = strip.showsBytes ? bytesIn(strip.store.data.memoryUnit) : 1;
   const step = Math.max(strip.showsBytes ? 0 : 1, niceStep(strip.top / unit / 4)) * unit;
   ctx.font = `11px ${theme.font}`;
   ctx.textAlign = "right";
   ctx.textBaseline = "middle";
+  strip.ticks = [];
   for (let k = 0; k * step <= strip.top; k += 1) {
     const y = Math.round(strip.toY(k * step)) + 0.5;
     ctx.fillStyle = theme.faintLine;
     ctx.fillRect(strip.plotLeft, y - 0.5, strip.plotWidth, 1);
     ctx.fillStyle = theme.mutedInk;
-    ctx.fillText(k === 0 ? "0" : strip.text(k * step), strip.plotLeft - 6, y, strip.plotLeft - 8);
+    strip.ticks.push(k === 0 ? "0" : strip.text(k * step));
+    ctx.fillText(strip.ticks[k], strip.plotLeft - 6, y, strip.plotLeft - 8);
   }
   ctx.font = `600 11px ${theme.font}`;
   ctx.textAlign = "left";

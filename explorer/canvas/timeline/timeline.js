@@ -195,7 +195,7 @@ export class TimelinePart {
       showsCritical: shared.showsCritical,
       critical: this.gantt.critical?.length ?? 0,
       isCritical: (i) => this.gantt.bars.critical[i] === 1,
-      memory: this.store.data?.gantt ? { showsBytes: memory.showsBytes, shown: [...(memory.shown ?? [])] } : null,
+      memory: this.store.data?.gantt ? { showsBytes: memory.showsBytes, shown: [...(memory.shown ?? [])], ticks: [...(memory.ticks ?? [])] } : null,
       memoryAt: (lane, ms) => memory.valueAt(lane, ms),
       momentAt: (ms) => replay.moments.stateAt(ms),
       tensorsAt: (ms) => replay.moments.tensorsAt(ms),
