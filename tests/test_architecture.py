@@ -118,7 +118,7 @@ IMPORTS = {
     ),
     "explorer.lessons": (
         "solvers.quantities solvers.model solvers.hardware solvers.formats solvers.schedule solvers.samples "
-        "solvers.teaching explorer.server "
+        "solvers.analysis solvers.teaching explorer.server "
         "explorer.jobs explorer.words explorer.picture explorer.state explorer.elements explorer.sweep"
     ),
     "explorer.app": "explorer.state explorer.plan explorer.sweep explorer.explore explorer.compare explorer.lessons",

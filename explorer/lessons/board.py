@@ -24,12 +24,25 @@ from solvers.quantities import milliseconds
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the learner has put the nodes, with which device the next click places, and what hints have cost."""
+    """Where the learner has put the nodes, with which device the next click places, and the hints taken.
+
+    `submitted` is the placement that was submitted first, the one that counts, and `submitted_ms` its time: afterwards
+    the optimum may be known, so no later one takes its place. `awaits` names the board of the other player of a duel,
+    who must have submitted before anything is shown.
+    """
 
     device_of: Mapping[int, int]
     brush: int = 0
     hints: int = 0
+    submitted: Mapping[int, int] | None = None
     submitted_ms: float | None = None
+    awaits: str = ""
+
+    def after_submitting(self, value_ms: float, awaits: str = "") -> "Placement":
+        """Return the board after what stands on it was submitted; the first submission stays."""
+        if self.submitted is not None:
+            return self
+        return replace(self, submitted=dict(self.device_of), submitted_ms=value_ms, awaits=awaits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +60,19 @@ def placement_on(name: str) -> Placement:
     return known if isinstance(known, Placement) else Placement({})
 
 
+def is_decided(placed: Placement) -> bool:
+    """Whether the solver's answer may be shown: this board has submitted, and so has the other one of a duel."""
+    if placed.submitted is None:
+        return False
+    return not placed.awaits or placement_on(placed.awaits).submitted is not None
+
+
 def submitted() -> tuple[BoardResult, ...]:
-    """Return what was submitted on all boards, as an address has it."""
+    """Return what was submitted on all boards that are decided, as an address has it."""
     return tuple(
-        BoardResult(name, placed.hints, tuple(sorted(placed.device_of.items())))
+        BoardResult(name, placed.hints, tuple(sorted(placed.submitted.items())))
         for name, placed in state.learning().boards.items()
-        if isinstance(placed, Placement) and placed.submitted_ms is not None
+        if isinstance(placed, Placement) and placed.submitted is not None and is_decided(placed)
     )
 
 
@@ -63,7 +83,7 @@ def take_over(result: BoardResult, subject: Subject, most_hints: int) -> None:
     placed = Placement(dict(result.device_of), hints=min(result.hints, most_hints))
     outcome = judged(subject, placed)
     if outcome is not None and not outcome.violations:
-        state.remember_board(result.name, replace(placed, submitted_ms=outcome.value_ms))
+        state.remember_board(result.name, placed.after_submitting(outcome.value_ms))
 
 
 def _valid_places(subject: Subject, placed: Placement) -> dict[int, int]:
@@ -159,6 +179,4 @@ def _take_pick(name: str, figure: str, num_devices: int) -> None:
     device = placed.brush if digit is None else digit - 1
     nodes = [int(one[1:]) for one in ids if one.startswith("n") and one[1:].lstrip("-").isdigit()]
     if device < num_devices and nodes:
-        state.remember_board(
-            name, replace(placed, device_of={**placed.device_of, **dict.fromkeys(nodes, device)}, submitted_ms=None)
-        )
+        state.remember_board(name, replace(placed, device_of={**placed.device_of, **dict.fromkeys(nodes, device)}))

@@ -8,7 +8,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const LEAST_SCALE = 0.8;
 /** Pixels of a page's letters, which are larger where it is presented; figures grow with them. */
 const ROOT_FONT = 16;
-const FIELDS = ["look", "text", "sub", "fill", "ink", "tip"];
+const FIELDS = ["look", "text", "sub", "fill", "ink", "tip", "x", "w"];
 
 function make(tag, className = "", attributes = {}) {
   const element = document.createElement(tag);
@@ -55,7 +55,11 @@ class Figure {
     this.painted = [];
     this.makeControls();
     this.onUp = () => this.endPaint();
+    this.onCancel = () => this.endDrag();
     document.addEventListener("pointerup", this.onUp);
+    document.addEventListener("pointercancel", this.onCancel);
+    this.onMove = (event) => this.follow(event);
+    document.addEventListener("pointermove", this.onMove);
     this.watch = new ResizeObserver(() => this.scene && this.isNarrow() !== this.isFolded && this.show(this.frame));
     this.watch.observe(this.root);
   }
@@ -75,6 +79,8 @@ class Figure {
   destroy() {
     this.pause();
     document.removeEventListener("pointerup", this.onUp);
+    document.removeEventListener("pointercancel", this.onCancel);
+    document.removeEventListener("pointermove", this.onMove);
     this.watch.disconnect();
     this.root.remove();
   }
@@ -136,13 +142,24 @@ class Figure {
     const defs = makeSvg("defs", {});
     const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" });
     head.append(makeSvg("path", { d: "M0 0.8 L7.5 4 L0 7.2 z", class: "head" }));
-    defs.append(head);
+    defs.append(head, this.hatch("receive", 45), this.hatch("send", -45));
     svg.append(defs);
     this.marks = new Map();
     this.picks = new Set(scene.picks);
     this.links = scene.links;
+    // What was begun on marks that are no more.
+    this.painted = [];
+    this.drag = this.previewed = null;
+    this.middles = new Map(scene.marks.map((mark) => [mark.id, mark.x + mark.w / 2]));
     for (const mark of scene.marks) this.drawMark(svg, mark);
     this.scroll.replaceChildren(svg);
+  }
+
+  /** A pattern of thin lines, which transfers have in all pictures of the app. */
+  hatch(id, angle) {
+    const pattern = makeSvg("pattern", { id, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${angle})` });
+    pattern.append(makeSvg("path", { d: "M0 0 V5", class: "hatch" }));
+    return pattern;
   }
 
   drawMark(svg, mark) {
@@ -174,7 +191,7 @@ class Figure {
     }
     const title = makeSvg("title", {});
     group.append(title);
-    const known = { group, shape, texts, title, y: y + h / 2, state: { look: "", text: "", sub: "", fill: null, ink: null, tip: "" }, kind: mark.shape };
+    const known = { group, shape, texts, title, y: y + h / 2, state: { look: "", text: "", sub: "", fill: null, ink: null, tip: "", x, w }, kind: mark.shape };
     this.marks.set(mark.id, known);
     svg.append(group);
     if (this.picks.has(mark.id)) this.makePickable(group, mark.id);
@@ -197,13 +214,19 @@ class Figure {
     group.addEventListener("pointerdown", (event) => {
       event.preventDefault();
       this.painted = [id];
+      this.drag = this.scene.drags[id];
       group.classList.add("held");
       group.focus({ preventScroll: true });
     });
+    // Else a finger scrolls the page: browsers overlook `touch-action` of marks within a drawing.
+    group.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
     group.addEventListener("pointermove", (event) => this.paintOver(event));
     group.addEventListener("pointerenter", (event) => this.paintOver(event));
     group.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === " ") this.pick([id], null);
+      if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+        if (!this.scene.drags[id]) return;
+        this.stepDrag(id, event.key === "ArrowLeft" ? -1 : 1);
+      } else if (event.key === "Enter" || event.key === " ") this.pick([id], null);
       else if (/^[1-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) this.pick([id], Number(event.key));
       else return;
       event.preventDefault();
@@ -212,7 +235,7 @@ class Figure {
   }
 
   paintOver(event) {
-    if (!this.painted.length) return;
+    if (!this.painted.length || this.drag) return;
     const under = this.root.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest?.(".pickable");
     const id = under?.dataset.mark;
     if (!id || this.painted.includes(id)) return;
@@ -220,10 +243,62 @@ class Figure {
     under.classList.add("held");
   }
 
+  /** Have the line that is dragged go with the pointer, and show what the nearest place would give. */
+  follow(event) {
+    if (!this.painted.length || !this.drag) return;
+    const middle = (id) => this.middles.get(id);
+    const [origin] = this.painted;
+    const places = [origin, ...Object.keys(this.drag.over)];
+    const toFigure = this.scroll.firstChild.getScreenCTM().inverse();
+    const pointed = new DOMPoint(event.clientX, event.clientY).matrixTransform(toFigure).x;
+    const x = Math.max(Math.min(...places.map(middle)), Math.min(Math.max(...places.map(middle)), pointed));
+    const nearest = places.reduce((best, id) => (Math.abs(middle(id) - x) < Math.abs(middle(best) - x) ? id : best));
+    this.moveLine(x - middle(origin));
+    if (nearest === (this.painted[1] ?? origin)) return;
+    this.endPreview();
+    this.painted = nearest === origin ? [origin] : [origin, nearest];
+    const preview = this.drag.over[nearest];
+    if (!preview) return;
+    this.previewed = Object.entries(preview.set).map(([id, change]) => [id, this.apply(id, change)]);
+    this.tell(preview.say);
+  }
+
+  /** Move what can be dragged to the next place on that side, by a key. */
+  stepDrag(id, side) {
+    const away = (other) => side * (this.middles.get(other) - this.middles.get(id));
+    const [next] = Object.keys(this.scene.drags[id].over).filter((other) => away(other) > 0).sort((a, b) => away(a) - away(b));
+    if (!next) return;
+    this.marks.get(next).group.focus({ preventScroll: true });
+    this.pick([id, next], null);
+  }
+
+  /** Put back what was dragged: the browser has taken the pointer for something else. */
+  endDrag() {
+    if (this.drag) this.moveLine(0);
+    this.endPreview();
+    this.painted = [];
+    this.drag = null;
+    for (const known of this.marks.values()) known.group.classList.remove("held");
+  }
+
+  moveLine(dx) {
+    this.marks.get(this.drag.line).group.setAttribute("transform", `translate(${dx} 0)`);
+  }
+
+  endPreview() {
+    if (!this.previewed) return;
+    for (const [id, before] of this.previewed) this.apply(id, before);
+    this.previewed = null;
+    this.tell(this.frames[this.frame].say);
+  }
+
   endPaint() {
     if (!this.painted.length) return;
     const ids = this.painted;
     this.painted = [];
+    // What is shown stays until the answer comes, which draws the figure anew.
+    if (this.drag) this.moveLine(this.middles.get(ids.at(-1)) - this.middles.get(ids[0]));
+    this.drag = null;
     for (const known of this.marks.values()) known.group.classList.remove("held");
     this.pick(ids, null);
   }
@@ -237,12 +312,17 @@ class Figure {
   apply(id, change) {
     const known = this.marks.get(id);
     const before = {};
+    // Places of other shapes, and of texts, do not change.
     for (const field of FIELDS) {
       if (change[field] === undefined) continue;
       before[field] = known.state[field];
       known.state[field] = change[field];
     }
     const { look, text, sub, fill, ink, tip } = known.state;
+    if (known.kind === "box" && (change.x !== undefined || change.w !== undefined)) {
+      known.shape.setAttribute("x", known.state.x);
+      known.shape.setAttribute("width", known.state.w);
+    }
     const keep = ["pickable", "lit", "held"].filter((name) => known.group.classList.contains(name));
     known.group.setAttribute("class", ["mark", known.kind, look ?? "", ...keep].join(" ").trim());
     known.texts.text.textContent = text ?? "";
@@ -273,7 +353,10 @@ class Figure {
     }
     this.slider.value = String(this.frame);
     this.counter.textContent = `${this.frame + 1} of ${this.frames.length}`;
-    const lines = this.frames[this.frame]?.say ?? [];
+    this.tell(this.frames[this.frame]?.say ?? []);
+  }
+
+  tell(lines) {
     this.say.replaceChildren(
       ...lines.map((line) => {
         const p = make("p", Array.isArray(line) ? line[1] : "");

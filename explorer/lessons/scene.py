@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import streamlit as st
 
-Change = dict[str, str | None]
-"""What a mark shows from a frame on: any of look, text, sub, fill, ink and tip."""
+Change = dict[str, Any]
+"""What a mark shows from a frame on: any of look, text, sub, fill, ink and tip, and x and w of a box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,10 @@ class Mark:
     r: float | None = None
     focusable: bool = False
 
+    def changed(self, change: Change) -> "Mark":
+        """Return this mark as it is after a change."""
+        return replace(self, **change)
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -59,9 +63,19 @@ class Frame:
     set: Mapping[str, Change] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Drag:
+    """What goes with the pointer while a mark is dragged: a line, and what is said and shown at every other place."""
+
+    line: str
+    over: Mapping[str, Frame]
+
+
 @dataclass(frozen=True)
 class Scene:
     """A figure. `links` says which marks light up with another, `picks` which can be picked, `film` names the frames.
+
+    `drags` says what is shown while one of the picks is dragged along, before the server is asked.
 
     `fold` is the place (x, y) at which a figure too wide for its page is folded: what begins right of x and above y
     goes below what is left of x. A figure that is drawn again with the same film stays at its frame. `pace` is the
@@ -75,6 +89,7 @@ class Scene:
     frames: tuple[Frame, ...] = (Frame(),)
     links: Mapping[str, list[str]] = field(default_factory=dict)
     picks: tuple[str, ...] = ()
+    drags: Mapping[str, Drag] = field(default_factory=dict)
     film: str = ""
     pace: float = 700.0
     fold: tuple[float, float] | None = None
@@ -110,7 +125,7 @@ def _drawn(mark: Mark, change: Change) -> str:
     edge = "none" if {"plain", "head-cell"} & set(look) else "#444"
     width = 3 if {"path", "now", "winner", "cut", "thick"} & set(look) else 1
     fill = escape(at["fill"] or ("none" if edge == "none" else "#fff"))
-    x, y, w, h = mark.x, mark.y, mark.w, mark.h
+    x, y, w, h = at["x"], mark.y, at["w"], mark.h
     shape = ""
     if mark.shape in ("line", "arrow"):
         cx = (x + mark.x2) / 2 if mark.cx is None else mark.cx

@@ -259,6 +259,20 @@ def test_back_and_forward_of_the_browser_and_a_reload_keep_the_step_and_the_pred
     other.get_by_text("and that is right").wait_for()
 
 
+def middle_of(mark: Locator) -> tuple[float, float]:
+    box = eventually(mark.bounding_box)
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def shown_bars(page: Any) -> list[str]:
+    """Return the widths of all parts of the bars, the loads beside them, and the colours of the chain."""
+    shown: list[str] = figure(page).evaluate(
+        "root => [...root.__figure.marks].filter(([id]) => /^(receive|compute|send|load|n[0-9])/.test(id)).map("
+        "([id, m]) => [id, m.shape?.getAttribute('width'), m.texts.text.textContent, m.shape?.style.fill].join(' '))"
+    )
+    return sorted(shown)
+
+
 def test_cuts_are_moved_by_dragging_by_clicking_and_by_keys(app: str, chromium_page: Any) -> None:
     page = chromium_page
     lesson = lesson_called("cuts")
@@ -267,18 +281,74 @@ def test_cuts_are_moved_by_dragging_by_clicking_and_by_keys(app: str, chromium_p
     at_step(page, lesson, 2)
     settled(page)
     page.get_by_text("Loads 8, 11, 7 ms.").wait_for()
-    start, end = (page.locator(f"[data-mark='cut{i}']").bounding_box() for i in (4, 5))
-    page.mouse.move(start["x"] + start["width"] / 2, start["y"] + start["height"] / 2)
+    start, end = (middle_of(page.locator(f"[data-mark='cut{i}']")) for i in (4, 5))
+    line = page.locator("[data-mark='line4']")
+    stood, bars = middle_of(line)[0], shown_bars(page)
+    half_way = (start[0] + end[0]) / 2 - 6
+    page.mouse.move(*start)
     page.mouse.down()
-    page.mouse.move(end["x"] + end["width"] / 2, end["y"] + end["height"] / 2, steps=8)
-    page.mouse.up()
+    page.mouse.move(half_way, 20, steps=4)
+    eventually(lambda: abs(middle_of(line)[0] - half_way) < 4)
+    assert half_way > stood + 10, "the line goes with the pointer between two places"
+    page.get_by_text("Loads 8, 11, 7 ms.").wait_for()
+    page.mouse.move(*end, steps=4)
+    # Before it is let go: the loads, the bars and the chain; and back again.
     page.get_by_text("Loads 8, 9.5, 3.5 ms.").wait_for()
+    meanwhile = shown_bars(page)
+    assert meanwhile != bars
+    page.mouse.move(*start, steps=4)
+    page.get_by_text("Loads 8, 11, 7 ms.").wait_for()
+    assert shown_bars(page) == bars
+    expect(page.locator("[data-mark='cut4']")).to_have_text(re.compile("✂"))
+    page.mouse.move(*end, steps=4)
+    page.mouse.up()
+    page.locator("[data-mark='line5']").wait_for(state="attached")
+    page.get_by_text("Loads 8, 9.5, 3.5 ms.").wait_for()
+    assert shown_bars(page) == meanwhile, "what was shown meanwhile is what the server says"
     page.locator("[data-mark='cut1']").click()
     page.get_by_text(re.compile(r"Loads 6, 13\.5, 3\.5 ms\.")).wait_for()
     page.locator("[data-mark='cut3']").focus()
     page.keyboard.press("Enter")
     page.get_by_text("Loads 11, 8.5, 3.5 ms.").wait_for()
+    page.locator("[data-mark='cut5']").focus()
+    page.keyboard.press("ArrowLeft")
+    page.get_by_text("Loads 11, 10, 7 ms.").wait_for()
+    page.locator("[data-mark='line4']").wait_for(state="attached")
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("Loads 11, 8.5, 3.5 ms.").wait_for()
     assert page.evaluate("document.activeElement !== document.body")
+
+
+def test_a_cut_follows_a_finger(app: str, chromium: Any) -> None:
+    context = chromium.new_context(has_touch=True, viewport={"width": 1024, "height": 768})
+    try:
+        page = context.new_page()
+        page.set_default_timeout(SOLVE_MS)
+        begin(page, app, lesson_called("cuts"))
+        page.get_by_role("button", name=re.compile("^Next")).first.click()
+        at_step(page, lesson_called("cuts"), 2)
+        settled(page)
+        start, end = (middle_of(page.locator(f"[data-mark='cut{i}']")) for i in (4, 5))
+        finger = context.new_cdp_session(page)
+
+        def touch(kind: str, *places: tuple[float, float]) -> None:
+            points = [{"x": x, "y": y} for x, y in places]
+            finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        touch("touchStart", start)
+        touch("touchMove", ((start[0] + end[0]) / 2, start[1]))
+        touch("touchMove", end)
+        page.get_by_text("Loads 8, 9.5, 3.5 ms.").wait_for()
+        expect(page.locator("[data-mark='line4']")).to_have_count(1)
+        touch("touchCancel")
+        page.get_by_text("Loads 8, 11, 7 ms.").wait_for()
+        touch("touchStart", start)
+        touch("touchMove", end)
+        touch("touchEnd")
+        page.locator("[data-mark='line5']").wait_for(state="attached")
+        page.get_by_text("Loads 8, 9.5, 3.5 ms.").wait_for()
+    finally:
+        context.close()
 
 
 def test_a_board_is_filled_by_digits_judged_and_scored(app: str, chromium: Any, chromium_page: Any) -> None:
@@ -305,7 +375,7 @@ def test_a_board_is_filled_by_digits_judged_and_scored(app: str, chromium: Any, 
     page.get_by_role("button", name=re.compile("^Hint")).click()
     page.get_by_text("The optimum is 8 ms.").wait_for()
     page.get_by_role("button", name="Submit", exact=True).click()
-    page.get_by_text("90 points. You have found the optimum.").wait_for()
+    page.get_by_text("90 points for 8 ms, the plan that you submitted first. You have found the optimum.").wait_for()
     _, table = download(page, "Results (CSV)")
     assert table.decode().splitlines()[1].startswith("1: a chain,1,8,1,")
     page.wait_for_url(re.compile("boards="))
@@ -313,9 +383,65 @@ def test_a_board_is_filled_by_digits_judged_and_scored(app: str, chromium: Any, 
     try:
         other = context.new_page()
         other.goto(page.url)
-        other.get_by_text("90 points. You have found the optimum.").wait_for(timeout=SOLVE_MS)
+        other.get_by_text(
+            "90 points for 8 ms, the plan that you submitted first. You have found the optimum."
+        ).wait_for(timeout=SOLVE_MS)
     finally:
         context.close()
+
+
+def place(page: Any, digits: str, player: int = 1) -> None:
+    """Put the nodes of the first round on these devices, by keys, on the board of a player."""
+    board = page.locator(FIGURES).nth(player - 1)
+    for node, digit in enumerate(digits, start=1):
+        board.locator(f"[data-mark='n{node}']").focus()
+        page.keyboard.press(digit)
+        board.locator(f"[data-mark='n{node}'][aria-label$='Accelerator {digit}']").wait_for()
+
+
+def test_the_first_submission_counts_and_a_duel_shows_nothing_before_both(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    lesson = lesson_called("beat_the_solver")
+    begin(page, app, lesson)
+    settled(page)
+    submit = page.get_by_role("button", name="Submit", exact=True)
+    place(page, "111123")
+    submit.click()
+    page.get_by_text("55 points for 14.5 ms, the plan that you submitted first.").wait_for()
+    page.wait_for_url(re.compile("boards="))
+    address = page.url
+    place(page, "113322")
+    page.get_by_text("Time per micro-batch: 8 ms").wait_for()
+    settled(page)
+    expect(submit).to_be_disabled()
+    page.get_by_text("55 points for 14.5 ms").wait_for()
+    assert page.url == address
+    _, table = download(page, "Results (CSV)")
+    assert table.decode().splitlines()[0] == "round,player,first_submission_ms,hints,placement"
+    assert table.decode().splitlines()[1].startswith("1: a chain,1,14.5,0,1:1 2:1 3:1 4:1 5:2 6:3")
+    expect(page.get_by_role("switch", name=re.compile("^Duel"))).to_be_disabled()
+
+
+def test_in_a_duel_the_optimum_waits_for_both(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    begin(page, app, lesson_called("beat_the_solver"))
+    settled(page)
+    page.get_by_test_id("stCheckbox").filter(has_text="Duel").locator("label").click()
+    page.get_by_text("Player 2", exact=True).wait_for()
+    settled(page)
+    expect(page.get_by_role("button", name=re.compile("^Hint"))).to_have_count(0)
+    place(page, "111123", 1)
+    page.get_by_role("button", name="Submit", exact=True).first.click()
+    page.get_by_text("Submitted: 14.5 ms. The solver's answer is shown when both").wait_for()
+    settled(page)
+    assert page.get_by_text("points for").count() == 0
+    assert "boards=" not in page.url, "opened elsewhere, it would tell the answer"
+    assert page.get_by_role("button", name="Results (CSV)").count() == 0
+    place(page, "113322", 2)
+    page.get_by_role("button", name="Submit", exact=True).last.click()
+    page.get_by_text("Player 2 wins: 55 to 100 points.").wait_for()
+    page.get_by_text("55 points for 14.5 ms").wait_for()
+    page.wait_for_url(re.compile("boards="))
 
 
 def test_a_lesson_of_ones_own_is_opened_and_a_bad_one_is_refused(app: str, chromium_page: Any) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from explorer.lessons.board import Judged, placement_on, show_board, take_over
+from explorer.lessons.board import Judged, is_decided, placement_on, show_board, take_over
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import branches, chain_graph, loaded, small_graph
 from explorer.lessons.graphs import set_text
@@ -129,23 +129,33 @@ def _draw(number: int) -> Draw:
         _take_results(desk)
         one = ROUNDS[number - 1]
         desk.own = one.own
-        is_duel = st.toggle(
-            "Duel: two players, two boards",
-            placement_on(board_name(number, 2)).submitted_ms is not None,
-            key=f"{desk.key}_duel",
-            help="For two in one room, on one screen.",
-        )
+        is_duel = _is_duel(desk, number)
         if not is_duel:
             _player(desk, one, number, 1, "")
         else:
             with st.container(key="duel"):  # one board above the other where a window is too narrow for two
                 for player, column in enumerate(st.columns(2), start=1):
                     with column:
-                        _player(desk, one, number, player, f"Player {player}")
+                        _player(desk, one, number, player, f"Player {player}", board_name(number, 3 - player))
             _duel(desk, one, number)
         _results(desk)
 
     return draw
+
+
+def _is_duel(desk: Desk, number: int) -> bool:
+    """Ask whether two play; once somebody has submitted that stands, as the answer may be known to both."""
+    first, second = (placement_on(board_name(number, player)) for player in (1, 2))
+    was_duel = second.submitted is not None or bool(first.awaits)
+    is_begun = first.submitted is not None or second.submitted is not None
+    chosen = st.toggle(
+        "Duel: two players, two boards",
+        was_duel,
+        key=f"{desk.key}_duel",
+        help="For two in one room, on one screen. It cannot be changed once a plan was submitted.",
+        disabled=is_begun,
+    )
+    return was_duel if is_begun else chosen
 
 
 def _take_results(desk: Desk) -> None:
@@ -157,41 +167,54 @@ def _take_results(desk: Desk) -> None:
             take_over(result, desk.subject(one.setting), MOST_HINTS)
 
 
-def _player(desk: Desk, one: Round, number: int, player: int, title: str) -> None:
+def _player(desk: Desk, one: Round, number: int, player: int, title: str, other: str = "") -> None:
+    """Draw the board of a player; `other` names the one of the other player of a duel."""
     name = board_name(number, player)
     outcome = show_board(desk, one.setting, name, title)
     placed = placement_on(name)
+    has_submitted = placed.submitted is not None
     is_valid = outcome is not None and not outcome.violations
     with st.container(horizontal=True):
         st.button(
             "Submit",
             key=f"{name}_submit",
             type="primary",
-            disabled=not is_valid,
+            disabled=not is_valid or has_submitted,
             on_click=_submit,
-            args=(name, outcome),
+            args=(name, outcome, other),
+            help="Once for each round: the first plan that you submit counts.",
         )
-        st.button(
-            f"Hint (−{HINT_COSTS} points)",
-            key=f"{name}_hint",
-            disabled=placed.hints >= MOST_HINTS or placed.submitted_ms is not None,
-            on_click=_hint,
-            args=(name,),
-        )
+        if not other:
+            st.button(
+                f"Hint (−{HINT_COSTS} points)",
+                key=f"{name}_hint",
+                disabled=placed.hints >= MOST_HINTS or has_submitted,
+                on_click=_hint,
+                args=(name,),
+            )
         st.button("Clear the board", key=f"{name}_clear", on_click=_clear, args=(name,), type="tertiary")
-    result = desk.answer(one.setting) if placed.hints or placed.submitted_ms is not None else None
+    if placed.submitted_ms is not None and not is_decided(placed):
+        st.info(
+            f"Submitted: {plain(milliseconds(placed.submitted_ms))}. The solver's answer is shown when both players "
+            "have submitted.",
+            icon=":material/hourglass:",
+        )
+    result = desk.answer(one.setting) if placed.hints or is_decided(placed) else None
     if result is None or result.value_ms is None:
         return
     for hint in _hints(one, result)[: placed.hints]:
         st.info(plain(hint), icon=":material/lightbulb:")
-    if placed.submitted_ms is not None:
+    if placed.submitted_ms is not None and is_decided(placed):
         points = score(result.value_ms, placed.submitted_ms, placed.hints)
         met = abs(placed.submitted_ms - result.value_ms) <= 1e-6 * result.value_ms
         said = "You have found the optimum. Nobody can do better:" if met else "The solver has a better plan:"
         st.success(
-            f"**{points} points.** {said} {plain(milliseconds(result.value_ms))}, {proof(result)}.",
+            f"**{points} points** for {plain(milliseconds(placed.submitted_ms))}, the plan that you submitted first. "
+            f"{said} {plain(milliseconds(result.value_ms))}, {proof(result)}.",
             icon=":material/trophy:" if met else ":material/target:",
         )
+        if not met:
+            st.caption("Go on trying if you like, now that you know the optimum; your points stay.")
 
 
 def _hints(one: Round, result: SolveResult) -> list[str]:
@@ -204,8 +227,12 @@ def _hints(one: Round, result: SolveResult) -> list[str]:
     return hints
 
 
-def _submit(name: str, outcome: Judged) -> None:
-    state.remember_board(name, replace(placement_on(name), submitted_ms=outcome.value_ms))
+def _submit(name: str, outcome: Judged, other: str) -> None:
+    """Keep what stands on a board as what counts; of two who see one screen, hints count for both."""
+    placed = placement_on(name)
+    if other:
+        placed = replace(placed, hints=max(placed.hints, placement_on(other).hints))
+    state.remember_board(name, placed.after_submitting(outcome.value_ms, other))
 
 
 def _hint(name: str) -> None:
@@ -214,14 +241,17 @@ def _hint(name: str) -> None:
 
 
 def _clear(name: str) -> None:
-    state.remember_board(name, replace(placement_on(name), device_of={}, submitted_ms=None))
+    state.remember_board(name, replace(placement_on(name), device_of={}))
 
 
 def _duel(desk: Desk, one: Round, number: int) -> None:
     """Say who has won, once both have submitted."""
     boards = [placement_on(board_name(number, player)) for player in (1, 2)]
-    if any(placed.submitted_ms is None for placed in boards):
-        st.caption("The round is decided when both have submitted.")
+    if any(placed.submitted is None for placed in boards):
+        st.caption(
+            "The first plan that each submits counts. The solver's answer and the points are shown when both have "
+            "submitted; until then there are no hints, and those taken before count for both."
+        )
         return
     result = desk.answer(one.setting)
     if result is None or result.value_ms is None:
@@ -232,19 +262,19 @@ def _duel(desk: Desk, one: Round, number: int) -> None:
 
 
 def results() -> list[dict[str, str]]:
-    """Return what was submitted on all boards: round, player, time in ms and hints."""
+    """Return what was submitted first on all boards: round, player, time in ms, hints and the placement."""
     rows: list[dict[str, str]] = []
     for number, one in enumerate(ROUNDS, start=1):
         for player in (1, 2):
             placed = placement_on(board_name(number, player))
-            if placed.submitted_ms is not None:
+            if placed.submitted is not None and is_decided(placed):
                 rows.append(
                     {
                         "round": one.title,
                         "player": str(player),
-                        "ms_per_micro_batch": f"{placed.submitted_ms:g}",
+                        "first_submission_ms": f"{placed.submitted_ms:g}",
                         "hints": str(placed.hints),
-                        "placement": " ".join(f"{v}:{d + 1}" for v, d in sorted(placed.device_of.items())),
+                        "placement": " ".join(f"{v}:{d + 1}" for v, d in sorted(placed.submitted.items())),
                     }
                 )
     return rows
@@ -253,7 +283,7 @@ def results() -> list[dict[str, str]]:
 def results_csv() -> bytes:
     """Return what was submitted as a table that a class can collect."""
     target = io.StringIO()
-    writer = csv.DictWriter(target, ["round", "player", "ms_per_micro_batch", "hints", "placement"])
+    writer = csv.DictWriter(target, ["round", "player", "first_submission_ms", "hints", "placement"])
     writer.writeheader()
     writer.writerows(results())
     return target.getvalue().encode()
@@ -276,7 +306,8 @@ LESSON = Lesson(
     name="beat_the_solver",
     has_results=True,
     title="Beat the solver",
-    question="How close do you come to the optimum by hand? Eight graphs, each harder than the last.",
+    question="How close do you come to the optimum by hand? Eight graphs, each harder than the last. The "
+    "first plan that you submit in a round counts.",
     minutes=30,
     assumes="Lesson 2; lesson 6 for placements that are no pipelines.",
     setting=ROUNDS[0].setting,
@@ -286,7 +317,7 @@ LESSON = Lesson(
             one.title.partition(": ")[2].capitalize(),
             f"**Round {one.title}.** {one.text} Choose a device, then click nodes or drag across them; or go to a node "
             "with Tab and press the digit of a device. Score: 100 times the optimum, divided by your time per "
-            "micro-batch.",
+            "micro-batch. You submit once: the first plan counts, since afterwards the solver's answer is shown.",
             _draw(number),
         )
         for number, one in enumerate(ROUNDS, start=1)
@@ -306,5 +337,6 @@ LESSON = Lesson(
     ),
     notes="Let pairs play the duel on one screen. Ask those who reach 100 points how they knew when to stop: they "
     "did not, "
-    "the solver's bound did. The results can be downloaded as a table.",
+    "the solver's bound did. The results can be downloaded as a table; it has the first plan that each submitted. A "
+    "browser plays each round once for points, so the next pair needs a private window.",
 )

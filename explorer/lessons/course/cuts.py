@@ -1,16 +1,28 @@
 """Lesson 2: what a cut costs, and why the slowest device is all that counts."""
 
+from collections.abc import Iterator
 from itertools import combinations
 
 import streamlit as st
 
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import chain_graph, loaded
-from explorer.lessons.graphs import BOX_H, BOX_W, GAP_X, MARGIN, chain_device_of, graph_marks, graph_scene
+from explorer.lessons.graphs import (
+    BOX_H,
+    BOX_W,
+    GAP_X,
+    MARGIN,
+    chain_device_of,
+    colours,
+    graph_marks,
+    graph_scene,
+    node_tip,
+)
 from explorer.lessons.parts import show_check, show_graph, show_loads
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
-from explorer.lessons.scene import Mark, Scene, show_scene
+from explorer.lessons.scene import Change, Drag, Frame, Mark, Scene, show_scene
 from explorer.state import lessons as state
+from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -38,6 +50,10 @@ def loads_at(cuts: tuple[int, ...], graph: DnnGraph = GRAPH) -> list[float]:
 
 
 ALL_CUTS = tuple(combinations(range(1, len(ORDER)), 2))
+LARGEST_MS = max(max(loads_at(cuts)) for cuts in ALL_CUTS)
+"""The load that fills the whole width of the bars, so that bars of different cuts compare."""
+PARTS = ("receive", "compute", "send")
+BARS_X, BARS_W, BAR_H, BAR_STEP = 110.0, 550.0, 18.0, 26.0
 BEST = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts)))
 EQUAL_GRAPH = chain_graph("Six layers that can be cut equally", (4, 3, 1, 5, 2, 6), (2.0, 0.5, 3.0, 3.0, 0.5, 0.0))
 EQUAL = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts, EQUAL_GRAPH)) - min(loads_at(cuts, EQUAL_GRAPH)))
@@ -76,42 +92,92 @@ def _take_pick() -> None:
     state.remember_board(BOARD, moved(_cuts(), [p for p in places if 1 <= p < len(ORDER)]))
 
 
+def loads_text(cuts: tuple[int, ...]) -> str:
+    """Return the loads when the chain is cut there, and which of them counts, in words."""
+    loads = loads_at(cuts)
+    return f"Loads {', '.join(map(number, loads))} ms. Time per micro-batch: the largest, {milliseconds(max(loads))}."
+
+
+def bars_of(cuts: tuple[int, ...]) -> dict[str, Change]:
+    """Return the parts of each load as places and widths of the bars' marks, and the loads as texts."""
+    changes: dict[str, Change] = {}
+    costs = split_costs(GRAPH, DEPLOYMENT, split_at(cuts))
+    for load in map(load_parts, costs.devices):
+        x = BARS_X
+        for part in PARTS:
+            w = BARS_W * float(getattr(load, f"{part}_ms")) / LARGEST_MS
+            changes[f"{part}{load.device}"] = {"x": x, "w": w}
+            x += w
+        look = "strong" if load.load_ms == costs.max_load_ms else ""
+        changes[f"load{load.device}"] = {"text": f"{number(load.load_ms)} ms", "look": look}
+    return changes
+
+
+def _bar_marks(cuts: tuple[int, ...], top: float) -> Iterator[Mark]:
+    """Yield a row for each device: its name, its bar in parts, and its load."""
+    shown = bars_of(cuts)
+    for d in range(DEPLOYMENT.num_devices):
+        y = top + d * BAR_STEP
+        yield Mark(f"name{d}", "text", MARGIN, y, 90, BAR_H, text=DEPLOYMENT.device_name(d), anchor="left")
+        yield Mark(f"load{d}", "text", BARS_X + BARS_W + 8, y, 50, BAR_H, anchor="left").changed(shown[f"load{d}"])
+        for part in PARTS:
+            fill = colours(d, DEPLOYMENT)["fill"] if part == "compute" else None
+            bar = Mark(f"{part}{d}", "box", BARS_X, y, 0, BAR_H, look=part, fill=fill, r=0)
+            yield bar.changed(shown[bar.id])
+
+
+def _handle(i: int, cuts: tuple[int, ...]) -> Change:
+    """Return what the place after a layer shows."""
+    is_cut = i in cuts
+    tip = f"Cut between layers {i} and {i + 1}: {'cut here' if is_cut else 'move a cut here'}"
+    return {"text": "✂" if is_cut else "", "look": "cut" if is_cut else "soft", "tip": tip}
+
+
+def shown_at(cuts: tuple[int, ...], origin: int, place: int) -> Frame:
+    """Return what the figure of some cuts shows while one of them is dragged to another place."""
+    new = moved(cuts, [origin, place])
+    device_of = chain_device_of(ORDER, new)
+    shown: dict[str, Change] = bars_of(new)
+    for v in ORDER:
+        shown[f"n{v}"] = {**colours(device_of[v], DEPLOYMENT), "tip": node_tip(GRAPH, v, device_of[v], DEPLOYMENT)}
+    for i in (origin, place):
+        shown[f"cut{i}"] = _handle(i, new)
+    return Frame((loads_text(new),), shown)
+
+
 def cut_scene(cuts: tuple[int, ...]) -> Scene:
-    """Return the chain with a handle at every place where it can be cut."""
+    """Return the chain with a handle at every place where it can be cut, and the bars of the loads below.
+
+    The figure has at hand what each other place would give, by the evaluator, and shows it while a cut is dragged.
+    """
     marks, width, height = graph_marks(GRAPH, DEPLOYMENT, chain_device_of(ORDER, cuts), top=10)
-    for i in range(1, len(ORDER)):
+    places = range(1, len(ORDER))
+    for i in places:
         x = MARGIN + i * BOX_W + (i - 0.5) * GAP_X
-        is_cut = i in cuts
-        tip = f"Cut between layers {i} and {i + 1}: {'cut here' if is_cut else 'move a cut here'}"
-        if is_cut:
+        if i in cuts:
             # Below the time of the tensor that is cut, which is what the cut costs.
             marks.insert(0, Mark(f"line{i}", "line", x, 6, x2=x, y2=height + 4, look="cut"))
-        marks.append(
-            Mark(
-                f"cut{i}",
-                "round",
-                x - 13,
-                MARGIN + BOX_H + 24,
-                26,
-                26,
-                text="✂" if is_cut else "",
-                look="cut" if is_cut else "soft",
-                tip=tip,
-            )
-        )
-    picks = tuple(f"cut{i}" for i in range(1, len(ORDER)))
-    return Scene(width, height + 36, tuple(marks), "A chain of six layers with two cuts that can be moved", picks=picks)
+        marks.append(Mark(f"cut{i}", "round", x - 13, MARGIN + BOX_H + 24, 26, 26).changed(_handle(i, cuts)))
+    top = height + 46
+    marks.extend(_bar_marks(cuts, top))
+    free = [i for i in places if i not in cuts]
+    return Scene(
+        width,
+        top + DEPLOYMENT.num_devices * BAR_STEP,
+        tuple(marks),
+        "A chain of six layers with two cuts that can be moved, and the loads of three accelerators as bars",
+        frames=(Frame((loads_text(cuts),)),),
+        picks=tuple(f"cut{i}" for i in places),
+        drags={f"cut{cut}": Drag(f"line{cut}", {f"cut{i}": shown_at(cuts, cut, i) for i in free}) for cut in cuts},
+    )
 
 
 def _play(desk: Desk) -> None:
-    cuts = _cuts()
-    st.caption("Drag a pair of scissors to another place, or press a place: the nearest cut moves there.")
-    show_scene(cut_scene(cuts), FIGURE, _take_pick)
-    loads = loads_at(cuts)
-    st.markdown(
-        f"Loads {', '.join(map(number, loads))} ms. Time per micro-batch: the largest, **{milliseconds(max(loads))}**."
+    st.caption(
+        "Drag a pair of scissors to another place; or go to it with Tab and press ← or →; or press a place, and the "
+        "nearest cut moves there. Full: compute; hatched: receive and send."
     )
-    show_loads(desk, GRAPH, DEPLOYMENT, split_at(cuts))
+    show_scene(cut_scene(_cuts()), FIGURE, _take_pick)
 
 
 def _best(desk: Desk) -> float | None:

@@ -246,6 +246,28 @@ def test_a_click_or_a_drag_moves_one_cut() -> None:
     assert cuts.moved((2, 4), [5]) == (2, 5)
 
 
+@pytest.mark.parametrize("at", cuts.ALL_CUTS)
+def test_what_is_shown_while_a_cut_is_dragged_is_what_the_evaluator_says(at: tuple[int, ...]) -> None:
+    scene = cuts.cut_scene(at)
+    assert set(scene.drags) == {f"cut{cut}" for cut in at}
+    for handle, drag in scene.drags.items():
+        origin = int(handle[3:])
+        assert len(drag.over) == len(cuts.ORDER) - 1 - len(at), "every place without a cut"
+        for place, frame in drag.over.items():
+            new = tuple(sorted({*at, int(place[3:])} - {origin}))
+            after = {mark.id: mark for mark in cuts.cut_scene(new).marks}
+            meanwhile = {mark.id: mark.changed(frame.set.get(mark.id, {})) for mark in scene.marks}
+            lines = {f"line{cut}" for cut in {*at, *new}}
+            assert {k: v for k, v in after.items() if k not in lines} == {
+                k: v for k, v in meanwhile.items() if k not in lines
+            }
+            costs = split_costs(cuts.GRAPH, cuts.DEPLOYMENT, cuts.split_at(new)).devices
+            for device in costs:
+                bar = sum(meanwhile[f"{part}{device.device}"].w for part in cuts.PARTS)
+                assert bar == pytest.approx(cuts.BARS_W * device.load_ms / cuts.LARGEST_MS)
+                assert meanwhile[f"load{device.device}"].text == f"{device.load_ms:g} ms"
+
+
 def test_what_lesson_two_says_of_equal_bars_is_so() -> None:
     equal, fast = (cuts.loads_at(one, cuts.EQUAL_GRAPH) for one in (cuts.EQUAL, cuts.FASTER))
     assert len(set(equal)) == 1
@@ -301,6 +323,20 @@ def test_what_a_board_says_of_a_part_holds_for_every_placement_of_the_rest(numbe
     assert not so_far.violations or whole.violations, "what is said to be violated cannot be mended by the rest"
     if len(part) == len(full):
         assert so_far == whole
+
+
+def test_a_second_submission_changes_nothing() -> None:
+    first = Placement({1: 0, 2: 0}).after_submitting(9.0, "other")
+    better = replace(first, device_of={1: 0, 2: 1}).after_submitting(5.0)
+    assert better.submitted == {1: 0, 2: 0}
+    assert better.submitted_ms == 9.0
+    assert better.awaits == "other"
+
+
+def test_what_counts_is_said_in_the_sheet() -> None:
+    lesson = beat_the_solver.LESSON
+    assert "first plan that you submit" in sheet_html(lesson, desk(lesson))
+    assert all("the first plan counts" in str(step.text) for step in lesson.steps)
 
 
 def test_a_board_says_at_once_that_data_would_flow_back() -> None:
