@@ -291,6 +291,11 @@ class ThresholdSearch:
         """Ideals come to so far."""
         return int(self._counters[NUM_IDEALS])
 
+    @property
+    def num_kept(self) -> int:
+        """Chains kept so far: an ideal on so many devices, which are the cells of a plain table."""
+        return int(self._counters[NUM_CHAINS])
+
     def stages(self) -> list[tuple[int, list[int]]] | None:
         """Return the complete chain found: for each stage its kind, CPUs last, and its blocks; None without."""
         if not self._counters[COMPLETE]:

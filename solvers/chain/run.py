@@ -66,6 +66,8 @@ def run_dp(
     if is_plain(problem) and reporter.split is not None:
         search.improve_on(reporter.split)
     run_watched(search, plan_of, split_of, problem, reporter, seconds, proves=proves, meanwhile=meanwhile)
+    if is_plain(problem):
+        reporter.num_kept = (reporter.num_kept or 0) + search.num_kept
     ending: Ending = search.ending
     return ending
 

@@ -87,7 +87,8 @@ class SolveResult:
     """An answer with its proof: value and proven lower bound in ms, None where there is none.
 
     `message` says why there is no plan, or what the reader must know about the answer; empty otherwise. `rejected` is
-    the best plan of a baseline that found none without violations, such as one that ignores memory.
+    the best plan of a baseline that found none without violations, such as one that ignores memory. `num_kept` counts
+    what the DP's searches kept, an ideal on so many devices each time; None where it did not run.
     """
 
     status: SolveStatus
@@ -100,6 +101,7 @@ class SolveResult:
     runtime_s: float
     message: str = ""
     rejected: RejectedPlan | None = None
+    num_kept: int | None = None
 
     @property
     def gap(self) -> float | None:

@@ -93,6 +93,7 @@ class Reporter:
         self.split: Split | None = None
         self.value_ms: float | None = None
         self.lower_bound_ms: float | None = None
+        self.num_kept: int | None = None
         self._rejected: RejectedPlan | None = None
         self._lock = threading.Lock()
 
@@ -189,6 +190,7 @@ class Reporter:
             runtime_s=self.seconds,
             message=message,
             rejected=self._rejected if self.split is None else None,
+            num_kept=self.num_kept,
         )
 
 

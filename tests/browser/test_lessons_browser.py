@@ -81,6 +81,8 @@ def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Le
             assert page.get_by_text("Predict.").count() == 1
             predict(page, lesson, number, rightly=number % 2 == 1)
             settled(page)
+        if lesson.name == "dynamic_program":
+            assert page.locator("[data-mark='n1']").count() == 1, "the graph stands there once"
         if (lesson.name, number) == ("integer_program", 1):
             figure(page).locator("[data-mark=r0]").hover()
             expect(figure(page).locator("[data-mark=n1]")).to_have_class(re.compile(r"\blit\b"))

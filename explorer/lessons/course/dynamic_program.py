@@ -11,6 +11,7 @@ from explorer.lessons.desk import Desk
 from explorer.lessons.dp_table import dp_scene
 from explorer.lessons.example_graphs import branches, chain_graph, loaded, small_graph
 from explorer.lessons.graphs import graph_scene
+from explorer.lessons.kept import Network, kept_on, kept_text, show_kept_table
 from explorer.lessons.label_film import label_scene
 from explorer.lessons.parts import show_check, show_graph
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
@@ -67,6 +68,16 @@ def _film(desk: Desk, problem: SmallProblem) -> None:
 
 def _graph(graph: DnnGraph, num_accelerators: int) -> Draw:
     return lambda desk: show_graph(desk, graph, Deployment(num_accelerators), None)
+
+
+def _graph_before(graph: DnnGraph, num_accelerators: int) -> Draw:
+    """Draw a graph until the film is there, which has it too."""
+
+    def draw(desk: Desk) -> None:
+        if not desk.is_revealed:
+            show_graph(desk, graph, Deployment(num_accelerators), None)
+
+    return draw
 
 
 ON_CHAIN = problem_on(CHAIN.name, 3)
@@ -131,6 +142,27 @@ def _labels(desk: Desk) -> None:
         rows.append([HtmlCell(f"{width} branches of two layers"), *(HtmlCell(text, "number") for text in texts)])
     header = [HtmlCell("Network, on three accelerators"), *(HtmlCell(name, "number") for name in names)]
     st.html(html_table("What the table and the labels look at", header, rows, width_rem=58))
+    show_kept(desk)
+
+
+COUNTED = (
+    Network("The network of step 4", 3, LATTICE),
+    Network("5 branches of two layers", 3, branches(5, 2)),
+    Network("6 branches of three layers", 3, branches(6, 3)),
+    Network("BERT base, its operators", 3, sample="bert_base_operator_inference"),
+    Network("Inception v3, its operators", 3, sample="inception_v3_operator_inference"),
+)
+"""Networks of growing width on which the cells that the production solver keeps are counted."""
+
+
+def show_kept(desk: Desk) -> None:
+    """Count what the production solver keeps, as a table, and say what it shows."""
+    found = [kept_on(desk, network) for network in COUNTED]
+    known = [one for one in found if one is not None]
+    if len(known) < len(COUNTED):
+        return
+    st.markdown(kept_text(known))
+    show_kept_table(known)
 
 
 def _own() -> LoadedGraph:
@@ -213,7 +245,7 @@ LESSON = Lesson(
             "The same on ideals",
             "A network with branches has no beginnings, but it has ideals, and nothing else changes: a column for each "
             "ideal, and I′ runs over the ideals within I.",
-            _graph(LATTICE, 2),
+            _graph_before(LATTICE, 2),
             AskNumber(
                 "How many columns does the table have for this network?",
                 float(len(ideals_of(ON_LATTICE))),
@@ -233,7 +265,7 @@ LESSON = Lesson(
             "be either:\n\n"
             "> D(I, j, c) = min over I′ of max( D(I′, j − 1, c), load of I − I′ ) **and** "
             "max( D(I′, j, c − 1), CPU time of I − I′ )",
-            _graph(SLOW_CHAIN, 1),
+            _graph_before(SLOW_CHAIN, 1),
             AskNumber(
                 "On the accelerator alone the four layers take 14 ms. On the CPU they take 9, 12, 5 and 15 ms. What "
                 "is the "
@@ -251,7 +283,7 @@ LESSON = Lesson(
             "Another chain of five layers, 5 GB each, on three accelerators. Each now holds 10 GB: two layers. A "
             "stage that "
             "does not fit is simply no candidate.",
-            _graph(UNEVEN, 3),
+            _graph_before(UNEVEN, 3),
             AskChoice(
                 "What does the limit do to D({1, 2, 3}, 1)?",
                 ("It stays as it is", "It grows", "There is no such plan, the cell stays empty"),
@@ -278,7 +310,7 @@ LESSON = Lesson(
                 "whatever comes next, it does as well.\n\n"
                 "A first plan is cheap: put the nodes in any one order that respects the arrows, and cut that chain."
             ),
-            _graph(LATTICE, 3),
+            _graph_before(LATTICE, 3),
             AskNumber(
                 "With such a plan known from the beginning, how many labels are made, in percent of the candidates of "
                 "the table?",
@@ -292,8 +324,8 @@ LESSON = Lesson(
             "one that was dropped, an empty cell one that nobody asked for. Then the same is counted, with a first "
             "plan, as branches are added. Making a label is a comparison; only those that are kept take memory and "
             "lead on, and their share falls as networks grow. The solver of this app compares labels within a stage, "
-            "too. Its answer is as certain as that of the table, because a label is dropped only with a reason why "
-            "nothing is lost.",
+            "too, and what it keeps is counted last. Its answer is as certain as that of the table, because a label is "
+            "dropped only with a reason why nothing is lost.",
             _labels,
         ),
     ),

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from itertools import pairwise
+from math import ceil
 from xml.etree import ElementTree
 
 import pytest
@@ -22,23 +23,29 @@ from explorer.lessons.course import (
 )
 from explorer.lessons.desk import Desk, SettingError, subject_of
 from explorer.lessons.dp_table import arrow_id, dp_scene, state_id
+from explorer.lessons.example_graphs import chain_graph, loaded, small_graph
 from explorer.lessons.graphs import colours, graph_scene
 from explorer.lessons.grid import grid_scene
+from explorer.lessons.kept import kept_on, kept_text
 from explorer.lessons.label_film import label_scene
 from explorer.lessons.lattice import MOST_DRAWN, lattice_scene
+from explorer.lessons.named_figures import VALUES
 from explorer.lessons.records import AskChoice, AskNumber, Lesson, said
 from explorer.lessons.scene import Scene, static_svg
 from explorer.lessons.sheet import sheet_html
 from explorer.state.records import LoadedGraph, Subject
 from solvers.model.costs import split_costs
+from solvers.model.deployment import Deployment
 from solvers.model.result import SolveResult
 from solvers.model.split import Family, Split
+from solvers.quantities import number
 from solvers.schedule.records import ScheduleKind
 from solvers.solve import solve
 from solvers.teaching.dynamic_program import filled_cells, solved_table, traced_back
 from solvers.teaching.ideals import ideals_of
 from solvers.teaching.integer_program import IntegerProgram
 from solvers.teaching.labels import Fate, label_steps
+from solvers.teaching.small import SmallProblem
 
 ALL = pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 
@@ -173,6 +180,25 @@ def test_what_lesson_four_says_of_labels_is_so() -> None:
     assert shares == sorted(shares, reverse=True), "the share that is kept falls as networks grow"
 
 
+def test_what_the_solver_keeps_is_counted_and_falls_far_below_the_table() -> None:
+    here = desk(dynamic_program.LESSON)
+    own = here.own
+    found = [kept_on(here, network) for network in dynamic_program.COUNTED]
+    assert here.own is own
+    known = [one for one in found if one is not None]
+    assert len(known) == len(found)
+    for one, network in zip(known, dynamic_program.COUNTED, strict=True):
+        assert one.kept > network.accelerators, "at least the plan's own stages and where they begin"
+        if network.graph is not None:
+            table = solved_table(SmallProblem(network.graph, Deployment(3))) if one.cells < 1000 else None
+            assert table is None or len(table) == one.cells
+    last = known[-1]
+    assert last.kept * 100 < last.cells, "less than a hundredth of a large one"
+    text = kept_text(known)
+    assert f"{last.kept} where the table has {last.cells:,}" in text
+    assert known[0].kept > known[0].cells, "as the text says of the smallest: nothing is gained"
+
+
 def test_every_cell_says_the_recurrence_with_its_numbers() -> None:
     frames = dp_scene(dynamic_program.ON_CHAIN, film="film").frames
     said = [" ".join(line if isinstance(line, str) else line[0] for line in frame.say) for frame in frames]
@@ -278,6 +304,72 @@ def test_what_lesson_two_says_of_equal_bars_is_so() -> None:
 @pytest.mark.parametrize(("p", "m"), [(1, 1), (3, 7), (8, 25)])
 def test_the_law_of_lesson_one_holds_in_the_simulation(p: int, m: int) -> None:
     assert pipelining.bubble(pipelining.even_pipeline(p, m)[1]) == pytest.approx((p - 1) / (m + p - 1))
+
+
+def test_what_lesson_one_says_in_numbers_is_so() -> None:
+    here = desk(pipelining.LESSON)
+    subject = here.subject(pipelining.SETTING)
+    graph, deployment = subject.graph, subject.question.deployment
+    texts = [str(step.text) for step in pipelining.LESSON.steps]
+    asked = pipelining.LESSON.steps[0].ask
+    assert isinstance(asked, AskNumber)
+    sizes = [node.memory_bytes for node in graph.nodes]
+    assert f"{number(sizes[0] / 1e9)} GB for its weights" in texts[0]
+    assert set(sizes) == {sizes[0]}
+    assert f"{number(sum(sizes) / 1e9)} GB in all" in texts[0]
+    assert deployment.memory_bytes is not None
+    assert f"has {number(deployment.memory_bytes / 1e9)} GB" in texts[0]
+    assert asked.answer == ceil(len(sizes) / (deployment.memory_bytes // sizes[0]))
+    costs = here.costs(pipelining.SETTING)
+    assert costs is not None
+    first, second, third = (number(device.load_ms) for device in costs.devices)
+    assert f"{first}, {second} and {third} ms" in texts[2]
+    period = pipelining.LESSON.steps[2].ask
+    assert isinstance(period, AskNumber)
+    assert f"device needs {number(costs.max_load_ms)} ms" in str(period.right)
+    assert f"takes {number(costs.max_load_ms)} ms for each" in str(period.wrong)
+    latency_ms = sum(device.load_ms for device in costs.devices)
+    exercise = str(pipelining.LESSON.exercises[2].answer)
+    assert exercise.startswith(f"Latency {number(latency_ms)} ms, period {number(costs.max_load_ms)} ms.")
+    slower_ms = latency_ms - costs.devices[2].load_ms + 6
+    assert f"is {number(slower_ms)} ms and the period is still {number(costs.max_load_ms)} ms" in exercise
+    needed = next(m for m in range(1, 99) if pipelining.bubble(pipelining.even_pipeline(8, m)[1]) <= 0.1 + 1e-9)
+    assert f"m ≥ {needed}" in str(pipelining.LESSON.exercises[1].answer)
+    schedule = pipelining.even_pipeline(4, 4)[1]
+    intervals = round(schedule.makespan_ms / pipelining.STAGE_MS)
+    counted = pipelining.LESSON.steps[3].ask
+    assert counted is not None
+    assert f"4 of the {intervals} intervals, so it idles for {intervals - 4} of {intervals}" in str(counted.right)
+
+
+def test_what_lesson_eight_says_in_numbers_is_so() -> None:
+    lesson = lesson_named("proof", None)
+    assert lesson is not None
+    here = desk(lesson)
+    subject = here.subject(lesson.setting)
+    graph = subject.graph
+    work_ms = sum(node.accelerator_ms for node in graph.nodes)
+    cut_ms = {node.transfer_ms for node in graph.nodes} - {0.0}
+    assert cut_ms == {0.5}, "each cut costs the same on both sides"
+    better, gap = lesson.steps[2].ask, lesson.steps[3].ask
+    assert isinstance(better, AskNumber)
+    assert isinstance(gap, AskNumber)
+    assert better.answer == pytest.approx((work_ms + 4 * 0.5) / 3)
+    assert f"{number(work_ms + 4 * 0.5)} ms of work and transfers" in str(better.right)
+    told = said(lesson.steps[2].reveal, here) or ""
+    assert f"only two devices have {number(work_ms + 2 * 0.5)} ms" in told
+    assert f"at least {number((work_ms + 2 * 0.5) / 2)} ms" in told
+    value_ms = here.answer(lesson.setting)
+    assert value_ms is not None
+    assert value_ms.value_ms is not None
+    assert gap.answer == pytest.approx(100 * (1 - work_ms / 3 / value_ms.value_ms))
+    chain = SmallProblem(chain_graph("by hand", (7, 2, 2, 2, 1)), Deployment(2))
+    assert max(cell.value_ms or 0.0 for cell in traced_back(chain, solved_table(chain))) == 7.0
+    diamond = small_graph("diamond", (2, 5, 1, 3), ((1, 2), (1, 3), (2, 4), (3, 4)))
+    of_diamond = Desk(answered, own=loaded(diamond, Deployment(2)), is_live=False)
+    setting = {"accelerators": "2", "cpus": "0", "memory": "none"}
+    bounds = [VALUES[name]({})(of_diamond, setting) for name in ("longest", "work", "share", "largest")]
+    assert bounds == [10.0, 11.0, 5.5, 5.0]
 
 
 def test_what_lesson_seven_says_of_schedules_is_so() -> None:
