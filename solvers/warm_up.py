@@ -62,6 +62,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "pipelines on several device types", lambda: solve(GRAPH, SEVERAL_TYPES, method="dp")
     yield "pipelines with overlapped transfers", pipelines_of_variants
     yield "non-contiguous splits", lambda: solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
+    yield "plans made of prices", _plans_of_prices
     yield "latency", _latency
     yield "bound of latency", lambda: latency_bound(GRAPH, DEPLOYMENT)
     yield "local search", lambda: solve(GRAPH, DEPLOYMENT, method="local_search")
@@ -71,6 +72,23 @@ def _bound_of_pipelines() -> None:
     from solvers.chain.max_load import ChainSearch  # numba loads here
 
     list(ChainSearch(GRAPH, contract(GRAPH, Family.CHAIN, DEPLOYMENT), DEPLOYMENT).bounded_by_borders(0.0))
+
+
+def _plans_of_prices() -> None:
+    import numpy as np
+
+    from solvers.free.annealing import Annealing  # numba loads here
+    from solvers.free.column_generation import DeviceContents
+    from solvers.free.filling import Prices, filled
+
+    contraction = contract(GRAPH, Family.FREE, DEPLOYMENT)
+    n = contraction.num_blocks
+    parts, fixed = np.arange(n, dtype=np.int32), np.full(n, -1, np.int32)
+    prices = Prices(DeviceContents(contraction, DEPLOYMENT), np.ones(n), 1.0, parts, 0.0)
+    annealing = Annealing(contraction, DEPLOYMENT, dict.fromkeys(range(n), 0))
+    device = filled(prices, annealing.problem, fixed, np.random.default_rng(0), object)
+    if device is not None:
+        annealing.sweep_from(device, 1)
 
 
 def _latency() -> None:
