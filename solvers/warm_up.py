@@ -75,20 +75,9 @@ def _bound_of_pipelines() -> None:
 
 
 def _plans_of_prices() -> None:
-    import numpy as np
+    from solvers.free.filling import filled_by_work  # numba loads here
 
-    from solvers.free.annealing import Annealing  # numba loads here
-    from solvers.free.column_generation import DeviceContents
-    from solvers.free.filling import Prices, filled
-
-    contraction = contract(GRAPH, Family.FREE, DEPLOYMENT)
-    n = contraction.num_blocks
-    parts, fixed = np.arange(n, dtype=np.int32), np.full(n, -1, np.int32)
-    prices = Prices(DeviceContents(contraction, DEPLOYMENT), np.ones(n), 1.0, parts, 0.0)
-    annealing = Annealing(contraction, DEPLOYMENT, dict.fromkeys(range(n), 0))
-    device = filled(prices, annealing.problem, fixed, np.random.default_rng(0), object)
-    if device is not None:
-        annealing.sweep_from(device, 1)
+    filled_by_work(contract(GRAPH, Family.FREE, DEPLOYMENT), DEPLOYMENT)
 
 
 def _latency() -> None:

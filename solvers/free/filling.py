@@ -17,8 +17,18 @@ import numpy as np
 from numba import njit
 
 from solvers.free.column_generation import DeviceContents
-from solvers.free.flat_problem import FlatProblem, after_step, combined, count_ends, fill_parts, is_convex, place
-from solvers.problem.contraction import FloatArray, IntArray
+from solvers.free.flat_problem import (
+    FlatProblem,
+    after_step,
+    combined,
+    count_ends,
+    fill_parts,
+    flat_problem,
+    is_convex,
+    place,
+)
+from solvers.model.deployment import Deployment
+from solvers.problem.contraction import Contraction, FloatArray, IntArray
 
 NOISES = (0.0, 0.02, 0.1, 0.3)
 """Standard deviations of a price's change, as shares of it."""
@@ -78,6 +88,16 @@ def filled(
     order = np.argsort(np.argsort(contents.order)[parts], kind="stable").astype(np.int32)
     is_complete = _join_least_loaded(problem, device, order, threshold_ms)
     return device if is_complete else None
+
+
+def filled_by_work(contraction: Contraction, deployment: Deployment) -> IntArray | None:
+    """Return a plan made with the work of blocks as their prices, and a fair share of it as the threshold."""
+    n = contraction.num_blocks
+    work = np.where(np.isfinite(contraction.accelerator_ms), contraction.accelerator_ms, contraction.cpu_ms)
+    share_ms = float(work.sum()) / deployment.num_devices
+    prices = Prices(DeviceContents(contraction, deployment), work, share_ms, np.arange(n, dtype=np.int32), 0.0)
+    problem = flat_problem(contraction, deployment, None, np.zeros(n, np.bool_))
+    return filled(prices, problem, np.full(n, -1, np.int32), np.random.default_rng(0), object)
 
 
 def _dear(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from solvers.free.annealing import Annealing
 from solvers.free.column_generation import DeviceContents
-from solvers.free.filling import Prices, filled
+from solvers.free.filling import Prices, filled, filled_by_work
 from solvers.free.flat_problem import ForwardOrder, flat_problem, largest_load
 from solvers.free.patterns import Paths
 from solvers.model.costs import Objective, split_costs
@@ -19,7 +19,7 @@ from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import Contraction, contract
 from solvers.solve import solve
 from tests.support.examples import examples
-from tests.support.graphs import class_deployments, random_dag, small_graphs, with_class_times
+from tests.support.graphs import class_deployments, dag, random_dag, small_graphs, with_class_times
 from tests.support.reference import best_value
 
 
@@ -88,6 +88,14 @@ def test_plans_for_several_classes_keep_every_rule(
 def test_pinned_blocks_are_where_they_must_be(family: Family) -> None:
     for seed in range(20):
         made(random_dag(seed, num_nodes=9), Deployment(3, 1), family, seed, {0: 3, 4: 1, 5: 0})
+
+
+def test_equal_blocks_are_shared_out_evenly() -> None:
+    """Devices are filled to a fair share, so that each has two of six; none has three."""
+    graph = dag([4.0] * 6, [], transfer_ms=0.0)
+    device = filled_by_work(contract(graph, Family.FREE, Deployment(3)), Deployment(3))
+    assert device is not None
+    assert np.bincount(device).tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize("num_cpus", [0, 1])
