@@ -62,6 +62,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "pipelines on several device types", lambda: solve(GRAPH, SEVERAL_TYPES, method="dp")
     yield "pipelines with overlapped transfers", pipelines_of_variants
     yield "non-contiguous splits", lambda: solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
+    yield "plans made of prices", _plans_of_prices
     yield "latency", _latency
     yield "bound of latency", lambda: latency_bound(GRAPH, DEPLOYMENT)
     yield "local search", lambda: solve(GRAPH, DEPLOYMENT, method="local_search")
@@ -71,6 +72,12 @@ def _bound_of_pipelines() -> None:
     from solvers.chain.max_load import ChainSearch  # numba loads here
 
     list(ChainSearch(GRAPH, contract(GRAPH, Family.CHAIN, DEPLOYMENT), DEPLOYMENT).bounded_by_borders(0.0))
+
+
+def _plans_of_prices() -> None:
+    from solvers.free.filling import filled_by_work  # numba loads here
+
+    filled_by_work(contract(GRAPH, Family.FREE, DEPLOYMENT), DEPLOYMENT)
 
 
 def _latency() -> None:

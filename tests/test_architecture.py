@@ -45,8 +45,8 @@ IMPORTS = {
         "solvers.model solvers.problem solvers.compilation solvers.latency solvers.baselines solvers.methods"
     ),
     "solvers.warm_up": (
-        "solvers.model solvers.problem solvers.processes solvers.compilation solvers.chain solvers.latency "
-        "solvers.solve"
+        "solvers.model solvers.problem solvers.processes solvers.compilation solvers.chain solvers.free "
+        "solvers.latency solvers.solve"
     ),
     "solvers.analysis": (
         "solvers.quantities solvers.model solvers.problem solvers.exporters solvers.baselines solvers.solve"

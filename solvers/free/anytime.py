@@ -1,22 +1,37 @@
 """Free and convex splits at any time: plans and bounds improve side by side until they meet or time is up.
 
-A thread anneals (compiled, without the interpreter's lock) from the best plan known, another raises the lower bound
-(`solvers.free.bounds`); the calling thread hands over plans, and reports. Both go on while it runs an integer program.
+A thread anneals (compiled, without the interpreter's lock) from the best plan known, and from plans that it makes of
+the prices of the other (`solvers.free.filling`), which raises the lower bound (`solvers.free.bounds`); the calling
+thread hands over plans, and reports. Both go on while it runs an integer program.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from typing import Self
 
-from solvers.free.annealing import MOST_FORWARD_NODES, Annealing
+import numpy as np
+
+from solvers.free.annealing import Annealing
 from solvers.free.bounds import FreeBounds
+from solvers.free.filling import Prices, filled
+from solvers.free.flat_problem import MOST_FORWARD_NODES, largest_load
 from solvers.model.split import Family, Split
 from solvers.problem.background import Background
-from solvers.problem.contraction import Contraction
+from solvers.problem.contraction import Contraction, IntArray
 from solvers.problem.solving import Problem, Reporter
 
 POLL_SECONDS = 0.05
+
+SWEEPS = 2
+"""Sweeps from a plan made of prices."""
+MOST_MADE = 40
+"""Plans made of prices from the best of which a search begins: as many as can be made while it lasts, but no more."""
+MOST_FUTILE = 60
+"""Such searches in turn, none of which led to a better plan, after which there are no more."""
+NEWS = 1e-3
+"""Prices whose ratio is better by so much are worth trying again."""
 
 HEAD_START_SHARE = 0.05
 """Share of the time for annealing alone, before prices: a threshold just below a poor plan is not worth a proof."""
@@ -28,17 +43,29 @@ SECONDS_WITHOUT_LIMIT = 120.0
 class PlanSearch:
     """Annealing in a thread of its own."""
 
-    def __init__(self, contraction: Contraction, problem: Problem, device_of: dict[int, int]) -> None:
-        """Start from a plan that is valid in the problem's family."""
+    def __init__(
+        self,
+        contraction: Contraction,
+        problem: Problem,
+        device_of: dict[int, int],
+        prices: Callable[[], Prices | None] = lambda: None,
+    ) -> None:
+        """Start from a plan that is valid in the problem's family; `prices` are asked for whenever they may help."""
         self._contraction = contraction
         self._problem = problem
+        pins = problem.pins.blocks(contraction)
+        device_of_block = {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)}
         self._annealing = Annealing(
             contraction,
             problem.deployment,
-            {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)},
+            device_of_block,
             convex_in=problem.graph if problem.family is Family.CONVEX else None,
-            fixed=problem.pins.blocks(contraction),
+            fixed=pins,
         )
+        self._fixed = np.array([device_of_block[b] if b in pins else -1 for b in device_of_block], np.int32)
+        self._prices = prices
+        self._rng = np.random.default_rng(0)
+        self._futile, self._last_ratio, self._sweep_seconds = 0, 0.0, 0.0
         self._handed_over = self._annealing.value_ms
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
@@ -71,10 +98,49 @@ class PlanSearch:
 
     def _run(self) -> None:
         try:
-            while not (self._annealing.is_exhausted or self._stopping.is_set()):
-                self._annealing.sweep()
+            while not self._stopping.is_set():
+                has_filled = self._fill()
+                if not self._annealing.is_exhausted:
+                    self._annealing.sweep()
+                elif not has_filled:
+                    break
+        except _Stopped:
+            pass
         except BaseException as error:  # raised again in the thread that stops the search
             self._failure = error
+
+    def _fill(self) -> bool:
+        """Look for a better plan near one made of prices; say whether there were such as promise one."""
+        prices = self._prices()
+        if prices is None:
+            return False
+        if prices.ratio > self._last_ratio + NEWS:
+            self._futile, self._last_ratio = 0, prices.ratio
+        if self._futile >= MOST_FUTILE:
+            return False
+        began = time.thread_time()
+        best: IntArray | None = None
+        least = math.inf
+        made = 0
+        while made == 0 or (made < MOST_MADE and time.thread_time() - began < self._sweep_seconds):
+            made += 1
+            device = filled(prices, self._annealing.problem, self._fixed, self._rng, self._check)
+            value = math.inf if device is None else float(largest_load(self._annealing.problem, device))
+            if value < least:
+                best, least = device, value
+        began = time.thread_time()
+        is_better = best is not None and self._annealing.sweep_from(best, SWEEPS)
+        self._sweep_seconds = time.thread_time() - began
+        self._futile = 0 if is_better else self._futile + 1
+        return True
+
+    def _check(self) -> None:
+        if self._stopping.is_set():
+            raise _Stopped
+
+
+class _Stopped(Exception):  # noqa: N818 -- no error
+    """The search was told to end."""
 
 
 def raise_bound(
@@ -84,6 +150,7 @@ def raise_bound(
     watch: Callable[[], bool],
     seconds_left: Callable[[], float],
     before_prices: Callable[[], None] = lambda: None,
+    begun: Callable[[FreeBounds], object] = lambda bounds: None,
 ) -> None:
     """Prove better lower bounds on the plan known so far.
 
@@ -91,10 +158,11 @@ def raise_bound(
 
     They bound the GPipe time as well, since no device's load exceeds max FW_i + max BW_i, but not replicated stages.
     `watch` is called often and says whether to go on, within `seconds_left`; `before_prices` between the cheap bounds
-    and the dear ones.
+    and the dear ones, and `begun` at the beginning.
     """
     convex_in = problem.graph if problem.family is Family.CONVEX else None
     bounds = FreeBounds(contraction, problem.deployment, reporter.lower_bound_ms or 0.0, convex_in)
+    begun(bounds)
 
     def hand_over() -> bool:
         reporter.proved(bounds.lower_bound_ms)
@@ -123,13 +191,14 @@ class PlansAndBounds:
         self._is_over = False
         self._search: PlanSearch | None = None
         self._bounds: Background[None] | None = None
+        self._prices_of: FreeBounds | None = None
 
     def __enter__(self) -> Self:
         """Begin."""
         problem, split = self._problem, self._reporter.split
         if split is not None:
             if problem.family is Family.FREE or len(problem.graph.nodes) <= MOST_FORWARD_NODES:
-                self._search = PlanSearch(self._contraction, problem, split.device_of())
+                self._search = PlanSearch(self._contraction, problem, split.device_of(), self._prices)
                 self._search.start()
             self._bounds = Background(self._raise_bound, "bounds")
         return self
@@ -161,6 +230,9 @@ class PlansAndBounds:
         is_searching = self._search is not None and self._search.is_running
         return is_searching or (self._bounds is not None and self._bounds.is_running)
 
+    def _prices(self) -> Prices | None:
+        return None if self._prices_of is None else self._prices_of.prices
+
     def _raise_bound(self) -> None:
         reporter = self._reporter
 
@@ -175,4 +247,7 @@ class PlansAndBounds:
             while self._search is not None and self._search.is_running and reporter.seconds < until and watch():
                 time.sleep(POLL_SECONDS)
 
-        raise_bound(self._contraction, self._problem, reporter, watch, seconds_left, let_plans_improve)
+        def begun(bounds: FreeBounds) -> None:
+            self._prices_of = bounds
+
+        raise_bound(self._contraction, self._problem, reporter, watch, seconds_left, let_plans_improve, begun)

@@ -26,6 +26,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.free.column_generation import BoolArray, Certificate, DeviceContents
+from solvers.free.filling import Prices
 from solvers.free.min_cuts import colocated, merged
 from solvers.free.patterns import Paths
 from solvers.free.price_search import best_prices
@@ -98,6 +99,8 @@ class FreeBounds:
         self._price: FloatArray = finite if finite.sum() > 0 else np.ones(contraction.num_blocks)
         self._work = self._price
         self._columns: list[tuple[int, BoolArray, float]] = []
+        self.prices: Prices | None = None
+        """The best prices at the threshold tried last, for plans made from them in another thread."""
 
     def raise_by_cuts(self, value_ms: float, watch: Watch) -> None:
         """Bisect for the largest threshold at which merging ends in a block that no device can take."""
@@ -139,11 +142,12 @@ class FreeBounds:
                 threshold = min(value_ms() * (1 - target), 0.5 * (self.lower_bound_ms + ceiling))
                 if threshold <= max(self.lower_bound_ms * (1 + 0.1 * target), LEAST_SHARE * value_ms()):
                     break
+                attempt = _until(RESERVE * seconds_left(), watch, seconds_left)
                 try:
-                    proven = self._prove(threshold, _until(RESERVE * seconds_left(), watch, seconds_left), watch)
+                    proven = self._prove(threshold, lambda: value_ms() > threshold and attempt(), watch)  # noqa: B023
                 except _StoppedError:
                     proven = None
-                if proven is not True:
+                if proven is not True and value_ms() > threshold:
                     ceiling = threshold
             if ceiling < math.inf:
                 break
@@ -167,6 +171,8 @@ class FreeBounds:
         def proceed(certificate: Certificate) -> bool:
             nonlocal rounds, bounded_ratio
             rounds += 1
+            if self.prices is None or self.prices.contents is not contents or self.prices.ratio < certificate.ratio:
+                self.prices = Prices(contents, certificate.price, threshold_ms, parts, certificate.ratio)
             if rounds % ROUNDS_BETWEEN_BOUNDS == 0 and certificate.ratio > bounded_ratio:
                 bounded_ratio = certificate.ratio
                 low_ms = self.lower_bound_ms

@@ -95,8 +95,10 @@ class DeviceContents:
             order, paths = vertex_order(contraction, check, paths)
             if deployment.num_cpus:
                 on_cpu = replace(contraction, accelerator_ms=contraction.cpu_ms, hyperedges=())
-                parts.append((deployment.num_cpus, on_cpu))
-        self.counts = [count for count, _ in parts]
+                k = deployment.num_accelerators
+                parts.append((tuple(range(k, k + deployment.num_cpus)), on_cpu))
+        self.devices = [devices for devices, _ in parts]
+        self.counts = [len(devices) for devices in self.devices]
         self._arcs: list[Arcs] = []
         self.forgets_paths = False
         for _, part in parts:
@@ -127,6 +129,12 @@ class DeviceContents:
     def dearest(self, price: FloatArray, threshold_ms: float, effort: int, gap: float = GAP) -> list[Dearest]:
         """Return the dearest contents of an accelerator of each kind."""
         return [dearest_contents(arcs, price, threshold_ms, effort, gap, self._check) for arcs in self._arcs]
+
+    def dearest_of(
+        self, kind: int, price: FloatArray, threshold_ms: float, effort: int, check: Callable[[], object]
+    ) -> Dearest:
+        """Return the dearest contents of an accelerator of one kind, in another thread than proofs."""
+        return dearest_contents(self._arcs[kind], price, threshold_ms, effort, GAP, check)
 
     def certify(
         self, price: FloatArray, threshold_ms: float, effort: int, gap: float = GAP
@@ -286,25 +294,26 @@ class DeviceContents:
         return new
 
 
-def _by_kind(contraction: Contraction, deployment: Deployment) -> list[tuple[int, Contraction]]:
-    """Return for each kind of accelerators how many there are, and the contraction with their times and transfers."""
+def _by_kind(contraction: Contraction, deployment: Deployment) -> list[tuple[tuple[int, ...], Contraction]]:
+    """Return for each kind of accelerators which they are, and the contraction with their times and transfers."""
     if not deployment.classes:
-        return [(deployment.num_accelerators, contraction)]
-    count_of: dict[tuple[float, ...], int] = {}
+        return [(tuple(range(deployment.num_accelerators)), contraction)]
+    devices_of: dict[tuple[float, ...], list[int]] = {}
+    first = 0
     for ms, one in zip(contraction.class_ms, deployment.classes, strict=True):
         if one.count:
-            nature = (one.link_speed, *ms.tolist())
-            count_of[nature] = count_of.get(nature, 0) + one.count
+            devices_of.setdefault((one.link_speed, *ms.tolist()), []).extend(range(first, first + one.count))
+            first += one.count
     return [
         (
-            count,
+            tuple(devices),
             replace(
                 contraction,
                 accelerator_ms=np.array(ms),
                 hyperedges=tuple(replace(h, weight_ms=h.weight_ms / link_speed) for h in contraction.hyperedges),
             ),
         )
-        for (link_speed, *ms), count in count_of.items()
+        for (link_speed, *ms), devices in devices_of.items()
     ]
 
 

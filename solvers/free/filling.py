@@ -1,0 +1,194 @@
+"""Plans from prices: one device after the other is filled with the dearest contents of the blocks that are left.
+
+Prices that prove a bound (`solvers.free.column_generation`) say what blocks are worth to a plan whose loads are all at
+the threshold: in the best such plan nearly every device holds contents that are nearly the dearest. So a plan made of
+dear contents is near a good one, and often of another kind than what annealing from a chain gets to (a Lagrangian
+heuristic: Fisher 1981; as greedy as the first dive of branch and price). What no device has taken joins the device
+whose load it raises least, in the order of the diagram, so that neighbours follow each other. Prices, the threshold and
+the choice among dear contents vary at random, since the first plan is seldom the best; annealing does the rest.
+
+Nothing is proven here, and memory and convexity are kept: a block that does not fit is left for the others.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from solvers.free.column_generation import DeviceContents
+from solvers.free.flat_problem import (
+    FlatProblem,
+    after_step,
+    combined,
+    count_ends,
+    fill_parts,
+    flat_problem,
+    is_convex,
+    place,
+)
+from solvers.model.deployment import Deployment
+from solvers.problem.contraction import Contraction, FloatArray, IntArray
+
+NOISES = (0.0, 0.02, 0.1, 0.3)
+"""Standard deviations of a price's change, as shares of it."""
+THRESHOLDS = (0.98, 1.0, 1.0, 1.02)
+"""Loads that devices are filled to, as shares of the threshold."""
+EFFORTS = (1, 2)
+"""Efforts of pricing."""
+DEAR_SHARE, DEAREST_SHARE = 0.97, 0.5
+"""Contents of so large a share of the dearest ones' price may be taken instead, and how often the dearest are."""
+POWER = 8.0
+"""Blocks that are left join the device on which sum_d (load_d / threshold)^POWER grows least."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of the blocks of a contraction and the threshold they are about.
+
+    `parts` says which block of `contents` each block of the problem belongs to; `ratio` is what the prices prove.
+    """
+
+    contents: DeviceContents
+    price: FloatArray
+    threshold_ms: float
+    parts: IntArray
+    ratio: float
+
+
+def filled(
+    prices: Prices, problem: FlatProblem, fixed: IntArray, rng: np.random.Generator, check: Callable[[], object]
+) -> IntArray | None:
+    """Return the device of each block in a plan made of dear contents; None if some block fits nowhere.
+
+    `fixed` has the device of blocks that must be there, and -1 for others. What `check`, called often, raises ends the
+    work.
+    """
+    contents, parts = prices.contents, prices.parts
+    price = prices.price * (1 + float(rng.choice(NOISES)) * rng.standard_normal(len(prices.price)))
+    threshold_ms = prices.threshold_ms * float(rng.choice(THRESHOLDS))
+    device = fixed.copy()
+    has_kind = {d for devices in contents.devices for d in devices}
+    turns = [(kind, d) for kind, devices in enumerate(contents.devices) for d in devices]
+    turns += [(-1, d) for d in range(problem.num_devices) if d not in has_kind]
+    forbidden = 10.0 * max(float(np.abs(price).sum()), 1e-300)
+    is_taken = np.zeros(len(price), np.bool_)
+    is_taken[parts[fixed >= 0]] = True
+    for turn in rng.permutation(len(turns)).tolist():
+        kind, d = turns[turn]
+        check()
+        left = np.where(is_taken, -forbidden, price)
+        if kind < 0:
+            chosen = _for_a_cpu(problem, parts, left, d, threshold_ms)
+        else:
+            chosen = _dear(prices, kind, left, threshold_ms, rng, check)
+        chosen &= ~is_taken
+        _put(problem, device, np.flatnonzero(chosen[parts] & (device < 0)).astype(np.int32), d)
+        is_taken[parts[device >= 0]] = True
+    order = np.argsort(np.argsort(contents.order)[parts], kind="stable").astype(np.int32)
+    is_complete = _join_least_loaded(problem, device, order, threshold_ms)
+    return device if is_complete else None
+
+
+def filled_by_work(contraction: Contraction, deployment: Deployment) -> IntArray | None:
+    """Return a plan made with the work of blocks as their prices, and a fair share of it as the threshold."""
+    n = contraction.num_blocks
+    work = np.where(np.isfinite(contraction.accelerator_ms), contraction.accelerator_ms, contraction.cpu_ms)
+    share_ms = float(work.sum()) / deployment.num_devices
+    prices = Prices(DeviceContents(contraction, deployment), work, share_ms, np.arange(n, dtype=np.int32), 0.0)
+    problem = flat_problem(contraction, deployment, None, np.zeros(n, np.bool_))
+    return filled(prices, problem, np.full(n, -1, np.int32), np.random.default_rng(0), object)
+
+
+def _dear(
+    prices: Prices,
+    kind: int,
+    price: FloatArray,
+    threshold_ms: float,
+    rng: np.random.Generator,
+    check: Callable[[], object],
+) -> np.ndarray:
+    """Return dear contents of an accelerator of a kind."""
+    found = prices.contents.dearest_of(kind, price, threshold_ms, int(rng.choice(EFFORTS)), check)
+    near = int((found.prices >= DEAR_SHARE * found.prices[0]).sum())
+    return np.array(found.sets[0 if rng.random() < DEAREST_SHARE else rng.integers(max(1, near))])
+
+
+def _for_a_cpu(problem: FlatProblem, parts: IntArray, price: FloatArray, cpu: int, threshold_ms: float) -> np.ndarray:
+    """Return the blocks that bring a CPU most per time, as many as it can run within the threshold."""
+    took = np.bincount(parts, problem.time_ms[problem.class_of[cpu]], len(price))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(price > 0, price / took, -1.0)
+    chosen = np.zeros(len(price), np.bool_)
+    room = threshold_ms
+    for b in np.argsort(-rate, kind="stable").tolist():
+        if rate[b] > 0 and took[b] <= room:
+            chosen[b] = True
+            room -= took[b]
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def _put(problem, device, blocks, d):
+    """Put these blocks on device d, but those that do not run or fit there, or none if the set would not be convex."""
+    room = problem.memory_limit[d]
+    for b in range(device.size):
+        if device[b] == d:
+            room -= problem.memory_bytes[b]
+    for b in blocks:
+        if problem.memory_bytes[b] <= room and not np.isinf(problem.time_ms[problem.class_of[d], b]):
+            device[b] = d
+            room -= problem.memory_bytes[b]
+    words = problem.after.shape[1]
+    first, second, third = np.zeros(words, np.uint64), np.zeros(words, np.uint64), np.zeros(words, np.uint64)
+    if words > 0 and not is_convex(problem, device, d, first, second, third):
+        for b in blocks:
+            if device[b] == d:
+                device[b] = -1
+
+
+@njit(cache=True, nogil=True)
+def _join_least_loaded(problem, device, order, scale):
+    """Put each block without a device on that whose load grows least, in this order; say whether all found one."""
+    num_devices = problem.num_devices
+    for b in range(device.size):
+        if device[b] < 0:
+            device[b] = num_devices
+    counts = count_ends(problem, device)
+    parts = np.zeros((num_devices, 3))
+    fill_parts(problem, device, counts, parts)
+    memory = np.zeros(num_devices + 1)
+    for b in range(device.size):
+        memory[device[b]] += problem.memory_bytes[b]
+    words = problem.after.shape[1]
+    first, second, third = np.zeros(words, np.uint64), np.zeros(words, np.uint64), np.zeros(words, np.uint64)
+    for b in order:
+        if device[b] < num_devices:
+            continue
+        best, least = -1, np.inf
+        for d in range(num_devices):
+            if np.isinf(problem.time_ms[problem.class_of[d], b]):
+                continue
+            if memory[d] + problem.memory_bytes[b] > problem.memory_limit[d]:
+                continue
+            own = parts[d, 0], parts[d, 1], parts[d, 2]
+            then = after_step(problem, device, counts, b, d, 1, own)
+            factor = problem.link_factor[d]
+            old = combined(problem.mode, own[0], own[1], own[2], factor) / scale
+            new = combined(problem.mode, then[0], then[1], then[2], factor) / scale
+            growth = new**POWER - old**POWER
+            if growth < least:
+                if words > 0:
+                    device[b] = d
+                    fits = is_convex(problem, device, d, first, second, third)
+                    device[b] = num_devices
+                    if not fits:
+                        continue
+                best, least = d, growth
+        if best < 0:
+            return False
+        own = parts[best, 0], parts[best, 1], parts[best, 2]
+        then = after_step(problem, device, counts, b, best, 1, own)
+        parts[best, 0], parts[best, 1], parts[best, 2] = then
+        place(problem, device, counts, memory, b, best)
+    return True

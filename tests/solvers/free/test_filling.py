@@ -1,0 +1,134 @@
+"""Plans made of prices keep every rule, and lead to optima; a wider family is never worse than a narrower one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.free.annealing import Annealing
+from solvers.free.column_generation import DeviceContents
+from solvers.free.filling import Prices, filled, filled_by_work
+from solvers.free.flat_problem import ForwardOrder, flat_problem, largest_load
+from solvers.free.patterns import Paths
+from solvers.model.costs import Objective, split_costs
+from solvers.model.deployment import Communication, Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family, Split, check_split
+from solvers.problem.contraction import Contraction, contract
+from solvers.solve import solve
+from tests.support.examples import examples
+from tests.support.graphs import class_deployments, dag, random_dag, small_graphs, with_class_times
+from tests.support.reference import best_value
+
+
+def made(
+    graph: DnnGraph, deployment: Deployment, family: Family, seed: int, pins: dict[int, int]
+) -> tuple[Contraction, np.ndarray, float] | None:
+    """Return a plan made of random prices and its largest load; None if the blocks were not all placed."""
+    contraction = contract(graph, family, deployment)
+    order = ForwardOrder.of(graph) if family is Family.CONVEX else None
+    paths = Paths.of(contraction, graph) if family is Family.CONVEX and seed % 2 else None
+    fixed = np.full(contraction.num_blocks, -1, np.int32)
+    for b, d in pins.items():
+        if b < len(fixed) and d < deployment.num_devices:
+            fixed[b] = d
+    problem = flat_problem(contraction, deployment, order, fixed >= 0)
+    rng = np.random.default_rng(seed)
+    prices = Prices(
+        DeviceContents(contraction, deployment, paths=paths),
+        rng.uniform(-0.5, 2.0, contraction.num_blocks),
+        float(rng.uniform(0.0, 20.0)),
+        np.arange(contraction.num_blocks, dtype=np.int32),
+        0.9,
+    )
+    device = filled(prices, problem, fixed, rng, object)
+    if device is None:
+        return None
+    assert (device[fixed >= 0] == fixed[fixed >= 0]).all()
+    return contraction, device, float(largest_load(problem, device))
+
+
+def assert_valid(graph: DnnGraph, deployment: Deployment, family: Family, seed: int) -> None:
+    answer = made(graph, deployment, family, seed, {})
+    if answer is None:
+        return
+    contraction, device, load_ms = answer
+    split = Split.from_device_of(contraction.device_of(dict(enumerate(device.tolist()))), deployment)
+    assert not check_split(graph, deployment, split, family)
+    assert load_ms == pytest.approx(split_costs(graph, deployment, split).max_load_ms)
+
+
+@given(
+    small_graphs(max_nodes=6, max_cpus=2),
+    st.sampled_from((Family.FREE, Family.CONVEX)),
+    st.sampled_from(Communication),
+    st.integers(0, 1000),
+)
+@examples(60)
+def test_plans_keep_every_rule(
+    instance: tuple[DnnGraph, Deployment], family: Family, communication: Communication, seed: int
+) -> None:
+    graph, deployment = instance
+    if deployment.num_accelerators:
+        assert_valid(graph, replace(deployment, communication=communication), family, seed)
+
+
+@given(small_graphs(max_nodes=5), class_deployments(), st.integers(0, 1000))
+@examples(30)
+def test_plans_for_several_classes_keep_every_rule(
+    drawn: tuple[DnnGraph, Deployment], deployment: Deployment, seed: int
+) -> None:
+    if deployment.num_accelerators:
+        assert_valid(with_class_times(drawn[0], seed), deployment, Family.FREE, seed)
+
+
+@pytest.mark.parametrize("family", [Family.FREE, Family.CONVEX])
+def test_pinned_blocks_are_where_they_must_be(family: Family) -> None:
+    for seed in range(20):
+        made(random_dag(seed, num_nodes=9), Deployment(3, 1), family, seed, {0: 3, 4: 1, 5: 0})
+
+
+def test_equal_blocks_are_shared_out_evenly() -> None:
+    """Devices are filled to a fair share, so that each has two of six; none has three."""
+    graph = dag([4.0] * 6, [], transfer_ms=0.0)
+    device = filled_by_work(contract(graph, Family.FREE, Deployment(3)), Deployment(3))
+    assert device is not None
+    assert np.bincount(device).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("num_cpus", [0, 1])
+def test_prices_lead_to_the_optimum(num_cpus: int) -> None:
+    """From the worst plan, all on one device, with work as prices at the optimum."""
+    for seed in range(6):
+        graph, deployment = random_dag(seed, num_nodes=7), Deployment(2, num_cpus)
+        contraction = contract(graph, Family.FREE, deployment)
+        n = contraction.num_blocks
+        best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
+        assert best is not None
+        contents, parts = DeviceContents(contraction, deployment), np.arange(n, dtype=np.int32)
+        prices = Prices(contents, contraction.accelerator_ms, best, parts, 0.9)
+        annealing = Annealing(contraction, deployment, dict.fromkeys(range(n), 0))
+        rng = np.random.default_rng(seed)
+        for _ in range(20):
+            device = filled(prices, annealing.problem, np.full(n, -1, np.int32), rng, object)
+            assert device is not None
+            annealing.sweep_from(device, 1)
+        assert annealing.value_ms == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_wider_family_that_starts_from_the_best_plan_of_a_narrower_one_is_never_worse(seed: int) -> None:
+    graph = random_dag(seed, num_nodes=24, edge_probability=0.15)
+    deployment = Deployment(3, seed % 2, 0.6 * sum(node.memory_bytes for node in graph.nodes) if seed > 1 else None)
+    known: list[float] = []
+    start: Split | None = None
+    for family in (Family.CHAIN, Family.CONVEX, Family.FREE):
+        result = solve(graph, deployment, family=family, start=start, time_limit_s=1.0)
+        assert result.split is not None
+        assert result.value_ms is not None
+        assert not check_split(graph, deployment, result.split, family)
+        known.append(result.value_ms)
+        start = result.split
+    assert known == sorted(known, reverse=True)
