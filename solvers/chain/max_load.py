@@ -239,7 +239,7 @@ class ChainSearch:
         lower, step, window = self.lower_bound_ms, FIRST_STEP, EXACT_WINDOW
         quick = SLOW_FACTOR * self.contraction.num_blocks if from_above else None
         begun: dict[bool, ThresholdSearch] = {}  # those that are paused, from above and from below
-        seen = too_many = 0
+        seen = too_many = interrupted = 0
         is_slow = False
         while (lower := self._with_offer(lower)) < self.value_ms * (1 - enough):
             most_above = max(FIRST_ABOVE, ABOVE_FACTOR * seen)
@@ -269,12 +269,14 @@ class ChainSearch:
                 search = self.threshold_search(problem, threshold, floor, self._border_bound if from_above else None)
             max_steps = most_above if is_above else quick
             if can_bound and quick is None:
-                most = BORDERS_AFTER * self.contraction.num_blocks
+                # Offers begin searches anew: what those took counts, or it would come late where there are many.
+                most = max(1, BORDERS_AFTER * self.contraction.num_blocks - interrupted)
                 max_steps = most if max_steps is None else min(max_steps, most)
                 is_slow = max_steps == most  # if it is paused, that is why
             self.phase = f"{phase}, max-load up to {milliseconds(threshold)}" if is_loaded() else LOADING
             outcome = STOPPED if self._stop[0] else search.run(self._max_bytes, max_steps)
             if outcome == STOPPED and self._offered is not None:
+                interrupted += search.num_steps
                 is_slow = False
                 continue  # with another threshold
             if is_slow and outcome in (PAUSED, FULL):
