@@ -5,7 +5,7 @@ that order as a path leaves n + 1 ideals, the plan's among them (the linearised 
 section 5). If the path leaves out a few *free* blocks, which keep only their own edges, there are more ideals, and the
 search of `solvers.chain.label_search` goes through all of them: any number of free blocks may change stages at once,
 and all cuts move with them. Each sweep draws an order and a connected set of free blocks at random, and asks for a
-chain better than the one at hand; sets grow while sweeps are quick.
+chain better than the one at hand; sets grow while sweeps are quick, and shrink after one that is given up.
 
 Sweeps end in a plan that they cannot better, often some per cent above the best. `run` begins again then, from the best
 chain along a line drawn at random, and keeps the best of all.
@@ -32,6 +32,9 @@ FIRST_FREE = 8
 """Free blocks of the first sweep."""
 QUICK_IDEALS, SLOW_IDEALS = 2_000, 20_000
 """After a sweep through fewer ideals off its path there are more free blocks, after one through more, fewer."""
+SWEEP_STEPS = (250_000, 700_000)
+"""A sweep is given up after so many steps, by turns from one beginning to the next: about 10 and 30 ms. With a CPU an
+ideal may have so many labels that few ideals take seconds, in which many smaller sweeps get further."""
 WINDOW = 0.01
 """A sweep finds the best chain of its order among those that are better by no more than this share."""
 PATIENCE = 60
@@ -170,7 +173,7 @@ class ChainImprovement:
         problem = self._model.flattened(edges, rows)
         threshold = self._plan_ms * (1 - MIN_GAIN)
         search = self._model.threshold_search(problem, threshold, threshold * (1 - WINDOW))
-        is_complete = search.run(MAX_SWEEP_BYTES) == FINISHED
+        is_complete = search.run(MAX_SWEEP_BYTES, SWEEP_STEPS[self._num_lines % len(SWEEP_STEPS)]) == FINISHED
         # Counted, not timed, so that the same sweeps are made on any machine.
         off_path = search.num_ideals - len(order)
         if not is_complete or off_path > SLOW_IDEALS:

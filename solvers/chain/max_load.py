@@ -249,7 +249,7 @@ class ChainSearch:
         lower, step, window = self.lower_bound_ms, FIRST_STEP, EXACT_WINDOW
         quick = SLOW_FACTOR * self.contraction.num_blocks if from_above else None
         begun: dict[bool, ThresholdSearch] = {}  # those that are paused, from above and from below
-        seen = too_many = 0
+        seen = too_many = interrupted = 0
         is_slow = False
         while (lower := self._with_offer(lower)) < self.value_ms * (1 - enough):
             most_above = max(FIRST_ABOVE, ABOVE_FACTOR * seen)
@@ -279,7 +279,8 @@ class ChainSearch:
                 search = self.threshold_search(problem, threshold, floor, self._border_bound if from_above else None)
             max_steps = most_above if is_above else quick
             if can_bound and quick is None:
-                most = BORDERS_AFTER * self.contraction.num_blocks
+                # Offers begin searches anew: what those took counts, or it would come late where there are many.
+                most = max(1, BORDERS_AFTER * self.contraction.num_blocks - interrupted)
                 max_steps = most if max_steps is None else min(max_steps, most)
                 is_slow = max_steps == most  # if it is paused, that is why
             self.phase = f"{phase}, max-load up to {milliseconds(threshold)}" if is_loaded() else LOADING
@@ -288,6 +289,7 @@ class ChainSearch:
             self._num_kept += search.num_kept - kept
             self._num_steps += search.num_steps - taken
             if outcome == STOPPED and self._offered is not None:
+                interrupted += search.num_steps
                 is_slow = False
                 continue  # with another threshold
             if is_slow and outcome in (PAUSED, FULL):

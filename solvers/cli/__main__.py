@@ -1,12 +1,19 @@
-"""The program `placement`: little of it is loaded when it begins, so that Ctrl-C is heard while the rest is."""
+"""The program `placement`: little of it is loaded when it begins, so that Ctrl-C is heard while the rest is.
+
+SIGTERM is as Ctrl-C all the way, so that whoever stops a program that has no plan yet, be it loading or compiling, gets
+one sentence and one exit code.
+"""
 
 import os
 import signal
 import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 4
 """As for a solve that found nothing in time."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
@@ -17,18 +24,23 @@ def main() -> int:
     is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_ours:
         # Nothing is begun. An exception in the middle of loading would come out of whatever loads just then, or vanish.
-        signal.signal(signal.SIGINT, lambda *_: _leave(INTERRUPTED, "placement: interrupted.\n"))
+        _handle(lambda *_: _leave(INTERRUPTED, "placement: interrupted.\n"))
     from solvers.cli.main import main as run
 
     try:
         if is_ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            _handle(signal.default_int_handler)
         code = run()
     except KeyboardInterrupt:
         _leave(INTERRUPTED, "placement: interrupted.\n")
     if is_ours:
-        signal.signal(signal.SIGINT, lambda *_: _leave(code))  # everything is written
+        _handle(lambda *_: _leave(code))  # everything is written
     return code
+
+
+def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in SIGNALS:
+        signal.signal(number, handler)
 
 
 def _leave(code: int, sentence: str = "") -> NoReturn:

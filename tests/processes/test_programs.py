@@ -72,8 +72,9 @@ def test_ctrl_c_of_a_running_program_prints_the_best_plan(tmp_path: Path, number
     assert "Cancelled" in err
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("loaded", ["solvers.model.errors", "numpy", "argparse"])
-def test_ctrl_c_while_the_program_is_loaded_leaves_one_sentence(loaded: str) -> None:
+def test_ctrl_c_while_the_program_is_loaded_leaves_one_sentence(loaded: str, number: signal.Signals) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "solvers.cli", "solve", "-"]
     with subprocess.Popen(  # noqa: S603
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -81,11 +82,33 @@ def test_ctrl_c_while_the_program_is_loaded_leaves_one_sentence(loaded: str) -> 
         assert process.stderr is not None
         for line in process.stderr:
             if line.split("|")[-1].strip() == loaded:
-                process.send_signal(signal.SIGINT)
+                process.send_signal(number)
                 break
         said = [line for line in process.stderr if not line.startswith("import time:")]
     assert process.returncode == 4
     assert said == ["placement: interrupted.\n"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_while_the_solvers_are_compiled_leaves_no_plan(
+    graph_file: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    with subprocess.Popen(  # noqa: S603
+        [*COMMAND, "solve", str(graph_file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "compiling" in line and " of " in line:
+                process.send_signal(number)
+                break
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 4, err
+    assert json.loads(out)["value_ms"] is None
+    assert "Cancelled" in err
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.chain.border_bound import CPU, END, NEAREST, SLOPES, START, BorderBound
-from solvers.chain.label_kernel import FINISHED
-from solvers.chain.label_search import flat_edges
+from solvers.chain.label_kernel import FINISHED, STOPPED
+from solvers.chain.label_search import ThresholdSearch, flat_edges
 from solvers.chain.max_load import ChainSearch
 from solvers.chain.stage_search import VariantSearch
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph
-from solvers.model.split import Family
+from solvers.model.split import Family, Split
 from solvers.problem.contraction import contract
 from tests.support.examples import examples
 from tests.support.graphs import dag, random_dag, random_training_graph
@@ -274,6 +274,33 @@ def test_every_flow_looks_whether_to_stop(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("solvers.chain.border_bound.border_values", border_flow.border_values.py_func)
     assert not search.border_bound().prepare(stop)
     assert len(flows) == 3
+
+
+def test_offers_do_not_put_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each offer begins a search anew; the steps until it is time for the bound are those of all of them."""
+    monkeypatch.setattr("solvers.chain.max_load.SLOW_FACTOR", 0)
+    monkeypatch.setattr("solvers.chain.max_load.BORDERS_AFTER", 100_000)
+    monkeypatch.setattr("solvers.chain.max_load.NEAR", 0.0)
+    graph, deployment = random_dag(11, 20, 0.12), Deployment(3)
+    search = ChainSearch(graph, contract(graph, Family.CHAIN, deployment), deployment)
+    most: list[int] = []
+    steps: list[int] = []
+    run = ThresholdSearch.run
+
+    def interrupted(one: ThresholdSearch, max_bytes: int, max_steps: int | None = None) -> int:
+        outcome = run(one, max_bytes, max_steps)
+        if search.phase.startswith("DP") and max_steps and len(most) < 3 and search.device_of_block is not None:
+            most.append(max_steps)
+            steps.append(one.num_steps)
+            better = Split.from_device_of(search.contraction.device_of(search.device_of_block), deployment)
+            search.offer(search.value_ms, better, search.lower_bound_ms * 1.0001)
+            return STOPPED
+        return outcome
+
+    monkeypatch.setattr(ThresholdSearch, "run", interrupted)
+    search.run()
+    assert len(most) == 3
+    assert [most[0] - most[1], most[1] - most[2]] == steps[:2]
 
 
 def test_a_search_uses_it_once_it_is_no_longer_quick(monkeypatch: pytest.MonkeyPatch) -> None:
