@@ -283,8 +283,11 @@ def test_what_the_file_notes_as_a_buffer_is_no_parameter_and_takes_memory() -> N
     assert (before.parameters, found.parameters) == (20, 12)
     assert found.memory_bytes == before.memory_bytes
     assert found.traffic_bytes == before.traffic_bytes
-    trained = by_operators(made, mode=Mode.TRAINING).totals
-    assert trained.parameters == 12
+    made.graph.initializer[0].CopyFrom(floats("w", 3, 1))
+    assert by_operators(made, mode=Mode.TRAINING).totals.parameters == 3
+    made.graph.input[0].CopyFrom(tensor("x", [2, 1]))
+    made.graph.initializer[0].CopyFrom(floats("w", 1, 1))
+    assert by_operators(made).totals.parameters == 1, "a parameter of one number is one, where it is said to be"
 
 
 @pytest.mark.parametrize(
