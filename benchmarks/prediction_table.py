@@ -69,18 +69,28 @@ Of these changes only that to generated code was measured by itself.
 - **Two inputs changed places** where the first stage read the second one first, as an encoder-decoder's optimum does:
   PyTorch 2.13 hands inputs over in the order in which they are read. The script now has them read in their own.
 
+- **The machine changed its speed between the profile and the runs**, by up to a quarter within minutes: all plans of
+  a model were off alike, those of the GPT-2-like model for inference 10 to 16 % too fast, those of the Llama-like
+  model for training 14 to 25 % too slow, while in passes that take turns operators add up to the model within 6 %.
+  Predictions are now made of operators that are measured between the runs; those of the profile before are in the
+  third row.
+- **Asking for a gradient has a price in Python**, some 20 µs, that a pass of autograd pays once and the profile paid
+  for each operator. What a call takes that computes nothing is measured in every pass, and subtracted.
+- **Views took no time.** What they take is measured like everything, and now counts.
+- **The benchmark held the graphs of ten plans in each process**, which Python's collector of garbage went through
+  during the runs: some 3 % of the GPT-2-like model's micro-batches. What is there before the runs is now left alone
+  by it.
+
 Transfers take a few ms at most of these micro-batches, too little to tell whether gloo overlaps them with compute;
 plans count them in full at both ends.
 
 ## What is left
 
-- The median error is below 10 % and the largest above 25 %. An earlier run of the same day, with a test run of 40 s
-  beside it, predicted the Llama-like model 46 to 51 % too slow for every plan alike: what slows the profile is in
-  all predictions. The profile wants an idle machine more than the runs do.
+- A profile says what the machine does while it is measured. An earlier run, with a test run of 40 s beside its profile,
+  predicted the Llama-like model 46 to 51 % too slow for every plan alike.
 - Training is predicted worse than inference. What the framework adds to a micro-batch (keeping its inputs for the
   backward pass, adding up gradients in another order) is not in the operators.
-- Constants of the exported graph (masks, positions, angles) are computed for every micro-batch, and views have a
-  price in Python; plans have neither. They are among what is between 89.8 and 91.8 ms above.
+- Constants of the exported graph (masks, positions, angles) are computed for every micro-batch; plans do not have them.
 - The loss has to be in the model. The optimizer's step is not run.
 """
 

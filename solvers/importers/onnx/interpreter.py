@@ -69,9 +69,10 @@ class Interpreter:
         kinds = kinds_of(graph)
         for tensor in graph.initializer:
             value = self._constant(tensor, checked_text(tensor.name), prefix, is_initializer=True)
-            if tensor.name in kinds and value.elem_type in FLOATS and value.elements > 1:
+            if tensor.name in kinds and value.elem_type in FLOATS:
                 is_parameter = kinds[tensor.name] == PARAMETER
-                own = (replace(w, is_parameter=is_parameter, is_buffer=not is_parameter) for w in value.weights or ())
+                is_buffer = not is_parameter and value.elements > 1
+                own = (replace(w, is_parameter=is_parameter, is_buffer=is_buffer) for w in value.weights or ())
                 value = replace(value, weights=frozenset(own))
             scope[tensor.name] = value
         for sparse in graph.sparse_initializer:

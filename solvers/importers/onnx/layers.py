@@ -15,6 +15,8 @@ from solvers.importers.network import Network
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 KIND, PARAMETER = "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER"
+FOLDED_FROM, MANY = "pkg.onnxscript.optimizer.folded_from", 4
+"""Weights that the exporter has turned around come from one value or two; masks and tables from many more."""
 NUMBERED = re.compile(r"[._]\d+$", re.ASCII)
 MAX_NAME = 120
 
@@ -53,8 +55,18 @@ def printable(name: str) -> str:
 
 
 def kinds_of(graph: onnx.GraphProto) -> dict[str, str]:
-    """Return what torch's exporter notes of initialisers, by their names: whether each is a parameter, or a buffer."""
-    return {info.name: entry.value for info in graph.value_info for entry in info.metadata_props if entry.key == KIND}
+    """Return what torch's exporter notes of initialisers, by their names: whether each is a parameter, or a buffer.
+
+    What it has computed of many values, none of which is in a module, is a mask or the like and no parameter either.
+    """
+    kinds: dict[str, str] = {}
+    for info in graph.value_info:
+        for entry in info.metadata_props:
+            if entry.key == KIND:
+                kinds[info.name] = entry.value
+            elif entry.key == FOLDED_FROM and "." not in entry.value and entry.value.count(",") >= MANY - 1:
+                kinds.setdefault(info.name, "")
+    return kinds
 
 
 def _noted(node: onnx.NodeProto) -> Iterator[list[str]]:

@@ -283,8 +283,22 @@ def test_what_the_file_notes_as_a_buffer_is_no_parameter_and_takes_memory() -> N
     assert (before.parameters, found.parameters) == (20, 12)
     assert found.memory_bytes == before.memory_bytes
     assert found.traffic_bytes == before.traffic_bytes
-    trained = by_operators(made, mode=Mode.TRAINING).totals
-    assert trained.parameters == 12
+    made.graph.initializer[0].CopyFrom(floats("w", 3, 1))
+    assert by_operators(made, mode=Mode.TRAINING).totals.parameters == 3
+    made.graph.input[0].CopyFrom(tensor("x", [2, 1]))
+    made.graph.initializer[0].CopyFrom(floats("w", 1, 1))
+    assert by_operators(made).totals.parameters == 1, "a parameter of one number is one, where it is said to be"
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [("['w']", 8), ("['m.w', 'val_0', 'val_1', 'val_2']", 8), ("['arange', 'le', 'val_0', 'val_1']", 0)],
+)
+def test_a_mask_that_the_exporter_computed_is_no_parameter(values: str, count: int) -> None:
+    made = model([op("Add", "x mask", "y")], [tensor("x", [2, 4])], [floats("mask", 2, 4)])
+    info = made.graph.value_info.add(name="mask")
+    info.metadata_props.add(key="pkg.onnxscript.optimizer.folded_from", value=values)
+    assert by_operators(made).totals.parameters == count
 
 
 # Laws.
