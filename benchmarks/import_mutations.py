@@ -33,7 +33,9 @@ CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 NUMBERS = (0, 1, -1, 2, 7, 2**31, -(2**31), 2**62, -(2**63), 10**9)
 OPERATORS = (
     "Conv Reshape Loop Scan If Gather Range Expand Tile ConstantOfShape Resize Pad Einsum LSTM Attention Split Slice "
-    "OneHot TopK NonZero SequenceEmpty MatMulNBits GroupQueryAttention Nonsense Constant Cast Shape Size Concat Pow"
+    "OneHot TopK NonZero SequenceEmpty SequenceAt SequenceInsert SequenceErase SplitToSequence ConcatFromSequence "
+    "SequenceMap SequenceLength Optional OptionalGetElement OptionalHasElement MatMulNBits GroupQueryAttention "
+    "Nonsense Constant Cast Shape Size Concat Pow"
 )
 
 

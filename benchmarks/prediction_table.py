@@ -47,7 +47,7 @@ EXPLAINED = """
 WRONG = """
 ## What was changed on the way
 
-Of these changes only that to generated code was measured by itself.
+Of these changes only those to generated code and to the collector of garbage were measured by themselves.
 
 - **Operators were measured by themselves**, over and over. One that is called again and again finds its inputs in
   the caches and the memory for its output at hand; in a model it meets what the others left. They are now measured
@@ -68,12 +68,11 @@ Of these changes only that to generated code was measured by itself.
   transposed ones, could not be sent at all.
 - **Two inputs changed places** where the first stage read the second one first, as an encoder-decoder's optimum does:
   PyTorch 2.13 hands inputs over in the order in which they are read. The script now has them read in their own.
-
-- **The machine changed its speed between the profile and the runs**, by up to a quarter within minutes: all plans of
-  a model were off alike, those of the GPT-2-like model for inference 10 to 16 % too fast, those of the Llama-like
-  model for training 14 to 25 % too slow, while in passes that take turns operators add up to the model within 6 %.
-  Predictions are now made of operators that are measured between the runs; those of the profile before are in the
-  third row.
+- **The machine changed its speed between the profile and the runs**, some minutes apart: in a run of the day before
+  all plans of a model were off alike, those of the GPT-2-like model for inference 10 to 16 % too fast, those of the
+  Llama-like model for training 14 to 25 % too slow, while in passes that take turns operators add up to the model
+  within 6 %. Predictions are now made of operators that are measured between the runs; those of the profile before
+  them are in the third row.
 - **Asking for a gradient has a price in Python**, some 20 µs, that a pass of autograd pays once and the profile paid
   for each operator. What a call takes that computes nothing is measured in every pass, and subtracted.
 - **Views took no time.** What they take is measured like everything, and now counts.
@@ -86,10 +85,12 @@ plans count them in full at both ends.
 
 ## What is left
 
+- Where other programs ran beside a plan, which its row has a * for, its times by the clock say what these took. Its
+  processor time is what the prediction can be compared with.
 - A profile says what the machine does while it is measured. An earlier run, with a test run of 40 s beside its profile,
   predicted the Llama-like model 46 to 51 % too slow for every plan alike.
-- Training is predicted worse than inference. What the framework adds to a micro-batch (keeping its inputs for the
-  backward pass, adding up gradients in another order) is not in the operators.
+- What the framework adds to a micro-batch (keeping its inputs for the backward pass, handing tensors to gloo) is not in
+  the operators: most predictions are a few per cent too fast.
 - Constants of the exported graph (masks, positions, angles) are computed for every micro-batch; plans do not have them.
 - The loss has to be in the model. The optimizer's step is not run.
 """

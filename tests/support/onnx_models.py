@@ -182,7 +182,35 @@ def parts(*, batch: int | str = "batch") -> onnx.ModelProto:
     return model(nodes, [tensor("x", [batch, 12])], weights)
 
 
+def sequences(width: int = 8) -> onnx.ModelProto:
+    """Return a tensor of six rows that is split into three, each of which is multiplied, and joined again."""
+    body = helper.make_graph(
+        [
+            op("Identity", "go", "on"),
+            op("SequenceAt", "parts i", "part"),
+            op("MatMul", "part w", "p"),
+            op("SequenceInsert", "done p", "longer"),
+        ],
+        "body",
+        [tensor("i", [], I64), tensor("go", [], BOOL), helper.make_tensor_sequence_value_info("done", F, None)],
+        [tensor("on", [], BOOL), helper.make_tensor_sequence_value_info("longer", F, None)],
+    )
+    nodes = [
+        op("SplitToSequence", "x two", "parts", axis=0, name="split"),
+        op("SequenceEmpty", "", "empty"),
+        op("SequenceLength", "parts", "trips"),
+        op("Loop", "trips _ empty", "all", body=body, name="loop"),
+        op("ConcatFromSequence", "all", "c", axis=0, name="join"),
+        op("Optional", "c", "o"),
+        op("OptionalGetElement", "o", "there"),
+        op("MatMul", "there v", "y", name="product"),
+    ]
+    weights = [floats("w", width, width), floats("v", width, 5), numpy_helper.from_array(np.array(2, np.int64), "two")]
+    return model(nodes, [tensor("x", [6, width])], weights)
+
+
 KINDS = {
+    "sequences": sequences,
     "parts": parts,
     "perceptrons": perceptrons,
     "tied": tied,

@@ -186,7 +186,9 @@ def _starts_of_zeros(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> fr
 
 def _recurrent_reads(inputs: Sequence[Value | None], reads: int) -> int:
     """A recurrence reads its recurrent weights at every step."""
-    x, recurrent = inputs[0], inputs[2] if len(inputs) > 2 else None
+    if len(inputs) < 3:
+        return reads
+    x, recurrent = inputs[0], inputs[2]
     if x is None or recurrent is None or not x.shape or not recurrent.is_constant:
         return reads
     return reads + (max(1, x.shape[0]) - 1) * recurrent.elements

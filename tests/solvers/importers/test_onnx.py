@@ -159,6 +159,13 @@ def test_a_recurrence_of_another_rank_has_no_flops_and_is_no_fault() -> None:
     assert by_operators(made).totals.forward_flops == 0
 
 
+def test_a_recurrence_of_nothing_is_no_fault() -> None:
+    nodes = [op("GRU", "", "y", hidden_size=6), op("Relu", "x", "z")]
+    outputs = [onnx.ValueInfoProto(name="y"), onnx.ValueInfoProto(name="z")]
+    found = by_operators(model(nodes, [tensor("x", [2])], outputs=outputs))
+    assert "GRU (1)" in " ".join(found.assumptions)
+
+
 def test_a_lookup_reads_what_it_gives() -> None:
     found = by_operators(tied(), batch=2)
     (lookup,) = (node for node in found.graph.nodes if "Gather" in node.name)
