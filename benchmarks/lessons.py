@@ -91,7 +91,7 @@ def figures_of(page: Any, app: str, lesson: Lesson, step: int) -> list[dict[str,
     if lesson.steps[step - 1].ask is not None:
         settle(page)
         page.get_by_role("button", name="Reveal", exact=True).click()
-        page.get_by_text("The answer is").wait_for()
+        page.get_by_text("The answer is").first.wait_for()
     settle(page)
     return [one.evaluate(MEASURE, REPEATS) for one in page.locator(".lesson-figure").all()]
 
