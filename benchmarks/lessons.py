@@ -87,7 +87,7 @@ def main() -> None:
 def figures_of(page: Any, app: str, lesson: Lesson, step: int) -> list[dict[str, Any]]:
     """Open a step, reveal it and measure each of its figures."""
     page.goto(f"{app}/learn?lesson={lesson.name}&step={step}")
-    page.get_by_role("button", name="Next").wait_for()
+    page.locator(".st-key-lesson_next button").wait_for()
     if lesson.steps[step - 1].ask is not None:
         settle(page)
         page.get_by_role("button", name="Reveal", exact=True).click()
