@@ -28,12 +28,14 @@ def result_document(result: SolveResult) -> dict[str, Any]:
             "value_ms": result.rejected.value_ms,
             "violations": [asdict(violation) for violation in result.rejected.violations],
         },
+        "num_kept": result.num_kept,
     }
 
 
 def result_from_document(document: dict[str, Any]) -> SolveResult:
     """Return the result that `result_document` wrote; ValueError, KeyError or TypeError where it is none."""
     split, rejected = document["split"], document["rejected"]
+    num_kept = document.get("num_kept")  # journals of earlier versions have none
     return SolveResult(
         status=SolveStatus(document["status"]),
         method=str(document["method"]),
@@ -45,6 +47,7 @@ def result_from_document(document: dict[str, Any]) -> SolveResult:
         runtime_s=float(document["runtime_s"]),
         message=str(document["message"]),
         rejected=None if rejected is None else _rejected_from_document(rejected),
+        num_kept=None if num_kept is None else int(num_kept),
     )
 
 

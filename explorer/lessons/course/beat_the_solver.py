@@ -314,7 +314,7 @@ LESSON = Lesson(
     own=ROUNDS[0].own,
     steps=tuple(
         Step(
-            one.title.partition(": ")[2].capitalize(),
+            one.title[3].upper() + one.title[4:],
             f"**Round {one.title}.** {one.text} Choose a device, then click nodes or drag across them; or go to a node "
             "with Tab and press the digit of a device. Score: 100 times the optimum, divided by your time per "
             "micro-batch. You submit once: the first plan counts, since afterwards the solver's answer is shown.",
