@@ -26,12 +26,14 @@ POLL_SECONDS = 0.05
 
 SWEEPS = 2
 """Sweeps from a plan made of prices."""
+LEAST_FILLED = 0.93
+"""Devices are filled to at least this share of the best value known."""
 MOST_MADE = 40
 """Plans made of prices from the best of which a search begins: as many as can be made while it lasts, but no more."""
 MOST_FUTILE = 60
 """Such searches in turn, none of which led to a better plan, after which there are no more."""
 NEWS = 1e-3
-"""Prices whose ratio is better by so much are worth trying again."""
+"""Prices that prove so much more are worth trying again."""
 
 HEAD_START_SHARE = 0.05
 """Share of the time for annealing alone, before prices: a threshold just below a poor plan is not worth a proof."""
@@ -65,7 +67,7 @@ class PlanSearch:
         self._fixed = np.array([device_of_block[b] if b in pins else -1 for b in device_of_block], np.int32)
         self._prices = prices
         self._rng = np.random.default_rng(0)
-        self._futile, self._last_ratio, self._sweep_seconds = 0, 0.0, 0.0
+        self._futile, self._last_provable_ms, self._sweep_seconds = 0, 0.0, 0.0
         self._handed_over = self._annealing.value_ms
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
@@ -114,17 +116,21 @@ class PlanSearch:
         prices = self._prices()
         if prices is None:
             return False
-        if prices.ratio > self._last_ratio + NEWS:
-            self._futile, self._last_ratio = 0, prices.ratio
+        if prices.provable_ms > self._last_provable_ms * (1 + NEWS):
+            self._futile, self._last_provable_ms = 0, prices.provable_ms
         if self._futile >= MOST_FUTILE:
             return False
         began = time.thread_time()
         best: IntArray | None = None
         least = math.inf
         made = 0
+        # The optimum is about between the two, and best filled to that.
+        known_ms = self._annealing.value_ms
+        least_ms = max(prices.provable_ms, LEAST_FILLED * known_ms)
         while made == 0 or (made < MOST_MADE and time.thread_time() - began < self._sweep_seconds):
             made += 1
-            device = filled(prices, self._annealing.problem, self._fixed, self._rng, self._check)
+            threshold_ms = known_ms - self._rng.random() * max(0.0, known_ms - least_ms)
+            device = filled(prices, threshold_ms, self._annealing.problem, self._fixed, self._rng, self._check)
             value = math.inf if device is None else float(largest_load(self._annealing.problem, device))
             if value < least:
                 best, least = device, value

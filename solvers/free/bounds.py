@@ -171,8 +171,9 @@ class FreeBounds:
         def proceed(certificate: Certificate) -> bool:
             nonlocal rounds, bounded_ratio
             rounds += 1
-            if self.prices is None or self.prices.contents is not contents or self.prices.ratio < certificate.ratio:
-                self.prices = Prices(contents, certificate.price, threshold_ms, parts, certificate.ratio)
+            provable_ms = certificate.ratio * threshold_ms
+            if self.prices is None or self.prices.contents is not contents or self.prices.provable_ms < provable_ms:
+                self.prices = Prices(contents, certificate.price, parts, provable_ms)
             if rounds % ROUNDS_BETWEEN_BOUNDS == 0 and certificate.ratio > bounded_ratio:
                 bounded_ratio = certificate.ratio
                 low_ms = self.lower_bound_ms

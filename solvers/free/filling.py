@@ -4,8 +4,8 @@ Prices that prove a bound (`solvers.free.column_generation`) say what blocks are
 the threshold: in the best such plan nearly every device holds contents that are nearly the dearest. So a plan made of
 dear contents is near a good one, and often of another kind than what annealing from a chain gets to (a Lagrangian
 heuristic: Fisher 1981; as greedy as the first dive of branch and price). What no device has taken joins the device
-whose load it raises least, in the order of the diagram, so that neighbours follow each other. Prices, the threshold and
-the choice among dear contents vary at random, since the first plan is seldom the best; annealing does the rest.
+whose load it raises least, in the order of the diagram, so that neighbours follow each other. Prices and the choice
+among dear contents vary at random, as the threshold may: the first plan is seldom the best. Annealing does the rest.
 
 Nothing is proven here, and memory and convexity are kept: a block that does not fit is left for the others.
 """
@@ -32,8 +32,6 @@ from solvers.problem.contraction import Contraction, FloatArray, IntArray
 
 NOISES = (0.0, 0.02, 0.1, 0.3)
 """Standard deviations of a price's change, as shares of it."""
-THRESHOLDS = (0.98, 1.0, 1.0, 1.02)
-"""Loads that devices are filled to, as shares of the threshold."""
 EFFORTS = (1, 2)
 """Efforts of pricing."""
 DEAR_SHARE, DEAREST_SHARE = 0.97, 0.5
@@ -44,29 +42,33 @@ POWER = 8.0
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of the blocks of a contraction and the threshold they are about.
+    """Prices of the blocks of a contraction.
 
-    `parts` says which block of `contents` each block of the problem belongs to; `ratio` is what the prices prove.
+    `parts` says which block of `contents` each block of the problem belongs to; about `provable_ms` is what the prices
+    prove.
     """
 
     contents: DeviceContents
     price: FloatArray
-    threshold_ms: float
     parts: IntArray
-    ratio: float
+    provable_ms: float
 
 
 def filled(
-    prices: Prices, problem: FlatProblem, fixed: IntArray, rng: np.random.Generator, check: Callable[[], object]
+    prices: Prices,
+    threshold_ms: float,
+    problem: FlatProblem,
+    fixed: IntArray,
+    rng: np.random.Generator,
+    check: Callable[[], object],
 ) -> IntArray | None:
-    """Return the device of each block in a plan made of dear contents; None if some block fits nowhere.
+    """Return the device of each block in a plan of dear contents up to a threshold; None if some block fits nowhere.
 
     `fixed` has the device of blocks that must be there, and -1 for others. What `check`, called often, raises ends the
     work.
     """
     contents, parts = prices.contents, prices.parts
     price = prices.price * (1 + float(rng.choice(NOISES)) * rng.standard_normal(len(prices.price)))
-    threshold_ms = prices.threshold_ms * float(rng.choice(THRESHOLDS))
     device = fixed.copy()
     has_kind = {d for devices in contents.devices for d in devices}
     turns = [(kind, d) for kind, devices in enumerate(contents.devices) for d in devices]
@@ -95,9 +97,9 @@ def filled_by_work(contraction: Contraction, deployment: Deployment) -> IntArray
     n = contraction.num_blocks
     work = np.where(np.isfinite(contraction.accelerator_ms), contraction.accelerator_ms, contraction.cpu_ms)
     share_ms = float(work.sum()) / deployment.num_devices
-    prices = Prices(DeviceContents(contraction, deployment), work, share_ms, np.arange(n, dtype=np.int32), 0.0)
+    prices = Prices(DeviceContents(contraction, deployment), work, np.arange(n, dtype=np.int32), 0.0)
     problem = flat_problem(contraction, deployment, None, np.zeros(n, np.bool_))
-    return filled(prices, problem, np.full(n, -1, np.int32), np.random.default_rng(0), object)
+    return filled(prices, share_ms, problem, np.full(n, -1, np.int32), np.random.default_rng(0), object)
 
 
 def _dear(

@@ -39,11 +39,10 @@ def made(
     prices = Prices(
         DeviceContents(contraction, deployment, paths=paths),
         rng.uniform(-0.5, 2.0, contraction.num_blocks),
-        float(rng.uniform(0.0, 20.0)),
         np.arange(contraction.num_blocks, dtype=np.int32),
-        0.9,
+        0.0,
     )
-    device = filled(prices, problem, fixed, rng, object)
+    device = filled(prices, float(rng.uniform(0.0, 20.0)), problem, fixed, rng, object)
     if device is None:
         return None
     assert (device[fixed >= 0] == fixed[fixed >= 0]).all()
@@ -108,11 +107,11 @@ def test_prices_lead_to_the_optimum(num_cpus: int) -> None:
         best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
         assert best is not None
         contents, parts = DeviceContents(contraction, deployment), np.arange(n, dtype=np.int32)
-        prices = Prices(contents, contraction.accelerator_ms, best, parts, 0.9)
+        prices = Prices(contents, contraction.accelerator_ms, parts, 0.0)
         annealing = Annealing(contraction, deployment, dict.fromkeys(range(n), 0))
         rng = np.random.default_rng(seed)
         for _ in range(20):
-            device = filled(prices, annealing.problem, np.full(n, -1, np.int32), rng, object)
+            device = filled(prices, best, annealing.problem, np.full(n, -1, np.int32), rng, object)
             assert device is not None
             annealing.sweep_from(device, 1)
         assert annealing.value_ms == pytest.approx(best)
