@@ -66,9 +66,12 @@ st.html(
     .st-key-notices:has(.stButton) { padding: 0.5rem; border-radius: 0.5rem; background: Canvas;
       box-shadow: 0 0 0 1px color-mix(in srgb, CanvasText 20%, transparent); }
     @media (min-width: 641px) and (max-width: 1100px) {
+      .st-key-running [data-testid="stColumn"]:first-child { flex: 1 0 19rem; }
+      .st-key-running [data-testid="stColumn"]:has([data-testid="stVegaLiteChart"]) { min-width: 0; }
       .stMainBlockContainer h3 { padding-bottom: 1rem; }
       .stMainBlockContainer h3 span span { display: block; line-height: 1.3; }
-      .st-key-headline [data-testid="stColumn"] { min-width: calc(33% - 1rem); flex: 1 1 calc(33% - 1rem); }
+      /* As wide in the second row as in the first, or they do not stand below each other. */
+      .st-key-headline [data-testid="stColumn"] { min-width: calc(33.3% - 1rem); flex: 0 0 calc(33.3% - 1rem); }
       .st-key-explanation > [data-testid="stLayoutWrapper"] > .stHorizontalBlock > .stColumn { min-width: 100%; }
     }
     @media (max-width: 1200px) {

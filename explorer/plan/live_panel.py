@@ -160,8 +160,9 @@ def _text(snapshot: Snapshot) -> str:
 
 
 STRIP_STYLE = """<style>
-.solve-strip { font-size: 0.875rem; line-height: 1.5; font-variant-numeric: tabular-nums; }
-.solve-strip > div { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+/* A line that is too long beside the chart takes two: the strip is high enough for them. */
+.solve-strip { font-size: 0.875rem; line-height: 1.3; font-variant-numeric: tabular-nums; }
+.solve-strip > div { overflow-wrap: anywhere; padding: 0.1rem 0; }
 .solve-strip > div + div { opacity: 0.85; }
 .st-key-running { min-height: 7.2rem; }
 </style>"""

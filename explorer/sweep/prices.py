@@ -14,7 +14,7 @@ from solvers.quantities import money
 from solvers.sweep.axes import Quantity
 from solvers.sweep.spec import LINKS, MEMORIES, SweepSpec
 
-POPOVER = "sweep_prices"
+POPOVER, LABEL = "sweep_prices", "sweep_prices_label"
 MOST_NAMED = 3
 """Prices that the button names; more would not fit on it."""
 
@@ -39,7 +39,10 @@ def pick_prices(spec: SweepSpec) -> None:
     """
     known = prices_of(spec)
     is_factor = any(axis.quantity is Quantity.BANDWIDTH_FACTOR for axis in spec.axes)
-    popover = st.popover(_label(known, spec), icon=":material/payments:", key=POPOVER, on_change="rerun")
+    # A popover with another label is another one, and closed: while prices are typed it keeps the one it was opened by.
+    if not widgets.value(POPOVER, False):
+        widgets.show(LABEL, _label(known, spec))
+    popover = st.popover(widgets.value(LABEL), icon=":material/payments:", key=POPOVER, on_change="rerun")
     if not popover.open:
         return
     with popover:

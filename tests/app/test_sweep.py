@@ -491,19 +491,19 @@ def test_what_to_buy_asks_for_prices_and_leaves_out_what_has_none() -> None:
 def prices_page() -> None:
     import streamlit as st
 
-    from explorer.sweep.prices import POPOVER, pick_prices
+    from explorer.sweep.prices import LABEL, POPOVER, pick_prices
     from tests.app.test_sweep import mixed_spec
 
-    st.session_state[POPOVER] = True  # it is open
+    st.session_state[POPOVER], st.session_state[LABEL] = True, "Set prices"  # it is open
     pick_prices(mixed_spec())
 
 
 def priced_page() -> None:
     import streamlit as st
 
-    from explorer.sweep.prices import POPOVER, pick_prices
+    from explorer.sweep.prices import LABEL, POPOVER, pick_prices
 
-    st.session_state[POPOVER] = True  # it is open
+    st.session_state[POPOVER], st.session_state[LABEL] = True, "Set prices"  # it is open
     pick_prices(st.session_state["spec"])
 
 

@@ -226,3 +226,23 @@ def test_nothing_is_cut_off_at_the_sides(app: str, chromium_page: Any, width: in
     cut = """() => [...document.querySelectorAll(".stMainBlockContainer h3, [data-testid=stMetricValue]")]
         .filter(e => e.scrollWidth > e.clientWidth + 1).length"""
     assert chromium_page.evaluate(cut) == 0
+
+
+@pytest.mark.parametrize("width", [1280, 1024, 390])
+def test_the_strip_of_a_solve_says_all_it_has_to_say(app: str, chromium_page: Any, width: int) -> None:
+    chromium_page.set_viewport_size({"width": width, "height": 800})
+    chromium_page.goto(f"{app}/?sample=unet_operator_training&splits=free&limit=60&accelerators=6")
+    chromium_page.get_by_role("button", name="Solve now").click(timeout=BUSY_MS)
+    strip = chromium_page.locator(".solve-strip")
+    strip.filter(has_text="lan").first.wait_for(timeout=BUSY_MS)
+    cut = strip.evaluate("e => [...e.children].filter(line => line.scrollWidth > line.clientWidth + 1).length")
+    assert cut == 0
+
+
+def test_headline_numbers_of_two_rows_stand_below_each_other(app: str, chromium_page: Any) -> None:
+    opened(chromium_page, f"{app}/?sample=teaching_chain", 1024, 768)
+    places = chromium_page.locator(".st-key-headline [data-testid=stMetric]").evaluate_all(
+        "all => all.map(e => Math.round(e.getBoundingClientRect().left))"
+    )
+    assert len(places) == 5
+    assert places[3:] == places[:2]

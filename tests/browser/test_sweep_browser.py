@@ -183,7 +183,12 @@ def test_a_deep_address_of_a_mixed_cluster_with_prices_opens_in_a_fresh_browser(
     expect(prices.get_by_label("A100-80", exact=True)).to_have_value("3.2")
     expect(prices.get_by_label("T4", exact=True)).to_have_value("0.5")
     expect(prices.get_by_role("radio", name="to buy")).to_be_checked()
+    for name, price in (("T4", "0.7"), ("A100-80", "3.5"), ("A100-80", "3.2"), ("T4", "0.5")):  # all in one go
+        fill(fresh, name, price)
+        fresh.wait_for_url(re.compile(f"{name}%3D{price}"))
+    expect(prices.get_by_label("T4", exact=True)).to_have_value("0.5")
     fresh.keyboard.press("Escape")
+    fresh.get_by_role("button", name="A100-80 3.2, T4 0.5 to buy").wait_for()
     fresh.wait_for_url(re.compile("keep="))
     eventually(lambda: parts_of(fresh.url) == parts_of(f"?{asked}"))
 

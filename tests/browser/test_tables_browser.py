@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from tests.support.picture import Picture, served_picture
 
 pytestmark = pytest.mark.browser
+TITLES = ("Devices", "Cut tensors", "Nodes", "Events")
 
 
 @pytest.fixture(scope="module")
@@ -177,3 +178,24 @@ def test_folded_tables_stay_folded_on_the_next_visit(chromium_page: Any, server:
         tables(chromium_page).get_by_role("button", name="Show tables").wait_for()
         expect(tables(chromium_page).locator("table:visible")).to_have_count(0)
         expect(tables(chromium_page).get_by_role("button", name="Hide tables")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1024, 700, 390])
+def test_tables_fit_their_place_and_name_the_columns_there_is_no_room_for(
+    chromium_page: Any, server: str, width: int
+) -> None:
+    chromium_page.set_viewport_size({"width": 1900, "height": 800})
+    Picture(chromium_page, f"{server}/?graph=training&stages=3")
+    every = {title: heads(open_table(chromium_page, title)) for title in TITLES}
+    chromium_page.set_viewport_size({"width": width, "height": 800})
+    for title in TITLES:
+        table = open_table(chromium_page, title)
+        place = tables(chromium_page).locator(".table-scroll:not([hidden])")
+        expect(place).to_have_js_property("clientWidth", place.evaluate("e => e.scrollWidth"))
+        left_out = place.locator(".left-out")
+        missing = [name for name in every[title] if name not in heads(table)]
+        assert heads(table) == [name for name in every[title] if name not in missing]
+        if missing:
+            expect(left_out).to_have_text(f"No room here for {', '.join(missing)}; a copy as CSV has all.")
+        else:
+            expect(left_out).to_be_hidden()

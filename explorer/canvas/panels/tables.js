@@ -146,6 +146,8 @@ function isThing(selection, thing) {
 }
 
 const numberColumn = (name, value, title) => ({ name, value, title, isNumber: true });
+/** A column that is left out where there is no room, those of lower rank before it. */
+const minor = (rank, column) => ({ ...column, minor: rank });
 const idColumn = (name, value, title) => ({ ...numberColumn(name, value, title), text: (row) => String(value(row)) });
 const scaledBytes = (bytes, unit) => (bytes === null || bytes === undefined ? null : bytes / unit);
 
@@ -172,17 +174,17 @@ const SHEETS = [
       return [
         deviceColumn("Device", store, (row) => [row]),
         ...(devices.some((d) => d.replicas > 1) ? [numberColumn("Replicas", (row) => devices[row].replicas)] : []),
-        numberColumn("Nodes", (row) => devices[row].numNodes),
-        numberColumn("Compute (ms)", (row) => devices[row].computeMs, "Per micro-batch"),
-        numberColumn("Receive (ms)", (row) => devices[row].receiveMs, "Per micro-batch"),
-        numberColumn("Send (ms)", (row) => devices[row].sendMs, "Per micro-batch"),
+        minor(3, numberColumn("Nodes", (row) => devices[row].numNodes)),
+        minor(5, numberColumn("Compute (ms)", (row) => devices[row].computeMs, "Per micro-batch")),
+        minor(1, numberColumn("Receive (ms)", (row) => devices[row].receiveMs, "Per micro-batch")),
+        minor(2, numberColumn("Send (ms)", (row) => devices[row].sendMs, "Per micro-batch")),
         numberColumn("Load (ms)", (row) => devices[row].loadMs, "Compute and transfers per micro-batch"),
         { ...numberColumn("Of max-load", share, "The device with 100 % is the bottleneck"), text: (row) => (share(row) === null ? "–" : formatPercent(share(row))),
           cell: (row, text) => [shareBar(share(row)), make("span", { text })], padding: 8 },
-        numberColumn(`Memory (${memoryUnit})`, (row) => scaledBytes(devices[row].memoryBytes, bytesIn(memoryUnit)), "Of one micro-batch at a time"),
+        minor(6, numberColumn(`Memory (${memoryUnit})`, (row) => scaledBytes(devices[row].memoryBytes, bytesIn(memoryUnit)), "Of one micro-batch at a time")),
         numberColumn(`Peak (${memoryUnit})`, (row) => scaledBytes(lanes.get(row)?.peakMemoryBytes, bytesIn(memoryUnit)),
           "With the activations of all micro-batches in flight, where the file knows them"),
-        numberColumn(`Capacity (${memoryUnit})`, (row) => scaledBytes(devices[row].capacityBytes, bytesIn(memoryUnit)), "No number where there is no limit"),
+        minor(4, numberColumn(`Capacity (${memoryUnit})`, (row) => scaledBytes(devices[row].capacityBytes, bytesIn(memoryUnit)), "No number where there is no limit")),
       ];
     },
   },
@@ -196,12 +198,12 @@ const SHEETS = [
       const { tensors, nodes } = store.data.graph;
       return [
         { name: "Output of", value: (row) => nodeName(nodes, tensors[row].source) },
-        idColumn("Node", (row) => nodes.id[tensors[row].source], "Id of the node"),
+        minor(1, idColumn("Node", (row) => nodes.id[tensors[row].source], "Id of the node")),
         ...(store.data.graph.outputs ? [{ name: "Tensor", value: (row) => tensors[row].name }] : []),
         deviceColumn("From", store, (row) => [tensors[row].from]),
         deviceColumn("To", store, (row) => tensors[row].to, "Devices that read it; each receives it once"),
         ...movingColumns(tensors),
-        numberColumn("Size (MiB)", (row) => scaledBytes(tensors[row].bytes, MIB)),
+        minor(2, numberColumn("Size (MiB)", (row) => scaledBytes(tensors[row].bytes, MIB))),
       ];
     },
   },
@@ -217,16 +219,16 @@ const SHEETS = [
       const isOnCpu = (row) => nodes.device[row] >= 0 && devices[nodes.device[row]].isCpu;
       return [
         { name: "Node", value: (row) => nodeName(nodes, row) },
-        idColumn("Id", (row) => nodes.id[row]),
-        ...(nodes.layer.some((layer) => layer !== null) ? [{ name: "Layer", value: (row) => nodes.layer[row] }] : []),
-        ...(training ? [{ name: "Pass", value: (row) => (nodes.backward[row] ? "backward" : "forward") }] : []),
+        minor(3, idColumn("Id", (row) => nodes.id[row])),
+        ...(nodes.layer.some((layer) => layer !== null) ? [minor(7, { name: "Layer", value: (row) => nodes.layer[row] })] : []),
+        ...(training ? [minor(6, { name: "Pass", value: (row) => (nodes.backward[row] ? "backward" : "forward") })] : []),
         ...(placed ? [deviceColumn("Device", store, (row) => (nodes.device[row] < 0 ? [] : [nodes.device[row]]))] : []),
-        ...(store.links.stages.length ? [{ name: "Stage", value: (row) => store.links.stagesOfNode[row].map((s) => stageName(store, s)).join(", ") || null }] : []),
+        ...(store.links.stages.length ? [minor(5, { name: "Stage", value: (row) => store.links.stagesOfNode[row].map((s) => stageName(store, s)).join(", ") || null })] : []),
         numberColumn("Time (ms)", (row) => (isOnCpu(row) ? nodes.cpuMs[row] : nodes.acceleratorMs[row]), "On the device it runs on, else on an accelerator"),
-        numberColumn("Memory (MiB)", (row) => scaledBytes(nodes.memoryBytes[row], MIB)),
-        numberColumn("Output (MiB)", (row) => scaledBytes(nodes.outputBytes[row], MIB)),
-        numberColumn("Transfer (ms)", (row) => nodes.transferMs[row], "To move its output, at the end that takes longer"),
-        ...(placed ? [{ name: "Cut", title: "Whether its output moves to another device", value: (row) => (nodes.cut[row] ? "cut" : "no") }] : []),
+        minor(4, numberColumn("Memory (MiB)", (row) => scaledBytes(nodes.memoryBytes[row], MIB))),
+        minor(1, numberColumn("Output (MiB)", (row) => scaledBytes(nodes.outputBytes[row], MIB))),
+        minor(2, numberColumn("Transfer (ms)", (row) => nodes.transferMs[row], "To move its output, at the end that takes longer")),
+        ...(placed ? [minor(8, { name: "Cut", title: "Whether its output moves to another device", value: (row) => (nodes.cut[row] ? "cut" : "no") })] : []),
       ];
     },
   },
@@ -240,13 +242,13 @@ const SHEETS = [
       const { bars, deviceOfLane, stages } = store.links;
       return [
         deviceColumn("Device", store, (row) => [deviceOfLane[bars.lane[row]]]),
-        { name: "Stage", value: (row) => stageName(store, bars.stage[row]) },
+        minor(2, { name: "Stage", value: (row) => stageName(store, bars.stage[row]) }),
         idColumn("Micro-batch", (row) => bars.microBatch[row]),
-        ...(stages.some((stage) => stage.backward) ? [{ name: "Pass", value: (row) => stages[bars.stage[row]].pass }] : []),
+        ...(stages.some((stage) => stage.backward) ? [minor(3, { name: "Pass", value: (row) => stages[bars.stage[row]].pass })] : []),
         { name: "What", value: (row) => SLOT_WORDS[bars.kind[row]] },
         numberColumn("Start (ms)", (row) => bars.start[row]),
-        numberColumn("End (ms)", (row) => bars.end[row]),
-        numberColumn("Takes (ms)", (row) => bars.end[row] - bars.start[row]),
+        minor(1, numberColumn("End (ms)", (row) => bars.end[row])),
+        numberColumn("Duration (ms)", (row) => bars.end[row] - bars.start[row]),
       ];
     },
   },

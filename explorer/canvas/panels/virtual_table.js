@@ -1,7 +1,8 @@
 /* A table of any length as a real <table>: only the rows in sight exist, between two empty rows of the missing height.
 
-   A column is {name, title?, isNumber?, value(i), text?(i), cell?(i)}: `value` sorts and goes to CSV (null is unknown
-   and sorts last), `text` is shown, `cell` makes the nodes of a cell that is more than text. Rows are known by number. */
+   A column is {name, title?, isNumber?, value(i), text?(i), cell?(i), minor?}: `value` sorts and goes to CSV (null is
+   unknown and sorts last), `text` is shown, `cell` makes the nodes of a cell that is more than text. Where there is no
+   room for all, columns with a `minor` are left out, the least first, and named below. Rows are known by number. */
 
 import { formatNumber } from "../kit/quantities.js";
 import { make } from "../kit/dom.js";
@@ -16,7 +17,9 @@ export class VirtualTable {
   constructor(caption, events) {
     this.events = events;
     this.caption = caption;
+    this.all = [];
     this.columns = [];
+    this.rows = [];
     this.order = new Int32Array(0);
     this.sort = null;
     this.at = 0;
@@ -26,31 +29,65 @@ export class VirtualTable {
     this.sizes = make("colgroup");
     this.table = make("table", { role: "grid" }, [make("caption", { className: "reader-only", text: caption }), this.sizes, this.head, this.body]);
     this.empty = make("p", { className: "empty", hidden: "" });
-    this.element = make("div", { className: "table-scroll", onscroll: () => this.render() }, [this.table, this.empty]);
+    this.leftOut = make("p", { className: "left-out", hidden: "" });
+    this.element = make("div", { className: "table-scroll", onscroll: () => this.render() }, [this.table, this.leftOut, this.empty]);
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(this.element);
   }
 
   /** Show rows by these columns; the sorting stays where its column does. */
   show(columns, rows, empty) {
-    const isSame = columns.map((c) => c.name).join() === this.columns.map((c) => c.name).join();
-    this.columns = columns;
+    const isSame = namesOf(columns) === namesOf(this.all);
+    this.all = columns;
     this.rows = rows;
     if (!isSame) this.sort = null;
     this.table.hidden = rows.length === 0;
     this.empty.hidden = rows.length > 0;
     this.empty.textContent = empty;
     this.table.setAttribute("aria-rowcount", String(rows.length + 1));
-    this.sizes.replaceChildren(...columns.map((column) => {
-      const col = make("col");
-      col.style.width = `${this.widthOf(column)}ch`;
-      return col;
-    }));
-    this.showHead();
+    this.fittedWidth = null;
+    this.fit();
+  }
+
+  /** Show the columns that there is room for. */
+  fit() {
+    const width = this.element.clientWidth;
+    if (width === this.fittedWidth || !this.rows.length) return;
+    this.fittedWidth = width;
+    const sorted = this.sort && this.columns[this.sort.column];
+    this.columns = this.all;
+    this.setWidths();
+    const minor = this.all.filter((column) => column.minor).sort((a, b) => a.minor - b.minor);
+    while (minor.length && width > 0 && this.table.scrollWidth > width) {
+      const least = minor.shift();
+      this.columns = this.columns.filter((column) => column !== least);
+      this.setWidths();
+    }
+    if (width > 0 && this.table.scrollWidth > width) this.setWidths(true);
+    const at = sorted ? this.columns.findIndex((column) => column.name === sorted.name) : -1;
+    this.sort = at < 0 ? null : { ...this.sort, column: at };
+    const missing = this.all.filter((column) => !this.columns.includes(column)).map((column) => column.name);
+    this.leftOut.hidden = !missing.length;
+    this.leftOut.textContent = `No room here for ${missing.join(", ")}; a copy as CSV has all.`;
     this.arrange();
   }
 
-  /** Characters a column needs, by a sample of its rows. */
+  /** Give each column the room that it needs, or its share of what there is. */
+  setWidths(isShared = false) {
+    const widths = this.columns.map((column) => this.widthOf(column));
+    const all = widths.reduce((sum, one) => sum + one, 0);
+    this.sizes.replaceChildren(...widths.map((width) => {
+      const col = make("col");
+      col.style.width = isShared ? `${(100 * width) / all}%` : `${width}ch`;
+      return col;
+    }));
+    this.table.style.width = isShared ? "100%" : "";
+    this.showHead();
+  }
+
+  /** Characters a column needs, by a sample of its rows; its name may take several lines. */
   widthOf(column) {
-    let most = column.name.length + 2;
+    let most = Math.max(...column.name.split(" ").map((word) => word.length)) + 2;
     const step = Math.max(1, Math.floor(this.rows.length / SAMPLE_ROWS));
     for (let k = 0; k < this.rows.length; k += step) most = Math.max(most, this.textOf(column, this.rows[k]).length + (column.padding ?? 0));
     return Math.min(MOST_CHARACTERS, most) + 2;
@@ -191,12 +228,13 @@ export class VirtualTable {
 
   /** All rows in their order, as comma-separated values. */
   csv() {
-    const lines = [this.columns.map((column) => csvCell(column.name))];
-    for (const row of this.order) lines.push(this.columns.map((column) => csvCell(column.value(row))));
+    const lines = [this.all.map((column) => csvCell(column.name))];
+    for (const row of this.order) lines.push(this.all.map((column) => csvCell(column.value(row))));
     return lines.map((cells) => `${cells.join(",")}\r\n`).join("");
   }
 }
 
+const namesOf = (columns) => columns.map((column) => column.name).join();
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 /** An empty row as high as the rows that are not there. */
