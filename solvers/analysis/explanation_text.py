@@ -87,7 +87,8 @@ def _pace(explanation: Explanation, limit: Limit, name: dict[int, str]) -> str:
     if len(names) == 1:
         return f"{lead}."
     others = listed(names[1:])
-    return f"{lead}, and {others} within 0.1 % of it: a faster plan has to reduce the load of all of them."
+    load = "both loads" if len(names) == 2 else f"all {len(names)} loads"
+    return f"{lead}, and {others} within 0.1 % of it: a faster plan has to reduce {load}."
 
 
 def _kind(explanation: Explanation) -> str:
