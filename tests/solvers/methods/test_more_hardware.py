@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.analysis.what_if import carried_over
-from solvers.latency.bound import latency_bound
+from solvers.latency.bound import latency_bound, latency_bounds
+from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
@@ -47,6 +48,24 @@ def test_more_hardware_never_gives_a_worse_plan(more: str, seed: int, num_cpus: 
         bound_ms = solve(easier_graph, easier, start=start).lower_bound_ms
         assert bound_ms is not None
         assert bound_ms <= known.value_ms * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("more", EASIER)
+@given(seed=st.integers(0, 10**6), num_cpus=st.integers(0, 1))
+@examples(8, deadline=None)
+def test_more_hardware_never_makes_a_sample_slower(more: str, seed: int, num_cpus: int) -> None:
+    graph, deployment = random_dag(seed, num_nodes=7, edge_probability=0.25), Deployment(2, num_cpus, 30.0)
+    known = solve(graph, deployment, objective=Objective.LATENCY)
+    easier_graph, easier = EASIER[more](graph, deployment)
+    if known.split is None:
+        return
+    start = carried_over(known.split, deployment, easier)
+    result = solve(easier_graph, easier, objective=Objective.LATENCY, time_limit_s=0.0, start=start)
+    assert known.value_ms is not None
+    assert result.value_ms is not None
+    assert result.value_ms <= known.value_ms
+    bound_ms = max(latency_bounds(easier_graph, easier))
+    assert bound_ms <= known.value_ms * (1 + 1e-9)
 
 
 @given(seed=st.integers(0, 10**6))
