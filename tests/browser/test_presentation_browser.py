@@ -188,6 +188,27 @@ def test_memory_is_marked_in_round_numbers_of_its_unit(app: str, chromium_page: 
     assert all(len(mark.split()[0].replace(".", "").strip("0")) <= 1 for mark in marks), marks
 
 
+@pytest.mark.parametrize("width", [1024, 390])
+def test_tables_fit_a_window_that_is_opened_small(app: str, chromium_page: Any, width: int) -> None:
+    opened(chromium_page, f"{app}/?sample=gpt2_xl_layer_training", width, 800)
+    place = chromium_page.locator(".table-scroll:not([hidden])").first
+    place.scroll_into_view_if_needed()
+    chromium_page.evaluate("document.fonts.ready")
+    expect(place).to_have_js_property("scrollWidth", place.evaluate("e => e.clientWidth"))
+
+
+def test_what_memory_says_fits_beside_it(app: str, chromium_page: Any) -> None:
+    query = "sample=gpt2_xl_layer_training&schedule=gpipe"
+    picture = opened(chromium_page, f"{app}/?{query}", 1024, 768)
+    picture.wait_for("p.memory.showsBytes && p.memory.warning?.length > 0")
+    assert picture.get("p.memory.warningWidth") <= picture.get("p.memory.plotWidth")
+    assert picture.get("p.memory.heading") == "memory"
+    picture = opened(chromium_page, f"{app}/?{query}", 390, 844)
+    picture.wait_for("p.memory.showsBytes && p.memory.ticks?.length > 1")
+    assert picture.get("p.memory.heading") == "GiB"
+    assert all("GiB" not in tick for tick in picture.get("p.memory.ticks"))
+
+
 def test_the_note_at_the_pointer_leaves_its_box_free(app: str, chromium_page: Any) -> None:
     picture = opened(chromium_page, f"{app}/?sample=teaching_chain&present=yes")
     picture.wait_for("p.presenting")

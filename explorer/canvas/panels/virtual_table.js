@@ -31,8 +31,13 @@ export class VirtualTable {
     this.empty = make("p", { className: "empty", hidden: "" });
     this.leftOut = make("p", { className: "left-out", hidden: "" });
     this.element = make("div", { className: "table-scroll", onscroll: () => this.render() }, [this.table, this.leftOut, this.empty]);
-    this.observer = new ResizeObserver(() => this.fit());
+    this.observer = new ResizeObserver(() => {
+      // Columns become wider when the font of the page has come, in a place as wide as before.
+      if (this.table.scrollWidth > this.element.clientWidth) this.fittedWidth = null;
+      this.fit();
+    });
     this.observer.observe(this.element);
+    this.observer.observe(this.table);
   }
 
   /** Show rows by these columns; the sorting stays where its column does. */

@@ -2,7 +2,7 @@
 
    `strip` is a MemoryPicture: it knows the lanes, their values and where they stand. */
 
-import { niceStep } from "../kit/format.js";
+import { firstThatFits, niceStep } from "../kit/format.js";
 import { bytesIn, formatMs } from "../kit/quantities.js";
 
 /** Pixels above the curves, for what is written there. */
@@ -19,18 +19,28 @@ export function drawValueAxis(ctx, strip) {
   ctx.font = `11px ${theme.font}`;
   ctx.textAlign = "right";
   ctx.textBaseline = "middle";
-  strip.ticks = [];
-  for (let k = 0; k * step <= strip.top; k += 1) {
-    const y = Math.round(strip.toY(k * step)) + 0.5;
+  const values = Array.from({ length: Math.floor(strip.top / step) + 1 }, (_, k) => k * step);
+  strip.ticks = textsThatFit(ctx, strip, values, strip.plotLeft - 8).map((text, k) => (k === 0 ? "0" : text));
+  for (const [k, text] of strip.ticks.entries()) {
+    const y = Math.round(strip.toY(values[k])) + 0.5;
     ctx.fillStyle = theme.faintLine;
     ctx.fillRect(strip.plotLeft, y - 0.5, strip.plotWidth, 1);
     ctx.fillStyle = theme.mutedInk;
-    strip.ticks.push(k === 0 ? "0" : strip.text(k * step));
-    ctx.fillText(strip.ticks[k], strip.plotLeft - 6, y, strip.plotLeft - 8);
+    ctx.fillText(text, strip.plotLeft - 6, y);
   }
   ctx.font = `600 11px ${theme.font}`;
   ctx.textAlign = "left";
-  ctx.fillText(strip.showsBytes ? "memory" : "in flight", 2, 8, strip.plotLeft - 6);
+  const { memoryUnit } = strip.store.data;
+  strip.heading = !strip.showsBytes ? "in flight" : strip.ticks.at(-1).endsWith(memoryUnit) ? "memory" : memoryUnit;
+  ctx.fillText(strip.heading, 2, 8, strip.plotLeft - 6);
+}
+
+/** Values with their unit, or all without it where one of them would not fit into `width` pixels: as on a phone, where the
+    unit stands above the axis. */
+function textsThatFit(ctx, strip, values, width) {
+  const texts = values.map((value) => strip.text(value));
+  const areWide = texts.some((text) => ctx.measureText(text).width > width);
+  return areWide ? texts.map((text) => text.split(" ")[0]) : texts;
 }
 
 /** A step curve, hatched where it is over its limit, and what lies under it: in its colour when it is asked for, else
@@ -133,10 +143,16 @@ export function drawLimits(ctx, strip) {
   const over = strip.showsBytes ? strip.lanes.filter((lane) => lane.isOverMemory) : [];
   if (!over.length) return;
   over.sort((a, b) => b.peakMemoryBytes - b.capacityBytes - (a.peakMemoryBytes - a.capacityBytes));
-  const words = over.slice(0, 2).map((lane) => `${lane.name} over by ${strip.size(lane.peakMemoryBytes - lane.capacityBytes)}`);
-  const more = over.length > 2 ? `, and ${over.length - 2} more` : "";
+  const naming = (number) => {
+    const named = over.slice(0, number);
+    const words = named.map((lane) => `${lane.name} over by ${strip.size(lane.peakMemoryBytes - lane.capacityBytes)}`);
+    return `▲ ${words.join(", ")}${over.length > number ? `, and ${over.length - number} more` : ""}`;
+  };
   ctx.textAlign = "left";
-  writeOn(ctx, strip, `▲ ${words.join(", ")}${more}`, strip.plotLeft + 4, 8, theme.palette.alarm);
+  const texts = [naming(2), naming(1), `▲ ${over.length} over the limit`];
+  strip.warning = firstThatFits(ctx, texts, strip.plotWidth - 8, strip.widths);
+  strip.warningWidth = ctx.measureText(strip.warning).width;
+  writeOn(ctx, strip, strip.warning, strip.plotLeft + 4, 8, theme.palette.alarm);
 }
 
 /** Where the curves are at a time. */
@@ -165,7 +181,10 @@ export function drawList(ctx, strip, ms, width) {
   ctx.font = `600 11px ${theme.font}`;
   ctx.fillStyle = theme.mutedInk;
   const rest = strip.lanes.length - strip.shown.length;
+  const held = strip.shown.map((lane) => (ms === null ? strip.peakOf(strip.lanes[lane]) : strip.valueAt(lane, ms)));
   ctx.fillText(ms === null ? "at the peak" : `at ${formatMs(ms)}`, x, 8, width - x);
+  ctx.font = `700 11px ${theme.font}`;
+  const texts = textsThatFit(ctx, strip, held, width - x - 42);
   for (const [k, lane] of strip.shown.entries()) {
     const { device, isOverMemory } = strip.lanes[lane];
     const { colour, label } = data.devices[device];
@@ -184,12 +203,11 @@ export function drawList(ctx, strip, ms, width) {
     ctx.fillStyle = colour.forward.text;
     ctx.fillText(label, x + 11, y + 0.5);
     ctx.textAlign = "left";
-    const value = ms === null ? strip.peakOf(strip.lanes[lane]) : strip.valueAt(lane, ms);
     const limit = strip.limitOf(strip.lanes[lane]);
-    const isOver = isOverMemory && limit !== null && value > limit;
+    const isOver = isOverMemory && limit !== null && held[k] > limit;
     ctx.font = `${isOver ? "700 " : ""}11px ${theme.font}`;
     ctx.fillStyle = isOver ? theme.palette.alarm : theme.ink;
-    ctx.fillText(`${strip.text(value)}${isOver ? " ▲" : ""}`, x + 28, y + 0.5, width - x - 28);
+    ctx.fillText(`${texts[k]}${isOver ? " ▲" : ""}`, x + 28, y + 0.5, width - x - 28);
     ctx.globalAlpha = 1;
   }
   if (rest > 0) {

@@ -25,6 +25,7 @@ export class MemoryPicture {
     this.still = document.createElement("canvas");
     this.areas = document.createElement("canvas");
     this.drawn = null;
+    this.widths = new Map();
   }
 
   get lanes() {
