@@ -2,16 +2,13 @@
 
 A plan is a slot for each block (nodes that must stay together): accelerator d runs the blocks of slots qd .. qd + q - 1
 one slot after the other, and slot kq is the pool of CPUs. Annealing moves a block, or a run of blocks that are
-neighbours in a topological order, to another slot, or empties a slot onto the CPUs and fills it with another run. There
-are two orders: that of the blocks, and one that goes to the end of a branch before it turns to the next, in which whole
-branches are runs. A plan is judged anew in time O(nodes + edges): loads, then the finish times of the tasks (slots and
-CPU nodes) in the order in which their inputs arrive. One whose tasks wait for each other is refused; one that exceeds
-memory is allowed on the way, at a price, for full accelerators could not exchange blocks otherwise. Times, links and
-memory are those of the kind of each slot's accelerator.
+neighbours in topological order, to another slot, and judges the plan anew in time O(nodes + edges): loads, then the
+finish times of the tasks (slots and CPU nodes) in the order in which their inputs arrive. A plan whose tasks wait for
+each other is refused; one that exceeds memory is allowed on the way, at a price, for full accelerators could not
+exchange blocks otherwise. Times, links and memory are those of the kind of each slot's accelerator.
 """
 
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -30,8 +27,6 @@ IntArray = npt.NDArray[np.int32]
 
 DIFFERENT_STARTS = 3
 """So many runs start from different plans, the best first; later ones from the best plan known."""
-NEWCOMER_SHARE = 1.5
-"""A plan that comes later is a start if it takes at most this many times what the best one does, memory counted."""
 STEPS_PER_BLOCK = 1000
 """Annealing steps of the first run, for each block."""
 LONGEST_RUN = 3
@@ -48,16 +43,11 @@ ROUNDS_PER_RUN = 40
 
 
 def latency_search(
-    graph: DnnGraph,
-    deployment: Deployment,
-    contraction: Contraction,
-    starts: Iterable[Split],
-    later: deque[Split] | None = None,
+    graph: DnnGraph, deployment: Deployment, contraction: Contraction, starts: Iterable[Split]
 ) -> Iterator[Split | None]:
     """Yield after each round of annealing (about 0.1 s): a better split, or None; ends when it stops finding any.
 
-    `contraction` is that of the free family with idle blocks kept apart. Every start must be complete. Starts that are
-    added to `later` while it runs are taken from there.
+    `contraction` is that of the free family with idle blocks kept apart. Every start must be complete.
     """
     arrays = _Arrays(graph, deployment, contraction)
     rng = np.random.default_rng(0)
@@ -70,13 +60,9 @@ def latency_search(
     best_device = plans[0][1].copy()
     scale = plans[0][0] if plans[0][0] > 0 else 1.0
     run = without_gain = 0
-    seen: set[bytes] = set()
     while without_gain < RUNS_WITHOUT_GAIN:
         value_before = float(best[0])
         device = (plans[run][1] if run < min(DIFFERENT_STARTS, len(plans)) else best_device).copy()
-        newcomer = _best_newcomer(arrays, later, seen) if later else None
-        if newcomer is not None and newcomer[0] < NEWCOMER_SHARE * float(best[0]):
-            device, without_gain = newcomer[1], 0
         total = STEPS_PER_BLOCK * contraction.num_blocks << min(run, LONGEST_RUN)
         rounds = max(1, min(ROUNDS_PER_RUN, total // steps_per_round))
         steps = min(steps_per_round, total)
@@ -93,17 +79,6 @@ def latency_search(
                 yield None
         run += 1
         without_gain = without_gain + 1 if best[0] >= value_before * (1 - 1e-9) else 0
-
-
-def _best_newcomer(arrays: "_Arrays", later: deque[Split], seen: set[bytes]) -> tuple[float, IntArray] | None:
-    """Take all plans; return what the best of those not seen before takes, and the device of each block."""
-    best: tuple[float, IntArray] | None = None
-    while later:
-        energy, device = _plan_energy(arrays, later.popleft())
-        if device.tobytes() not in seen and (best is None or energy < best[0]) and arrays.may_run(device):
-            best = energy, device
-        seen.add(device.tobytes())
-    return best
 
 
 class _Arrays:
@@ -141,15 +116,8 @@ class _Arrays:
             _offsets(pins),
             _flat(pins),
             np.array([e.weight_ms for e in contraction.hyperedges], np.float64),
-            _orders(contraction),
         )
         self.size = len(graph.nodes) + len(graph.edges) + sum(map(len, pins))
-
-    def may_run(self, device: IntArray) -> bool:
-        """Whether every block that is on an accelerator may run there, were it alone."""
-        on_accelerator = np.flatnonzero(device < self.fields[0])
-        kind_of, may_accelerate = self.fields[4], self.fields[9]
-        return bool(may_accelerate[kind_of[device[on_accelerator]], on_accelerator].all())
 
     def split(self, device: IntArray) -> Split:
         """Return the plan as a split; CPU nodes share the first CPU."""
@@ -178,27 +146,6 @@ def _plan_energy(arrays: _Arrays, start: Split) -> tuple[float, IntArray]:
     return (math.inf if latency < 0 else latency * (1 + 2 * excess)), device
 
 
-def _orders(contraction: Contraction) -> IntArray:
-    """Return the blocks in two orders: their own, and depth first, a block after the one it has been waiting for."""
-    n = contraction.num_blocks
-    behind: list[list[int]] = [[] for _ in range(n)]
-    missing = [0] * n
-    for a, b in contraction.edges:
-        behind[a].append(b)
-        missing[b] += 1
-    ready = [b for b in reversed(range(n)) if missing[b] == 0]
-    order: list[int] = []
-    while ready:
-        a = ready.pop()
-        order.append(a)
-        for b in reversed(behind[a]):
-            missing[b] -= 1
-            if missing[b] == 0:
-                ready.append(b)
-    placed = set(order)  # blocks of colocation classes may wait for each other in a circle
-    return np.array([range(n), order + [b for b in range(n) if b not in placed]], np.int32)
-
-
 def _offsets(lists: list[list[int]]) -> IntArray:
     return np.concatenate([[0], np.cumsum([len(items) for items in lists])]).astype(np.int32)
 
@@ -218,7 +165,7 @@ def _judge(
     """
     (
         k, q, _, block_of, kind_of, link_factor, accelerator_ms, cpu_ms, share, _, reader_start, readers, pin_start,
-        pins, weight, _,
+        pins, weight,
     ) = fields  # fmt: skip
     n = block_of.size
     load[:] = 0.0
@@ -324,7 +271,7 @@ def _anneal(
 
     `price` is what memory in excess costs, in ms for one accelerator's worth.
     """
-    k, _, has_cpu, block_of, kind_of, _, _, _, share, may_accelerate, reader_start, readers, _, _, _, orders = fields
+    k, _, has_cpu, block_of, kind_of, _, _, _, _, may_accelerate, reader_start, readers, _, _, _ = fields
     n, num_blocks = block_of.size, device.size
     task, following = np.empty(n, np.int32), np.empty(n, np.int32)
     pending, queue, start = np.empty(k + n, np.int32), np.empty(k + n, np.int32), np.empty(k + n, np.float64)
@@ -357,10 +304,8 @@ def _anneal(
                 moved[1], source[1], goal[1] = other, there, here
                 num_moved = 2
         else:
-            order = orders[int(rng.random() * 2)]
-            if kind < 0.5:
+            if kind < 0.6:
                 # A block joins the writer or a reader of its tensor.
-                order = orders[0]
                 u = int(rng.random() * n)
                 degree = reader_start[u + 1] - reader_start[u]
                 if degree > 0:
@@ -368,40 +313,17 @@ def _anneal(
                     if rng.random() < 0.5:
                         a, b = b, a
                     low, high, target = a, a + 1, device[b]
-            elif kind < 0.75:
+            elif kind < 0.8:
                 # A run of blocks joins the device beside it, or any other.
                 high = min(num_blocks, low + 1 + int(num_blocks * 0.25 * rng.random() ** 3))
                 if rng.random() < 0.7:
                     beside = low - 1 if rng.random() < 0.5 else high
                     if 0 <= beside < num_blocks:
-                        target = device[order[beside]]
-            elif kind < 0.8 and has_cpu and target < k:
-                # A slot is left to the CPUs by its blocks, and a run of others takes as much of it as it can hold.
-                longest, held = low + 1 + int(num_blocks * 0.5 * rng.random()), 0.0
-                high = low
-                while high < min(num_blocks, longest) and held + share[kind_of[target], order[high]] <= 1:
-                    held += share[kind_of[target], order[high]]
-                    high += 1
-                for b in range(num_blocks):
-                    if device[b] == target:
-                        moved[num_moved], source[num_moved], goal[num_moved] = b, target, k
-                        num_moved += 1
-                for i in range(num_moved):
-                    device[moved[i]] = k
-            num_left = num_moved
-            for i in range(low, high):
-                b = order[i]
+                        target = device[beside]
+            for b in range(low, high):
                 if device[b] != target and (target == k or may_accelerate[kind_of[target], b]):
-                    j = num_moved
-                    if num_left > 0 and device[b] == k:  # it may have been there before
-                        for x in range(num_left):
-                            if moved[x] == b:
-                                j = x
-                    if j < num_moved:
-                        goal[j] = target
-                    else:
-                        moved[num_moved], source[num_moved], goal[num_moved] = b, device[b], target
-                        num_moved += 1
+                    moved[num_moved], source[num_moved], goal[num_moved] = b, device[b], target
+                    num_moved += 1
         if num_moved == 0:
             continue
         for i in range(num_moved):

@@ -36,12 +36,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from solvers.latency.cut_plans import plan_of_cut
 from solvers.latency.cuts import EPSILON, PartCuts, Times
 from solvers.latency.parts import GraphOrder
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
-from solvers.model.split import Split
 from solvers.problem.accelerator_kinds import AcceleratorKind, accelerator_kinds
 
 IDEAL_LIMITS = (200, 2_000, 10_000, 40_000)
@@ -70,24 +68,13 @@ def latency_bounds(
     deployment: Deployment,
     most_ideals: int = IDEAL_LIMITS[-1],
     known_ms: Callable[[], float | None] = lambda: None,
-    on_plan: Callable[[Split], object] = lambda split: None,
 ) -> Iterator[float]:
     """Yield proven lower bounds in ms, none below the one before, at least every 0.2 s; infinite if there is no plan.
 
     `known_ms` tells the latency of the best plan known by then: the search for bounds leaves out what takes longer, and
-    ends when it is proven that no plan is better. `on_plan` gets a plan for each cut found, which may exceed memory.
+    ends when it is proven that no plan is better.
     """
     kinds = accelerator_kinds(graph, deployment)
-    told: list[tuple[int, int]] = []
-
-    def tell(part: PartCuts) -> None:
-        nonlocal told
-        if part.tasks and part.tasks != told:
-            told = part.tasks
-            split = plan_of_cut(graph, deployment, kinds, part.tasks_of_nodes())
-            if split is not None:
-                on_plan(split)
-
     by_kind = [node_times(graph, deployment, kind) for kind in kinds] or [node_times(graph, deployment)]
     times: Times = {v: (min(one[v][0] for one in by_kind), on_cpu) for v, (_, on_cpu) in by_kind[0].items()}
     bound = critical_path(graph, times) * (1 - len(graph.nodes) * EPSILON)
@@ -109,7 +96,6 @@ def latency_bounds(
             upper = _or_infinite(known_ms())
             for better in part.bounds(upper):
                 bound = max(bound, min(better, upper))
-                tell(part)
                 yield bound
             if bound >= upper:
                 return
@@ -120,7 +106,6 @@ def latency_bounds(
             upper = _or_infinite(known_ms())
             for better in best.averages(upper):
                 bound = max(bound, min(better, upper))
-                tell(best)
                 yield bound
             if bound >= upper:
                 return

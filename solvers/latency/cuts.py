@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from solvers.latency.cut_plans import Task
 from solvers.latency.parts import GraphOrder, IntArray, flat, ideals_and_lookup, nearest_nodes
 from solvers.model.deployment import Deployment
 from solvers.problem.accelerator_kinds import AcceleratorKind
@@ -97,17 +96,6 @@ class PartCuts:
             yield from self._cut(self.price, upper_ms)
             if self.bound_ms > bound_before_ms + WORTHWHILE * left_ms:
                 last_gain = count
-
-    def tasks_of_nodes(self) -> list[Task]:
-        """Return the tasks of the cut found last, from first to last, with the nodes of the part that each has."""
-        tasks: list[Task] = []
-        before = 0
-        for ideal, place in self.tasks:
-            after = int.from_bytes(self.ideals[ideal].tobytes(), "little")
-            members = frozenset(v for i, v in enumerate(self.kept) if (after & ~before) >> i & 1)
-            before = after
-            tasks.append((members, place - 1 if place else None))
-        return tasks
 
     def _cut(self, price: float, upper_ms: float) -> Iterator[float]:
         """Yield minus infinity while at work, then the bound at a price in ms for an accelerator's worth of memory."""

@@ -1,14 +1,11 @@
 """How single-sample latency is solved: plans by greedy and annealing, bounds from ideals, and CP-SAT for what is left.
 
-The cuts that the bounds find are plans, too, and annealing begins from them as they come.
-
 The bound of `latency_bound` alone proves most plans optimal within a second, where parallel branches rejoin. What it
 leaves open is decided by CP-SAT in a process of its own, beside the annealing; it starts only after a while, since
 starting it takes longer than most solves. The same formulation in HiGHS improved none of the bounds on
 the paper's files within a minute, so it is not used here.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -45,13 +42,7 @@ MAX_LATENCY_PROGRAM = 60_000
 
 def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Return the best plan with its bound; stops at the gap, the time limit, or when nothing is left to try."""
-    from_cuts: deque[Split] = deque()
-
-    def take_over(split: Split) -> None:
-        from_cuts.append(split)
-        reporter.report("bound from ideals", reporter.found(split))
-
-    bounds = latency_bounds(problem.graph, problem.deployment, known_ms=lambda: reporter.value_ms, on_plan=take_over)
+    bounds = latency_bounds(problem.graph, problem.deployment, known_ms=lambda: reporter.value_ms)
     reporter.report("bound from ideals")
     critical_path_ms = next(bounds)
     if critical_path_ms == float("inf"):
@@ -61,7 +52,7 @@ def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter
     reason = _find_starts(problem, reporter, starts)
     if reason is not None:
         return reporter.result("ip", infeasible=reason)
-    return _Run(problem, contraction, reporter, bounds, starts, from_cuts).finish()
+    return _Run(problem, contraction, reporter, bounds, starts).finish()
 
 
 def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> str | None:
@@ -98,11 +89,10 @@ class _Run:
         reporter: Reporter,
         bounds: Iterator[float],
         starts: list[Split],
-        from_cuts: deque[Split],
     ) -> None:
         self.problem, self.contraction, self.reporter = problem, contraction, reporter
         self.bounds: Iterator[float] | None = bounds
-        self.starts, self.from_cuts = starts, from_cuts
+        self.starts = starts
         self.child: CpSatProcess | None = None
         self.program: LatencyProgram | None = None
         self.infeasible = False
@@ -158,7 +148,7 @@ class _Run:
                     starts = [better, *self.starts]
                 if self.reporter.seconds >= one_each_until:
                     break
-        yield from latency_search(graph, deployment, self.contraction, starts, self.from_cuts)
+        yield from latency_search(graph, deployment, self.contraction, starts)
 
     def _is_small_enough(self) -> bool:
         graph, deployment = self.problem.graph, self.problem.deployment

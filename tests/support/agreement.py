@@ -1,7 +1,5 @@
 """What it takes for a method to be right: its answer is the optimum, proven, and what the evaluator says it is."""
 
-from collections import deque
-
 import pytest
 
 from solvers.latency import solve as latency_module
@@ -55,7 +53,7 @@ def solve_by_cp_sat_alone(instance: Instance) -> SolveResult:
     reason = why_infeasible(graph, contraction, deployment)
     if reason is not None:
         return reporter.result("ip", infeasible=reason)
-    return latency_module._Run(problem, contraction, reporter, iter(()), [], deque()).finish()
+    return latency_module._Run(problem, contraction, reporter, iter(()), []).finish()
 
 
 def assert_least_latency(result: SolveResult, instance: Instance, best: float | None) -> None:
