@@ -91,22 +91,20 @@ class ChainAnswer:
     """The best chain found and what is proven: `lower_bound_ms` holds for every chain split.
 
     `device_of_block` is None when no chain was found; then `lower_bound_ms` is infinite if that is proven.
-    `num_ideals` counts the ideals of the last search. `num_kept` counts what all searches for thresholds kept, an ideal
-    on so many devices each time, and `num_steps` the steps that they took (`label_kernel.STEPS`).
+    `num_ideals` counts the ideals of the last search.
     """
 
     device_of_block: dict[int, int] | None
     value_ms: float
     lower_bound_ms: float
     num_ideals: int
-    num_kept: int = 0
-    num_steps: int = 0
 
 
 class ChainSearch:
     """One optimisation that can be watched and stopped; `run` does the work, the rest reads its state.
 
-    `kinds` are those of the accelerators.
+    `kinds` are those of the accelerators. `num_kept` counts what all searches for thresholds have kept so far: an ideal
+    on so many devices each time.
     """
 
     def __init__(
@@ -161,7 +159,8 @@ class ChainSearch:
         self._lock = threading.Lock()
         self._is_stopped = False
         self._offered: tuple[float, Split, float] | None = None
-        self._num_ideals = self._num_kept = self._num_steps = 0
+        self._num_ideals = 0
+        self.num_kept = 0
         self._gap = SAME_VALUE
         self._improved_ms = np.inf
         self._borders: BorderBound | None = None  # as far as it was prepared
@@ -227,14 +226,7 @@ class ChainSearch:
                 self.lower_bound_ms = lower_bound_ms
         if self.lower_bound_ms == math.inf:
             self.ending = Ending.NO_SPLIT
-        return ChainAnswer(
-            self.device_of_block,
-            self.value_ms,
-            self.lower_bound_ms,
-            self._num_ideals,
-            self._num_kept,
-            self._num_steps,
-        )
+        return ChainAnswer(self.device_of_block, self.value_ms, self.lower_bound_ms, self._num_ideals)
 
     def _searches(
         self, problem: LabelProblem, phase: str, gap: float, enough: float, *, from_above: bool
@@ -284,10 +276,9 @@ class ChainSearch:
                 max_steps = most if max_steps is None else min(max_steps, most)
                 is_slow = max_steps == most  # if it is paused, that is why
             self.phase = f"{phase}, max-load up to {milliseconds(threshold)}" if is_loaded() else LOADING
-            kept, taken = search.num_kept, search.num_steps  # of one that was paused, before
+            kept = search.num_kept  # of one that was paused, before
             outcome = STOPPED if self._stop[0] else search.run(self._max_bytes, max_steps)
-            self._num_kept += search.num_kept - kept
-            self._num_steps += search.num_steps - taken
+            self.num_kept += search.num_kept - kept
             if outcome == STOPPED and self._offered is not None:
                 interrupted += search.num_steps
                 is_slow = False
@@ -318,11 +309,6 @@ class ChainSearch:
                 step = 2 * step if stages is None else step
             if self.value_ms < np.inf and lower > 0:
                 step = min(step, max(FIRST_STEP, math.sqrt(self.value_ms / lower) - 1))
-
-    @property
-    def num_kept(self) -> int:
-        """What the searches for thresholds have kept so far: an ideal on so many devices each time."""
-        return self._num_kept
 
     def bounded_by_borders(self, lower_bound_ms: float) -> Iterator[float]:
         """Yield better bounds in ms that know what borders cost; searches that begin after that know it, too."""
