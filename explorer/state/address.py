@@ -52,6 +52,7 @@ def want(link: Link, problems: tuple[str, ...] = ()) -> None:
     """Have the widgets of this or the next run take over what a link says, and the rest go to their defaults."""
     address = session.address()
     address.wanted, address.problems, address.notes = link, list(problems), []
+    address.sent = _sent_by_browser()
 
 
 def wanted() -> Link | None:
@@ -141,17 +142,31 @@ def is_back_or_forward() -> bool:
 
 
 def is_set_by_browser(key: str) -> bool:
-    """Whether a browser that comes to a server started anew has a value for the widget `key`, drawn next."""
-    return session.address().is_back_again and any(name.endswith(f"-{key}") for name in _sent_by_browser())
+    """Whether the browser has a newer value for the widget `key`, drawn next, than the address that is taken over.
+
+    So for all of a page that was open when its server was started anew, and for what was changed while a run took over
+    the address: such a run is given up for the next one, and what was clicked at a page still loading would be lost.
+    """
+    address = session.address()
+    if address.wanted is None and not address.is_back_again:
+        return False
+    return any(
+        name.endswith(f"-{key}") and (address.is_back_again or address.sent.get(name) != value)
+        for name, value in _sent_by_browser().items()
+    )
 
 
-def _sent_by_browser() -> tuple[str, ...]:
-    """Return Streamlit's names of the widgets whose values came with this run; a page just loaded sends none.
+def _sent_by_browser() -> dict[str, bytes]:
+    """Return Streamlit's names and messages of the widgets whose values came with this run; of a page just loaded none.
 
     There is no public way to ask; a test tells when this one goes.
     """
     context = get_script_run_ctx()
-    return () if context is None else tuple(context.session_state._state._new_widget_state)
+    if context is None:
+        return {}
+    states = context.session_state._state._new_widget_state
+    messages = {name: states.get_serialized(name) for name in list(states.states)}
+    return {name: message.SerializeToString() for name, message in messages.items() if message is not None}
 
 
 def settle() -> None:

@@ -92,7 +92,8 @@ class Address:
     `values` are the parameters' values that differ from their defaults, and the name of a sample that does; `settled`
     are those of the last full run, `asked` the names of the parts that had a widget in this run. `is_back_again` says
     that the page was open before its server was started anew, `keeps_notes` that the run after that is no change of the
-    user's. `problems` are phrases on what the address asked and did not get, `notes` sentences.
+    user's. `sent` is what the browser had said of the widgets when `wanted` came, by Streamlit's names. `problems` are
+    phrases on what the address asked and did not get, `notes` sentences.
     """
 
     query: dict[str, str] | None = None
@@ -103,6 +104,7 @@ class Address:
     asked: set[str] = field(default_factory=set)
     is_back_again: bool = False
     keeps_notes: bool = False
+    sent: dict[str, bytes] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

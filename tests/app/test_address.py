@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from explorer.edits.history import begin, move
@@ -102,6 +103,26 @@ def test_inputs_changed_before_the_browser_has_heard_of_the_address_are_not_take
     app.query_params.update(late)
     back(app)
     assert (number(app, "Accelerators").value, number(app, "CPUs").value) == (2, 0)
+
+
+def interrupted(**query: str) -> AppTest:
+    """Visit an address with a first run that ends before all of it is taken over, as a click ends it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("explorer.form.sidebar.settle", st.stop)
+        return visited(**query)
+
+
+def test_what_is_clicked_while_the_page_loads_is_not_lost() -> None:
+    app = interrupted()
+    app.segmented_control(key="source").set_value("Upload")
+    assert app.run().get("file_uploader")
+
+
+def test_a_number_changed_while_an_address_is_taken_over_holds_beside_the_rest_of_it() -> None:
+    app = interrupted(sample="teaching_chain", accelerators="3", bandwidth="2")
+    number(app, "Accelerators").set_value(2)
+    solved(app.run())
+    assert address(app) == {"sample": "teaching_chain", "accelerators": "2", "bandwidth": "2"}
 
 
 def test_what_an_address_asks_in_vain_is_named_and_the_rest_is_used() -> None:
