@@ -131,15 +131,21 @@ def family_of(pid: int) -> list[int]:
 
 def pss_bytes(pids: list[int]) -> float:
     """Return the proportional set size of processes: private pages, and of each shared page this process's share."""
-    total = 0.0
-    for pid in pids:
-        try:
-            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        except (OSError, ValueError):
-            continue
-        found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
-        total += 1024.0 * int(found[1]) if found else 0.0
-    return total
+    return sum(_smaps_bytes(pid, "Pss") for pid in pids)
+
+
+def private_bytes(pid: int) -> float:
+    """Return the pages that are a process's alone: a number that other processes of the same program do not change."""
+    return _smaps_bytes(pid, "Private_Clean") + _smaps_bytes(pid, "Private_Dirty")
+
+
+def _smaps_bytes(pid: int, name: str) -> float:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (OSError, ValueError):
+        return 0.0
+    found = re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE)
+    return 1024.0 * int(found[1]) if found else 0.0
 
 
 def cpu_s(pids: list[int]) -> float:

@@ -1,5 +1,6 @@
 """Problems that no solver here was tuned for: networks as published, on links that cost a fifth to half of a load.
 
+`bert_24` and `bert_36` are BERT-base with as many layers, by operators: 1,299 and 1,947 nodes in training.
 `Case.name` is network/pass/link/family/devices, such as densenet121/training/pcie/free/4+1: four accelerators, a CPU.
 With `pcie` tensors move at 12.6 GB/s; `free` is a thousand times as fast, the other extreme.
 """
@@ -12,6 +13,7 @@ from sample_graphs.cells import amoebanet_a, nasnet_a_large, nasnet_a_mobile
 from sample_graphs.cost_model import ACCELERATOR, COSTS
 from sample_graphs.image_classifiers import densenet121, resnext50, vgg16
 from sample_graphs.recurrent import gnmt
+from sample_graphs.transformers import bert_base
 from solvers.importers.inference import inference_graph
 from solvers.importers.network import Network
 from solvers.importers.training import training_graph
@@ -27,6 +29,8 @@ NETWORKS: dict[str, Callable[[bool], Network]] = {
     "nasnet_large": lambda training: nasnet_a_large(8, training=training),
     "amoebanet": lambda training: amoebanet_a(32, training=training),
     "lstm_8_8": lambda training: gnmt(64, 50, training=training),
+    "bert_24": lambda training: bert_base(8, 128, training=training, num_layers=24),
+    "bert_36": lambda training: bert_base(8, 128, training=training, num_layers=36),
 }
 """Each at a micro-batch for which transfers over PCIe count."""
 

@@ -203,8 +203,8 @@ def _mixture(net: NetworkBuilder, name: str, shape: Decoder, y: int, residual: i
 BERT_WIDTH, BERT_LAYERS, BERT_HEADS, BERT_VOCABULARY = 768, 12, 12, 30522
 
 
-def bert_base(micro_batch: int, num_tokens: int, *, training: bool) -> Network:
-    """BERT-base by operators, with pooler, heads fused into one batched product, dropout left out.
+def bert_base(micro_batch: int, num_tokens: int, *, training: bool, num_layers: int = BERT_LAYERS) -> Network:
+    """BERT-base by operators, with pooler, heads fused into one batched product, dropout left out; or a deeper one.
 
     Devlin et al., "BERT: pre-training of deep bidirectional transformers", NAACL 2019, section 3. Training is
     fine-tuning on two-class sentence classification, which adds a classifier of 2 x 768 weights and the loss.
@@ -217,7 +217,7 @@ def bert_base(micro_batch: int, num_tokens: int, *, training: bool) -> Network:
     x = net.residual("position add", x, ops.lookup("position embedding", 512))
     x = net.residual("segment add", x, ops.lookup("segment embedding", 2))
     x = _norm(net, "embedding norm", x, BERT_WIDTH, has_bias=True)
-    for i in range(1, BERT_LAYERS + 1):
+    for i in range(1, num_layers + 1):
         net.layer = f"encoder {i}"
         x = ops.encoder(str(i), x, mask)
     net.layer = "pooler"
