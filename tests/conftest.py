@@ -36,6 +36,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where browser tests are demanded, as in continuous integration, one that waits in vain is run once more.
+
+    The first failure is reported as RERUN. A wrong answer is not run again, and neither is anything elsewhere, so that
+    races are found where someone works on them.
+    """
+    if os.environ.get("REQUIRE_BROWSER_TESTS") == "1":
+        again = pytest.mark.flaky(reruns=1, only_rerun=["TimeoutError", "Locator expected"])
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(again)
+
+
 @pytest.fixture(scope="session")
 def paper_workloads() -> Path:
     """Folder of the paper's released workloads, beside the repository in `shared/`; skips where it is absent."""

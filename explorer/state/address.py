@@ -151,21 +151,20 @@ def is_set_by_browser(key: str) -> bool:
     if address.wanted is None and not address.is_back_again:
         return False
     return any(
-        name.endswith(f"-{key}") and (address.is_back_again or address.sent.get(name) != value)
-        for name, value in _sent_by_browser().items()
+        address.is_back_again or address.sent.get(name) != value for name, value in _sent_by_browser(f"-{key}").items()
     )
 
 
-def _sent_by_browser() -> dict[str, bytes]:
+def _sent_by_browser(ending: str = "") -> dict[str, bytes]:
     """Return Streamlit's names and messages of the widgets whose values came with this run; of a page just loaded none.
 
-    There is no public way to ask; a test tells when this one goes.
+    `ending` is that of the names that are asked for. There is no public way to ask; a test tells when this one goes.
     """
     context = get_script_run_ctx()
     if context is None:
         return {}
     states = context.session_state._state._new_widget_state
-    messages = {name: states.get_serialized(name) for name in list(states.states)}
+    messages = {name: states.get_serialized(name) for name in list(states.states) if name.endswith(ending)}
     return {name: message.SerializeToString() for name, message in messages.items() if message is not None}
 
 
