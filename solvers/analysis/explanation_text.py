@@ -107,9 +107,17 @@ def _parts(explanation: Explanation, parts: LoadParts, name: dict[int, str]) -> 
     if explanation.devices[parts.device].is_cpu:
         return f"{sentence} Transfers take a CPU no time."
     if len(told) == 1 and parts.compute_ms > 0 and not _hidden(parts):
-        has_transfers = explanation.least_transfer_ms is not None
-        return f"{sentence} {'It moves no tensors' if has_transfers else 'Transfers take no time'}."
+        return f"{sentence} {_why_no_transfers(explanation, parts)}."
     return f"{sentence}{_hidden(parts)}"
+
+
+def _why_no_transfers(explanation: Explanation, parts: LoadParts) -> str:
+    """Say why an accelerator that sets the pace is not held up by transfers: what it moves may take no time."""
+    if explanation.least_transfer_ms is None:
+        return "Transfers take no time"
+    if not explanation.cut_tensors.get(parts.device):
+        return "It moves no tensors"
+    return "Its transfers take no time" if len(explanation.limits) == 1 else "In this pass its transfers take no time"
 
 
 def _hidden(parts: LoadParts) -> str:

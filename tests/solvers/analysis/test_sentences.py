@@ -1,0 +1,23 @@
+"""Every sentence of Explain holds: on plans where it is easily wrong, and on random ones against all plans there are."""
+
+from solvers.analysis.explanation import explain
+from solvers.analysis.explanation_text import explanation_text
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Split
+from tests.support.graphs import dag
+
+
+def sentences(graph: DnnGraph, deployment: Deployment, *devices: set[int], **options: object) -> str:
+    """Explain the split with these nodes on the accelerators, the last on a CPU where there are more."""
+    k = deployment.num_accelerators
+    split = Split(tuple(map(frozenset, devices[:k])), tuple(map(frozenset, devices[k:])))
+    explanation = explain(graph, deployment, split, **options)  # type: ignore[arg-type]
+    return " ".join(sentence for paragraph in explanation_text(explanation, graph) for sentence in paragraph.sentences)
+
+
+def test_tensors_that_move_in_no_time_are_not_denied() -> None:
+    graph = dag((4, 1, 1), ((1, 2), (2, 3)), transfer_ms=(0.0, 1.0, 0.0))
+    text = sentences(graph, Deployment(2), {1}, {2, 3})
+    assert "Accelerator 1 computes for 4 ms (100 %). Its transfers take no time." in text
+    assert "The one tensor it moves is" in text
