@@ -76,7 +76,7 @@ def _limits(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
         sentences += [_pace(explanation, limit, name), _parts(explanation, slowest, name)]
     d = explanation.limits[0].bottlenecks[0].device
     if (cut := explanation.cut_tensors.get(d)) and explanation.least_transfer_ms is not None:
-        sentences.append(_dearest(graph, cut, d, name))
+        sentences.append(_dearest(graph, cut, d, name, is_of_one=len(explanation.limits) == 1))
     return tuple(sentences)
 
 
@@ -138,7 +138,7 @@ def _hidden(parts: LoadParts) -> str:
     )
 
 
-def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dict[int, str]) -> str:
+def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dict[int, str], *, is_of_one: bool) -> str:
     def told(tensor: CutTensor) -> str:
         way = (
             f"to {listed([name[d] for d in tensor.to_devices], 2)}"
@@ -150,11 +150,13 @@ def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dic
         which = f"tensor {quoted(tensor.tensor)}" if tensor.tensor else "the output"
         return f"{which} of {label} {way} ({time}{size})"
 
+    # Of two passes the sentence before may be about another device.
+    it = "it" if is_of_one else name[device]
     if len(cut) == 1:
-        return f"The one tensor it moves is {told(cut[0])}."
+        return f"The one tensor {it} moves is {told(cut[0])}."
     dearest = listed([told(tensor) for tensor in cut[:MOST_TENSORS]])
     is_all = len(cut) <= MOST_TENSORS
-    lead = f"It moves {counted(len(cut), 'tensor')}" + (": " if is_all else "; the largest: ")
+    lead = f"{it[0].upper()}{it[1:]} moves {counted(len(cut), 'tensor')}" + (": " if is_all else "; the largest: ")
     return f"{lead}{dearest}."
 
 

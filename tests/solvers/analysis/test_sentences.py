@@ -2,10 +2,11 @@
 
 from solvers.analysis.explanation import explain
 from solvers.analysis.explanation_text import explanation_text
+from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Split
-from tests.support.graphs import dag
+from tests.support.graphs import dag, training_chain
 
 
 def sentences(graph: DnnGraph, deployment: Deployment, *devices: set[int], **options: object) -> str:
@@ -21,3 +22,12 @@ def test_tensors_that_move_in_no_time_are_not_denied() -> None:
     text = sentences(graph, Deployment(2), {1}, {2, 3})
     assert "Accelerator 1 computes for 4 ms (100 %). Its transfers take no time." in text
     assert "The one tensor it moves is" in text
+
+
+def test_of_two_passes_it_is_told_which_device_moves_tensors() -> None:
+    graph = training_chain((4.0, 1.0), (1.0, 6.0), transfer_ms=0.5)
+    text = sentences(graph, Deployment(2), {1, 3}, {2, 4}, objective=Objective.GPIPE)
+    assert "Accelerator 1 is the bottleneck of the forward pass" in text
+    assert "Accelerator 2 is the bottleneck of the backward pass" in text
+    assert "Accelerator 1 moves 2 tensors: " in text
+    assert "It moves" not in text
