@@ -87,8 +87,10 @@ def _pace(explanation: Explanation, limit: Limit, name: dict[int, str]) -> str:
     if len(names) == 1:
         return f"{lead}."
     others = listed(names[1:])
+    # A plan of two passes may be faster in the other one alone.
+    what = "plan" if len(explanation.limits) == 1 else limit.what
     load = "both loads" if len(names) == 2 else f"all {len(names)} loads"
-    return f"{lead}, and {others} within 0.1 % of it: a faster plan has to reduce {load}."
+    return f"{lead}, and {others} within 0.1 % of it: a faster {what} has to reduce {load}."
 
 
 def _kind(explanation: Explanation) -> str:

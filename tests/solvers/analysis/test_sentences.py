@@ -31,3 +31,13 @@ def test_of_two_passes_it_is_told_which_device_moves_tensors() -> None:
     assert "Accelerator 2 is the bottleneck of the backward pass" in text
     assert "Accelerator 1 moves 2 tensors: " in text
     assert "It moves" not in text
+
+
+def test_a_faster_plan_may_leave_one_of_the_two_passes_as_it_is() -> None:
+    """Both plans take 4 ms forward on each of two devices; the backward passes differ."""
+    graph = training_chain((2.0, 2.0, 2.0, 2.0), (1.0, 1.0, 5.0, 5.0))
+    slow, fast = ({1, 2, 5, 6}, {3, 4, 7, 8}), ({1, 3, 5, 7}, {2, 4, 6, 8})
+    text = sentences(graph, Deployment(2), *slow, objective=Objective.GPIPE)
+    assert "a faster forward pass has to reduce both loads" in text
+    assert "The time per micro-batch is 10 ms" in sentences(graph, Deployment(2), *fast, objective=Objective.GPIPE)
+    assert "The time per micro-batch is 14 ms" in text
