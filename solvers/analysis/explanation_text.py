@@ -316,6 +316,8 @@ def _what_is_left(explanation: Explanation, graph: DnnGraph) -> str:
         left.append("that some must share a device")
     if explanation.proof.family is Family.CHAIN:
         left.append("that a pipeline's stages are in order")
+    elif explanation.proof.family is Family.CONVEX:
+        left.append("that the split is contiguous")
     keeps = "keeps" if len(left) == 1 else "keep"
     return f" Memory is not limiting. Only {listed(left)} {keeps} the plan from the ideal (balanced) load."
 

@@ -5,7 +5,7 @@ from solvers.analysis.explanation_text import explanation_text
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
-from solvers.model.split import Split
+from solvers.model.split import Family, Split
 from tests.support.graphs import dag, training_chain
 
 
@@ -41,3 +41,11 @@ def test_a_faster_plan_may_leave_one_of_the_two_passes_as_it_is() -> None:
     assert "a faster forward pass has to reduce both loads" in text
     assert "The time per micro-batch is 10 ms" in sentences(graph, Deployment(2), *fast, objective=Objective.GPIPE)
     assert "The time per micro-batch is 14 ms" in text
+
+
+def test_contiguity_is_among_what_keeps_a_contiguous_split_from_the_ideal_load() -> None:
+    """The best contiguous split takes 4.5 ms and the ideal load is 4 ms, which a non-contiguous one reaches."""
+    graph = dag((2, 3, 2, 1), ((1, 2), (2, 3), (3, 4)), transfer_ms=0.0)
+    text = sentences(graph, Deployment(2), {1, 2}, {3, 4}, family=Family.CONVEX, lower_bound_ms=5.0)
+    assert "Only that nodes cannot be divided and that the split is contiguous keep the plan" in text
+    assert "It is reached" in sentences(graph, Deployment(2), {1, 3}, {2, 4})
