@@ -1,8 +1,10 @@
 """The facts of an explanation as sentences, for the terminal and the page; nothing is said that they do not hold."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+import networkx as nx
 
 from solvers.analysis.explanation import DeviceFacts, Explanation, Limit
 from solvers.analysis.load_parts import LoadParts
@@ -297,7 +299,7 @@ def _idle_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:
         if is_paid and explanation.value_ms is not None and least > explanation.value_ms:
             cost = f"; moving even the smallest takes {milliseconds(least)}, longer than all that work"
         return [f"All nodes are on one device, so that no tensor is moved{cost}."]
-    return _forced_transfers(explanation)
+    return _forced_transfers(explanation, graph)
 
 
 def _what_is_left(explanation: Explanation, graph: DnnGraph) -> str:
@@ -322,13 +324,18 @@ def _what_is_left(explanation: Explanation, graph: DnnGraph) -> str:
     return f" Memory is not limiting. Only {listed(left)} {keeps} the plan from the ideal (balanced) load."
 
 
-def _forced_transfers(explanation: Explanation) -> list[str]:
-    """Say that memory forces transfers, where they are most of what the slowest device does."""
+def _forced_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:
+    """Say that memory forces transfers, where they are most of what the slowest device does.
+
+    It does where no device holds some nodes that are connected: parts that are not may each be on a device of its own.
+    """
     slowest = [limit.bottlenecks[0] for limit in explanation.limits if limit.bottlenecks]
     load_ms, transfer_ms = sum(parts.load_ms for parts in slowest), sum(parts.transfer_ms for parts in slowest)
     capacities = [device.capacity_bytes for device in explanation.devices]
     largest = max((capacity for capacity in capacities if capacity is not None), default=math.inf)
-    if explanation.num_cpus or None in capacities or explanation.total_memory_bytes <= largest:
+    if explanation.num_cpus or None in capacities or explanation.counts_in_flight:
+        return []
+    if max(sum(graph.node_by_id[v].memory_bytes for v in part) for part in _connected(graph)) <= largest:
         return []
     if transfer_ms < load_ms / 2:
         return []
@@ -336,6 +343,14 @@ def _forced_transfers(explanation: Explanation) -> list[str]:
         f"No device holds all nodes, which take {binary_size(explanation.total_memory_bytes)}: tensors must be moved "
         "however slow the links are, and most of the time goes to that."
     ]
+
+
+def _connected(graph: DnnGraph) -> Iterable[set[int]]:
+    """Return the parts of a graph between which no tensor passes."""
+    links: nx.Graph[int] = nx.Graph((edge.source, edge.target) for edge in graph.edges)
+    links.add_nodes_from(graph.node_by_id)
+    parts: Iterable[set[int]] = nx.connected_components(links)
+    return parts
 
 
 def _waiting(explanation: Explanation) -> tuple[str, ...]:

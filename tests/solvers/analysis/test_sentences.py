@@ -6,7 +6,7 @@ from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family, Split
-from tests.support.graphs import dag, training_chain
+from tests.support.graphs import dag, training_chain, two_branches
 
 
 def sentences(graph: DnnGraph, deployment: Deployment, *devices: set[int], **options: object) -> str:
@@ -49,3 +49,12 @@ def test_contiguity_is_among_what_keeps_a_contiguous_split_from_the_ideal_load()
     text = sentences(graph, Deployment(2), {1, 2}, {3, 4}, family=Family.CONVEX, lower_bound_ms=5.0)
     assert "Only that nodes cannot be divided and that the split is contiguous keep the plan" in text
     assert "It is reached" in sentences(graph, Deployment(2), {1, 3}, {2, 4})
+
+
+def test_parts_of_a_graph_that_are_not_connected_move_nothing() -> None:
+    """No device holds both branches, and each has one."""
+    graph = two_branches(2, transfer_ms=9.0)
+    text = sentences(graph, Deployment(2, 0, 2.0), {1, 3}, {2, 4})
+    assert "must be moved" not in text
+    connected = dag((1.0,) * 4, ((1, 2), (2, 3), (3, 4)), transfer_ms=9.0)
+    assert "tensors must be moved however slow" in sentences(connected, Deployment(2, 0, 2.0), {1, 2}, {3, 4})
