@@ -387,8 +387,12 @@ def _shares(idle: list[DeviceFacts]) -> str:
     told = [f"{device.name} for {percent(device.idle_share)}" for device in idle]
     most = 4
     more = len(idle) - most
-    rest = f"; {more} more {'is' if more == 1 else 'are'} idle for less" if more > 0 else ""
-    return f"{listed(told[:most])} of the time{rest}."
+    if more <= 0:
+        return f"{listed(told[:most])} of the time."
+    least, longest = idle[most - 1].idle_share - SAME, idle[most].idle_share
+    as_long = "as long" if idle[-1].idle_share >= least else "as long or less"
+    rest = f"{more} more {'is' if more == 1 else 'are'} idle for {'less' if longest < least else as_long}"
+    return f"{listed(told[:most])} of the time; {rest}."
 
 
 def _proof(explanation: Explanation) -> tuple[str, ...]:

@@ -58,3 +58,13 @@ def test_parts_of_a_graph_that_are_not_connected_move_nothing() -> None:
     assert "must be moved" not in text
     connected = dag((1.0,) * 4, ((1, 2), (2, 3), (3, 4)), transfer_ms=9.0)
     assert "tensors must be moved however slow" in sentences(connected, Deployment(2, 0, 2.0), {1, 2}, {3, 4})
+
+
+def test_devices_that_idle_as_long_are_not_said_to_idle_for_less() -> None:
+    graph = dag((4, 1, 1, 1, 1, 1, 1), (), transfer_ms=0.0)
+    nodes = [{v} for v in range(1, 8)]
+    assert "; 2 more are idle for as long." in sentences(graph, Deployment(7), *nodes)
+    uneven = dag((4, 1, 1, 1, 1, 1, 2), (), transfer_ms=0.0)
+    assert "; 2 more are idle for as long or less." in sentences(uneven, Deployment(7), *nodes)
+    last = dag((4, 1, 1, 1, 1, 2, 2), (), transfer_ms=0.0)
+    assert "; 2 more are idle for less." in sentences(last, Deployment(7), *nodes)
