@@ -279,8 +279,14 @@ def _memory(explanation: Explanation) -> list[str]:
 
 
 def _forced_bytes(explanation: Explanation) -> float:
-    """Return how many bytes of nodes no accelerator has room for, so that CPUs must hold them."""
+    """Return how many bytes of nodes no accelerator has room for, so that CPUs must hold them.
+
+    None where memory counts a multiple of the weights and no sizes, which may be more.
+    """
     deployment = explanation.deployment
+    memory = deployment.training_memory
+    if explanation.counts_in_flight and memory is not None and memory.state_factor is not None:
+        return 0.0
     held = [deployment.capacity_bytes(d) for d in range(deployment.num_accelerators)]
     if None in held:
         return 0.0

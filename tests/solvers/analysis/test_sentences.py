@@ -1,9 +1,11 @@
 """Every sentence of Explain holds: on plans where it is easily wrong, and on random ones against all plans there are."""
 
+from dataclasses import replace
+
 from solvers.analysis.explanation import explain
 from solvers.analysis.explanation_text import explanation_text
 from solvers.model.costs import Objective
-from solvers.model.deployment import Deployment
+from solvers.model.deployment import Deployment, InFlight, TrainingMemory
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family, Split
 from tests.support.graphs import dag, training_chain, two_branches
@@ -68,3 +70,14 @@ def test_devices_that_idle_as_long_are_not_said_to_idle_for_less() -> None:
     assert "; 2 more are idle for as long or less." in sentences(uneven, Deployment(7), *nodes)
     last = dag((4, 1, 1, 1, 1, 2, 2), (), transfer_ms=0.0)
     assert "; 2 more are idle for less." in sentences(last, Deployment(7), *nodes)
+
+
+def test_sizes_that_memory_does_not_count_force_nothing_onto_cpus() -> None:
+    """With a multiplier of weights and state, memory counts weights and activations, not sizes."""
+    graph = training_chain((1.0, 1.0), (1.0, 1.0))
+    nodes = tuple(replace(node, memory_bytes=100.0, parameter_bytes=1.0, activation_bytes=1.0) for node in graph.nodes)
+    deployment = Deployment(2, 1, 20.0, training_memory=TrainingMemory(InFlight.ONE_F_ONE_B, 4, 4.0))
+    text = sentences(graph.with_nodes(nodes), deployment, {1, 3}, {2, 4}, set(), family=Family.CHAIN)
+    assert "valid" not in text
+    assert "forces work onto CPUs" not in text
+    assert "one accelerator has" not in text
