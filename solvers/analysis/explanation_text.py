@@ -155,12 +155,14 @@ def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dic
         return f"{which} of {label} {way} ({time}{size})"
 
     # Of two passes the sentence before may be about another device.
-    it = "it" if is_of_one else name[device]
+    mover = name[device]
     if len(cut) == 1:
-        return f"The one tensor {it} moves is {told(cut[0])}."
+        return f"The one tensor {'it' if is_of_one else mover} moves is {told(cut[0])}."
     dearest = listed([told(tensor) for tensor in cut[:MOST_TENSORS]])
     is_all = len(cut) <= MOST_TENSORS
-    lead = f"{it[0].upper()}{it[1:]} moves {counted(len(cut), 'tensor')}" + (": " if is_all else "; the largest: ")
+    lead = f"{'It' if is_of_one else mover} moves {counted(len(cut), 'tensor')}" + (
+        ": " if is_all else "; the largest: "
+    )
     return f"{lead}{dearest}."
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from solvers.analysis.explanation import explain
 from solvers.analysis.explanation_text import explanation_text
 from solvers.model.costs import Objective
-from solvers.model.deployment import Deployment, InFlight, TrainingMemory
+from solvers.model.deployment import Deployment, DeviceClass, InFlight, TrainingMemory
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family, Split
 from tests.support.graphs import dag, training_chain, two_branches
@@ -33,6 +33,12 @@ def test_of_two_passes_it_is_told_which_device_moves_tensors() -> None:
     assert "Accelerator 2 is the bottleneck of the backward pass" in text
     assert "Accelerator 1 moves 2 tensors: " in text
     assert "It moves" not in text
+
+
+def test_names_of_device_types_stay_as_they_are() -> None:
+    graph = training_chain((4.0, 1.0), (1.0, 6.0), transfer_ms=0.5)
+    small = Deployment.of_classes((DeviceClass("small", 2),))
+    assert " small 1 moves 2 tensors: " in sentences(graph, small, {1, 3}, {2, 4}, objective=Objective.GPIPE)
 
 
 def test_a_faster_plan_may_leave_one_of_the_two_passes_as_it_is() -> None:
