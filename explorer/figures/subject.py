@@ -9,7 +9,7 @@ from explorer.picture.dag_view import DagInfo
 from explorer.picture.gantt_view import GanttInfo
 from explorer.words.devices_text import times_text
 from explorer.words.wording import VALUE_LABELS, device_counts, how_found, links_text, memory_text, proof
-from solvers.formats.graph_json import split_document
+from solvers.formats.result_json import judged_split_document
 from solvers.model.costs import SplitCosts, split_costs
 from solvers.model.deployment import Communication, Deployment
 from solvers.model.graph import DnnGraph
@@ -107,5 +107,4 @@ def planned_document(subject: Subject) -> dict[str, Any]:
     costs = subject.costs
     if subject.planned is not None:
         costs = split_costs(subject.graph, subject.deployment, subject.planned)
-    loads = tuple(device.load_ms for device in costs.devices)
-    return split_document(subject.plan_split, loads, {"maxLoad": costs.max_load_ms})
+    return judged_split_document(subject.plan_split, costs, subject.result)

@@ -1,8 +1,10 @@
 """The facts of an explanation as sentences, for the terminal and the page; nothing is said that they do not hold."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+import networkx as nx
 
 from solvers.analysis.explanation import DeviceFacts, Explanation, Limit
 from solvers.analysis.load_parts import LoadParts
@@ -76,7 +78,7 @@ def _limits(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
         sentences += [_pace(explanation, limit, name), _parts(explanation, slowest, name)]
     d = explanation.limits[0].bottlenecks[0].device
     if (cut := explanation.cut_tensors.get(d)) and explanation.least_transfer_ms is not None:
-        sentences.append(_dearest(graph, cut, d, name))
+        sentences.append(_dearest(graph, cut, d, name, is_of_one=len(explanation.limits) == 1))
     return tuple(sentences)
 
 
@@ -87,8 +89,10 @@ def _pace(explanation: Explanation, limit: Limit, name: dict[int, str]) -> str:
     if len(names) == 1:
         return f"{lead}."
     others = listed(names[1:])
+    # A plan of two passes may be faster in the other one alone.
+    what = "plan" if len(explanation.limits) == 1 else limit.what
     load = "both loads" if len(names) == 2 else f"all {len(names)} loads"
-    return f"{lead}, and {others} within 0.1 % of it: a faster plan has to reduce {load}."
+    return f"{lead}, and {others} within 0.1 % of it: a faster {what} has to reduce {load}."
 
 
 def _kind(explanation: Explanation) -> str:
@@ -107,9 +111,17 @@ def _parts(explanation: Explanation, parts: LoadParts, name: dict[int, str]) -> 
     if explanation.devices[parts.device].is_cpu:
         return f"{sentence} Transfers take a CPU no time."
     if len(told) == 1 and parts.compute_ms > 0 and not _hidden(parts):
-        has_transfers = explanation.least_transfer_ms is not None
-        return f"{sentence} {'It moves no tensors' if has_transfers else 'Transfers take no time'}."
+        return f"{sentence} {_why_no_transfers(explanation, parts)}."
     return f"{sentence}{_hidden(parts)}"
+
+
+def _why_no_transfers(explanation: Explanation, parts: LoadParts) -> str:
+    """Say why an accelerator that sets the pace is not held up by transfers: what it moves may take no time."""
+    if explanation.least_transfer_ms is None:
+        return "Transfers take no time"
+    if not explanation.cut_tensors.get(parts.device):
+        return "It moves no tensors"
+    return "Its transfers take no time" if len(explanation.limits) == 1 else "In this pass its transfers take no time"
 
 
 def _hidden(parts: LoadParts) -> str:
@@ -130,7 +142,7 @@ def _hidden(parts: LoadParts) -> str:
     )
 
 
-def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dict[int, str]) -> str:
+def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dict[int, str], *, is_of_one: bool) -> str:
     def told(tensor: CutTensor) -> str:
         way = (
             f"to {listed([name[d] for d in tensor.to_devices], 2)}"
@@ -142,11 +154,15 @@ def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dic
         which = f"tensor {quoted(tensor.tensor)}" if tensor.tensor else "the output"
         return f"{which} of {label} {way} ({time}{size})"
 
+    # Of two passes the sentence before may be about another device.
+    mover = name[device]
     if len(cut) == 1:
-        return f"The one tensor it moves is {told(cut[0])}."
+        return f"The one tensor {'it' if is_of_one else mover} moves is {told(cut[0])}."
     dearest = listed([told(tensor) for tensor in cut[:MOST_TENSORS]])
     is_all = len(cut) <= MOST_TENSORS
-    lead = f"It moves {counted(len(cut), 'tensor')}" + (": " if is_all else "; the largest: ")
+    lead = f"{'It' if is_of_one else mover} moves {counted(len(cut), 'tensor')}" + (
+        ": " if is_all else "; the largest: "
+    )
     return f"{lead}{dearest}."
 
 
@@ -265,8 +281,14 @@ def _memory(explanation: Explanation) -> list[str]:
 
 
 def _forced_bytes(explanation: Explanation) -> float:
-    """Return how many bytes of nodes no accelerator has room for, so that CPUs must hold them."""
+    """Return how many bytes of nodes no accelerator has room for, so that CPUs must hold them.
+
+    None where memory counts a multiple of the weights and no sizes, which may be more.
+    """
     deployment = explanation.deployment
+    memory = deployment.training_memory
+    if explanation.counts_in_flight and memory is not None and memory.state_factor is not None:
+        return 0.0
     held = [deployment.capacity_bytes(d) for d in range(deployment.num_accelerators)]
     if None in held:
         return 0.0
@@ -285,7 +307,7 @@ def _idle_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:
         if is_paid and explanation.value_ms is not None and least > explanation.value_ms:
             cost = f"; moving even the smallest takes {milliseconds(least)}, longer than all that work"
         return [f"All nodes are on one device, so that no tensor is moved{cost}."]
-    return _forced_transfers(explanation)
+    return _forced_transfers(explanation, graph)
 
 
 def _what_is_left(explanation: Explanation, graph: DnnGraph) -> str:
@@ -304,17 +326,24 @@ def _what_is_left(explanation: Explanation, graph: DnnGraph) -> str:
         left.append("that some must share a device")
     if explanation.proof.family is Family.CHAIN:
         left.append("that a pipeline's stages are in order")
+    elif explanation.proof.family is Family.CONVEX:
+        left.append("that the split is contiguous")
     keeps = "keeps" if len(left) == 1 else "keep"
     return f" Memory is not limiting. Only {listed(left)} {keeps} the plan from the ideal (balanced) load."
 
 
-def _forced_transfers(explanation: Explanation) -> list[str]:
-    """Say that memory forces transfers, where they are most of what the slowest device does."""
+def _forced_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:
+    """Say that memory forces transfers, where they are most of what the slowest device does.
+
+    It does where no device holds some nodes that are connected: parts that are not may each be on a device of its own.
+    """
     slowest = [limit.bottlenecks[0] for limit in explanation.limits if limit.bottlenecks]
     load_ms, transfer_ms = sum(parts.load_ms for parts in slowest), sum(parts.transfer_ms for parts in slowest)
     capacities = [device.capacity_bytes for device in explanation.devices]
     largest = max((capacity for capacity in capacities if capacity is not None), default=math.inf)
-    if explanation.num_cpus or None in capacities or explanation.total_memory_bytes <= largest:
+    if explanation.num_cpus or None in capacities or explanation.counts_in_flight:
+        return []
+    if max(sum(graph.node_by_id[v].memory_bytes for v in part) for part in _connected(graph)) <= largest:
         return []
     if transfer_ms < load_ms / 2:
         return []
@@ -322,6 +351,14 @@ def _forced_transfers(explanation: Explanation) -> list[str]:
         f"No device holds all nodes, which take {binary_size(explanation.total_memory_bytes)}: tensors must be moved "
         "however slow the links are, and most of the time goes to that."
     ]
+
+
+def _connected(graph: DnnGraph) -> Iterable[set[int]]:
+    """Return the parts of a graph between which no tensor passes."""
+    links: nx.Graph[int] = nx.Graph((edge.source, edge.target) for edge in graph.edges)
+    links.add_nodes_from(graph.node_by_id)
+    parts: Iterable[set[int]] = nx.connected_components(links)
+    return parts
 
 
 def _waiting(explanation: Explanation) -> tuple[str, ...]:
@@ -358,8 +395,12 @@ def _shares(idle: list[DeviceFacts]) -> str:
     told = [f"{device.name} for {percent(device.idle_share)}" for device in idle]
     most = 4
     more = len(idle) - most
-    rest = f"; {more} more {'is' if more == 1 else 'are'} idle for less" if more > 0 else ""
-    return f"{listed(told[:most])} of the time{rest}."
+    if more <= 0:
+        return f"{listed(told[:most])} of the time."
+    least, longest = idle[most - 1].idle_share - SAME, idle[most].idle_share
+    as_long = "as long" if idle[-1].idle_share >= least else "as long or less"
+    rest = f"{more} more {'is' if more == 1 else 'are'} idle for {'less' if longest < least else as_long}"
+    return f"{listed(told[:most])} of the time; {rest}."
 
 
 def _proof(explanation: Explanation) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ from solvers.cli.sweep import add_sweep
 from solvers.cli.tables import add_compare, add_reproduce
 from solvers.cli.warming import add_warm_up
 from solvers.cli.watching import Compiling, progress_text
-from solvers.formats.graph_json import split_document
+from solvers.formats.result_json import judged_split_document
 from solvers.model.costs import Objective, single_sample_latency, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.errors import GraphError, PlacementError
@@ -244,11 +244,7 @@ def solve_document(result: SolveResult, graph: DnnGraph, deployment: Deployment)
 def _split_json(result: SolveResult, graph: DnnGraph, deployment: Deployment) -> dict[str, Any]:
     """Return a result's split in the format of the paper's release, with its loads."""
     assert result.split is not None
-    costs = split_costs(graph, deployment, result.split)
-    totals: dict[str, float] = {"maxLoad": costs.max_load_ms}
-    if result.objective is Objective.LATENCY and result.value_ms is not None:
-        totals = {"totalLatency": result.value_ms}
-    return split_document(result.split, tuple(device.load_ms for device in costs.devices), totals)
+    return judged_split_document(result.split, split_costs(graph, deployment, result.split), result)
 
 
 def _evaluate(options: argparse.Namespace) -> int:

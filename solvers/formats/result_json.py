@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from solvers.formats.graph_json import parse_split, split_document
-from solvers.model.costs import Objective
+from solvers.model.costs import Objective, SplitCosts
 from solvers.model.result import RejectedPlan, SolveResult, SolveStatus
-from solvers.model.split import Family, Violation
+from solvers.model.split import Family, Split, Violation
 
 
 def result_document(result: SolveResult) -> dict[str, Any]:
@@ -30,6 +30,17 @@ def result_document(result: SolveResult) -> dict[str, Any]:
         },
         "num_kept": result.num_kept,
     }
+
+
+def judged_split_document(split: Split, costs: SplitCosts, result: SolveResult) -> dict[str, Any]:
+    """Return the split that a result is about in the format of the paper's release, with its costs in ms.
+
+    Each device has its load. The total is `totalLatency` where the result is a latency, `maxLoad` elsewhere.
+    """
+    totals = {"maxLoad": costs.max_load_ms}
+    if result.objective is Objective.LATENCY and result.value_ms is not None:
+        totals = {"totalLatency": result.value_ms}
+    return split_document(split, tuple(device.load_ms for device in costs.devices), totals)
 
 
 def result_from_document(document: dict[str, Any]) -> SolveResult:

@@ -1,0 +1,89 @@
+"""Every sentence of Explain holds: on plans where it is easily wrong, and on random ones against all plans there are."""
+
+from dataclasses import replace
+
+from solvers.analysis.explanation import explain
+from solvers.analysis.explanation_text import explanation_text
+from solvers.model.costs import Objective
+from solvers.model.deployment import Deployment, DeviceClass, InFlight, TrainingMemory
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family, Split
+from tests.support.graphs import dag, training_chain, two_branches
+
+
+def sentences(graph: DnnGraph, deployment: Deployment, *devices: set[int], **options: object) -> str:
+    """Explain the split with these nodes on the accelerators, the last on a CPU where there are more."""
+    k = deployment.num_accelerators
+    split = Split(tuple(map(frozenset, devices[:k])), tuple(map(frozenset, devices[k:])))
+    explanation = explain(graph, deployment, split, **options)  # type: ignore[arg-type]
+    return " ".join(sentence for paragraph in explanation_text(explanation, graph) for sentence in paragraph.sentences)
+
+
+def test_tensors_that_move_in_no_time_are_not_denied() -> None:
+    graph = dag((4, 1, 1), ((1, 2), (2, 3)), transfer_ms=(0.0, 1.0, 0.0))
+    text = sentences(graph, Deployment(2), {1}, {2, 3})
+    assert "Accelerator 1 computes for 4 ms (100 %). Its transfers take no time." in text
+    assert "The one tensor it moves is" in text
+
+
+def test_of_two_passes_it_is_told_which_device_moves_tensors() -> None:
+    graph = training_chain((4.0, 1.0), (1.0, 6.0), transfer_ms=0.5)
+    text = sentences(graph, Deployment(2), {1, 3}, {2, 4}, objective=Objective.GPIPE)
+    assert "Accelerator 1 is the bottleneck of the forward pass" in text
+    assert "Accelerator 2 is the bottleneck of the backward pass" in text
+    assert "Accelerator 1 moves 2 tensors: " in text
+    assert "It moves" not in text
+
+
+def test_names_of_device_types_stay_as_they_are() -> None:
+    graph = training_chain((4.0, 1.0), (1.0, 6.0), transfer_ms=0.5)
+    small = Deployment.of_classes((DeviceClass("small", 2),))
+    assert " small 1 moves 2 tensors: " in sentences(graph, small, {1, 3}, {2, 4}, objective=Objective.GPIPE)
+
+
+def test_a_faster_plan_may_leave_one_of_the_two_passes_as_it_is() -> None:
+    """Both plans take 4 ms forward on each of two devices; the backward passes differ."""
+    graph = training_chain((2.0, 2.0, 2.0, 2.0), (1.0, 1.0, 5.0, 5.0))
+    slow, fast = ({1, 2, 5, 6}, {3, 4, 7, 8}), ({1, 3, 5, 7}, {2, 4, 6, 8})
+    text = sentences(graph, Deployment(2), *slow, objective=Objective.GPIPE)
+    assert "a faster forward pass has to reduce both loads" in text
+    assert "The time per micro-batch is 10 ms" in sentences(graph, Deployment(2), *fast, objective=Objective.GPIPE)
+    assert "The time per micro-batch is 14 ms" in text
+
+
+def test_contiguity_is_among_what_keeps_a_contiguous_split_from_the_ideal_load() -> None:
+    """The best contiguous split takes 4.5 ms and the ideal load is 4 ms, which a non-contiguous one reaches."""
+    graph = dag((2, 3, 2, 1), ((1, 2), (2, 3), (3, 4)), transfer_ms=0.0)
+    text = sentences(graph, Deployment(2), {1, 2}, {3, 4}, family=Family.CONVEX, lower_bound_ms=5.0)
+    assert "Only that nodes cannot be divided and that the split is contiguous keep the plan" in text
+    assert "It is reached" in sentences(graph, Deployment(2), {1, 3}, {2, 4})
+
+
+def test_parts_of_a_graph_that_are_not_connected_move_nothing() -> None:
+    """No device holds both branches, and each has one."""
+    graph = two_branches(2, transfer_ms=9.0)
+    text = sentences(graph, Deployment(2, 0, 2.0), {1, 3}, {2, 4})
+    assert "must be moved" not in text
+    connected = dag((1.0,) * 4, ((1, 2), (2, 3), (3, 4)), transfer_ms=9.0)
+    assert "tensors must be moved however slow" in sentences(connected, Deployment(2, 0, 2.0), {1, 2}, {3, 4})
+
+
+def test_devices_that_idle_as_long_are_not_said_to_idle_for_less() -> None:
+    graph = dag((4, 1, 1, 1, 1, 1, 1), (), transfer_ms=0.0)
+    nodes = [{v} for v in range(1, 8)]
+    assert "; 2 more are idle for as long." in sentences(graph, Deployment(7), *nodes)
+    uneven = dag((4, 1, 1, 1, 1, 1, 2), (), transfer_ms=0.0)
+    assert "; 2 more are idle for as long or less." in sentences(uneven, Deployment(7), *nodes)
+    last = dag((4, 1, 1, 1, 1, 2, 2), (), transfer_ms=0.0)
+    assert "; 2 more are idle for less." in sentences(last, Deployment(7), *nodes)
+
+
+def test_sizes_that_memory_does_not_count_force_nothing_onto_cpus() -> None:
+    """With a multiplier of weights and state, memory counts weights and activations, not sizes."""
+    graph = training_chain((1.0, 1.0), (1.0, 1.0))
+    nodes = tuple(replace(node, memory_bytes=100.0, parameter_bytes=1.0, activation_bytes=1.0) for node in graph.nodes)
+    deployment = Deployment(2, 1, 20.0, training_memory=TrainingMemory(InFlight.ONE_F_ONE_B, 4, 4.0))
+    text = sentences(graph.with_nodes(nodes), deployment, {1, 3}, {2, 4}, set(), family=Family.CHAIN)
+    assert "valid" not in text
+    assert "forces work onto CPUs" not in text
+    assert "one accelerator has" not in text
