@@ -134,6 +134,7 @@ class Figure {
 
   draw(scene) {
     const { width, height } = scene;
+    this.root.style.setProperty("--transfer", scene.transfer || "var(--quiet)");
     const role = scene.picks.length || scene.marks.some((mark) => mark.focusable) ? "group" : "img";
     const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role });
     svg.setAttribute("aria-label", scene.alt);
@@ -142,7 +143,7 @@ class Figure {
     const defs = makeSvg("defs", {});
     const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" });
     head.append(makeSvg("path", { d: "M0 0.8 L7.5 4 L0 7.2 z", class: "head" }));
-    defs.append(head, this.hatch("receive", 45), this.hatch("send", -45));
+    defs.append(head, this.hatch("receive", -45), this.hatch("send", 45));
     svg.append(defs);
     this.marks = new Map();
     this.picks = new Set(scene.picks);
@@ -155,7 +156,7 @@ class Figure {
     this.scroll.replaceChildren(svg);
   }
 
-  /** A pattern of thin lines, which transfers have in all pictures of the app. */
+  /** A pattern of thin lines, as transfers have in the load bars of the app (`explorer/elements/load_bars.py`). */
   hatch(id, angle) {
     const pattern = makeSvg("pattern", { id, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${angle})` });
     pattern.append(makeSvg("path", { d: "M0 0 V5", class: "hatch" }));

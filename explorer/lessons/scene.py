@@ -79,7 +79,7 @@ class Scene:
 
     `fold` is the place (x, y) at which a figure too wide for its page is folded: what begins right of x and above y
     goes below what is left of x. A figure that is drawn again with the same film stays at its frame. `pace` is the
-    time of a frame in ms as it plays.
+    time of a frame in ms as it plays. `transfer` is the colour of what is hatched as receive or send.
     """
 
     width: float
@@ -93,6 +93,7 @@ class Scene:
     film: str = ""
     pace: float = 700.0
     fold: tuple[float, float] | None = None
+    transfer: str = ""
 
 
 def show_scene(scene: Scene, key: str, on_pick: Callable[[], None] | None = None) -> None:

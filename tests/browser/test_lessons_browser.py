@@ -507,3 +507,31 @@ def test_nothing_is_wider_than_the_screen_and_figures_have_names(
         assert one.locator("svg").get_attribute("aria-label")
         for mark in one.locator("[role=button]").all():
             assert mark.get_attribute("aria-label")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_transfers_are_hatched_alike_in_the_figure_and_in_the_load_bars(
+    app: str, chromium_page: Any, scheme: str
+) -> None:
+    page = chromium_page
+    page.emulate_media(color_scheme=scheme)
+    lesson = lesson_called("cuts")
+    begin(page, app, lesson)
+    page.get_by_role("button", name=re.compile("^Next")).first.click()
+    at_step(page, lesson, 2)
+    predict(page, lesson, 2, rightly=False)
+    settled(page)
+    for part in ("receive", "send"):
+        angle, edge = page.locator(f".loads td i.{part}").first.evaluate(
+            "e => [getComputedStyle(e).getPropertyValue('--angle'), getComputedStyle(e).borderTopColor]"
+        )
+        turn, hatch, around = page.locator(FIGURES).first.evaluate(
+            """(root, part) => [root.querySelector(`pattern#${part}`).getAttribute("patternTransform"),
+            getComputedStyle(root.querySelector(`pattern#${part} path`)).stroke,
+            getComputedStyle(root.querySelector(`.mark.${part} .shape`)).stroke]""",
+            part,
+        )
+        assert hatch == around == edge
+        # Stripes of a gradient lie across its angle; those of the pattern are upright before they are turned.
+        across = int(angle.removesuffix("deg")) + 90
+        assert (across - int(re.findall(r"-?\d+", turn)[0])) % 180 == 0
