@@ -45,6 +45,13 @@ def at_step(page: Any, lesson: Lesson, number: int) -> None:
     page.get_by_role("heading", name=re.compile(re.escape(title))).wait_for()
 
 
+def go_on_to(page: Any, lesson: Lesson, number: int) -> None:
+    """Go from the first step of a lesson to another one."""
+    for at in range(2, number + 1):
+        page.locator("body").press("n")
+        at_step(page, lesson, at)
+
+
 def settled(page: Any) -> None:
     """Wait until no solver is at work on the step and the page is drawn."""
     page.get_by_text("The solver is at work on this").wait_for(state="detached")
@@ -239,6 +246,35 @@ def test_the_film_plays_by_itself_asks_nothing_of_the_server_and_goes_back_as_it
     assert figure(page).evaluate(shown) == first
     back = figure(page).evaluate(f"root => {{ const f = root.__figure; f.go(20); f.go(12); return {svg}; }}")
     assert back == there
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1024, 768), (1920, 1080)])
+@pytest.mark.parametrize(("name", "step"), [("dynamic_program", 4), ("integer_program", 3)])
+def test_a_film_that_plays_is_on_the_screen_wholly(
+    app: str, chromium_page: Any, name: str, step: int, width: int, height: int
+) -> None:
+    page = chromium_page
+    lesson = lesson_called(name)
+    page.set_viewport_size({"width": width, "height": height})
+    begin(page, app, lesson)
+    go_on_to(page, lesson, step)
+    if width == 1920:
+        page.locator("body").press("p")
+        page.wait_for_url(re.compile("present=yes"))
+    page.get_by_role("button", name="Reveal", exact=True).click()
+    page.get_by_text("The solver of this app finds the same").wait_for()
+    figure(page).get_by_role("button", name="Play").click()
+
+    def is_seen() -> bool:
+        return bool(
+            figure(page).evaluate(
+                """root => [".controls", ".say", "svg"].every(name => {
+                const box = root.querySelector(name).getBoundingClientRect();
+                return box.top >= 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth; })"""
+            )
+        )
+
+    eventually(is_seen)
 
 
 def test_back_and_forward_of_the_browser_and_a_reload_keep_the_step_and_the_prediction(
