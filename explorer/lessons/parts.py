@@ -1,6 +1,6 @@
 """Parts of the app that lessons show: load bars, timelines on one axis, and sentences on what was found."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -30,6 +30,16 @@ def show_loads(
 def show_graph(desk: Desk, graph: DnnGraph, deployment: Deployment, split: Split | None, name: str = "graph") -> None:
     """Draw a small graph in the colours of its devices."""
     show_scene(graph_scene(graph, deployment, split), f"{desk.key}_{name}")
+
+
+def show_graph_before(graph: DnnGraph, deployment: Deployment) -> Callable[[Desk], None]:
+    """Return what draws a graph until the step's figure is there, which has it too."""
+
+    def draw(desk: Desk) -> None:
+        if not desk.is_revealed:
+            show_graph(desk, graph, deployment, None)
+
+    return draw
 
 
 def show_timelines(

@@ -277,6 +277,22 @@ def test_a_film_that_plays_is_on_the_screen_wholly(
     eventually(is_seen)
 
 
+@pytest.mark.parametrize("name", ["ideals", "integer_program"])
+def test_a_graph_stands_once_on_a_step_beside_what_is_said_of_it(app: str, chromium_page: Any, name: str) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    lesson = lesson_called(name)
+    begin(page, app, lesson)
+    page.locator("body").press("p")
+    page.wait_for_url(re.compile("present=yes"))
+    predict(page, lesson, 1, rightly=False)
+    settled(page)
+    for v in range(1, 6):
+        expect(page.locator(f"[data-mark='n{v}']")).to_have_count(1)
+    height = figure(page).locator("svg").evaluate("e => e.getBoundingClientRect().height")
+    assert height <= 1080, "nodes and what lights up with them are seen at once"
+
+
 def test_back_and_forward_of_the_browser_and_a_reload_keep_the_step_and_the_prediction(
     app: str, chromium_page: Any
 ) -> None:

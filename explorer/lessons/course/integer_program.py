@@ -10,7 +10,7 @@ import streamlit as st
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import loaded, small_graph
 from explorer.lessons.graphs import BOX_H, BOX_W, MARGIN, colours, graph_marks, graph_scene
-from explorer.lessons.parts import show_check, show_graph
+from explorer.lessons.parts import show_check, show_graph_before
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
 from explorer.lessons.scene import Change, Frame, Mark, Scene, show_scene
 from solvers.model.deployment import Deployment
@@ -54,16 +54,13 @@ def relaxed_ms() -> float:
     return 0.0 if root is None else root.bound_ms
 
 
-def _graph(desk: Desk) -> None:
-    show_graph(desk, GRAPH, PROBLEM.deployment, None)
-
-
 def rows_scene(rows: "Sequence[Row]") -> Scene:
-    """Return the graph above the rows; pointing at a row lights its nodes, at a node the rows that speak of it."""
+    """Return the graph and the rows below and beside it; pointing at a row lights its nodes, at a node the rows that speak of it."""
     plain, width, height = graph_marks(GRAPH, PROBLEM.deployment)
     marks = [replace(mark, focusable=mark.shape == "box") for mark in plain]
-    at = {"one device": (MARGIN, 620.0), "load": (MARGIN, 620.0), "order": (MARGIN, 620.0), "cut": (660.0, 250.0)}
-    below = {x: height + 12 for x, _ in at.values()}
+    right = width + 20.0
+    at = {"one device": (MARGIN, width), "load": (MARGIN, width), "order": (MARGIN, width), "cut": (right, 250.0)}
+    below = {MARGIN: height + 12, right: 8.0}
     links: dict[str, list[str]] = {f"n{v}": [] for v in PROBLEM.order}
     for family, (x, w) in at.items():
         of_family = [(i, row) for i, row in enumerate(rows) if row.family == family]
@@ -87,9 +84,9 @@ def rows_scene(rows: "Sequence[Row]") -> Scene:
                 if f"x[{v}," in row.text:
                     links[f"n{v}"].append(f"r{i}")
         below[x] += 8
-    alt = f"The graph of five nodes above the {len(rows)} rows of the integer program"
-    fold = (650.0, max(below.values()))
-    return Scene(max(width, 920.0), max(below.values()), tuple(marks), alt, links=links, fold=fold)
+    alt = f"The graph of five nodes with the {len(rows)} rows of the integer program"
+    fold = (right, max(below.values()))
+    return Scene(right + 250.0, max(below.values()), tuple(marks), alt, links=links, fold=fold)
 
 
 def _rows(desk: Desk) -> None:
@@ -269,7 +266,7 @@ LESSON = Lesson(
             "Five nodes, two devices. For each node v and device d there is a number **x[v,d]**: 1 if v is on d, and "
             "0 if not. A number **y[t,d]** is 1 if device d pays for tensor t, the output of node t, and **T** is the "
             "time per micro-batch, to be made as small as possible.",
-            _graph,
+            show_graph_before(GRAPH, PROBLEM.deployment),
             AskNumber(
                 "How many numbers x[v,d] are there?",
                 10.0,
