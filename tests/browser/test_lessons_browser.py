@@ -221,6 +221,31 @@ def test_on_a_phone_the_diagram_goes_below_its_graph(app: str, chromium_page: An
     eventually(is_beside)
 
 
+@pytest.mark.parametrize(("name", "last"), [("pipelining", 6), ("dynamic_program", 5), ("integer_program", 5)])
+def test_all_of_a_small_graph_is_on_a_phone_without_scrolling_sideways(
+    app: str, chromium_page: Any, name: str, last: int
+) -> None:
+    page = chromium_page
+    begin(page, app, lesson_called(name))
+    settled(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    node = page.locator(f"[data-mark='n{last}']").first
+    eventually(lambda: node.evaluate("e => e.getBoundingClientRect().right <= innerWidth"))
+    scroll = figure(page).locator(".scroll")
+    assert scroll.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
+
+
+def test_a_board_that_is_folded_on_a_phone_is_filled(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    begin(page, app, lesson_called("beat_the_solver"))
+    settled(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    first, last = (page.locator(f"[data-mark='n{v}']") for v in (1, 6))
+    eventually(lambda: last.bounding_box()["y"] > first.bounding_box()["y"] + 40)
+    last.click()
+    page.locator("[data-mark='n6'][aria-label$='Accelerator 1']").wait_for()
+
+
 def test_the_film_plays_by_itself_asks_nothing_of_the_server_and_goes_back_as_it_came(
     app: str, chromium_page: Any
 ) -> None:

@@ -56,7 +56,7 @@ def faster(node: str) -> float:
     return roofline_ms(node, "T4") / roofline_ms(node, "A100-80")
 
 
-WIDTH, HEIGHT, LEFT, TOP = 640.0, 300.0, 70.0, 16.0
+WIDTH, HEIGHT, LEFT, TOP = 446.0, 250.0, 56.0, 18.0
 LOWEST, HIGHEST = -1.0, 4.0
 """Powers of ten of operations per byte that are drawn."""
 SLOWEST, FASTEST = 7.0, 11.6

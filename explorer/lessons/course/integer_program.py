@@ -55,7 +55,10 @@ def relaxed_ms() -> float:
 
 
 def rows_scene(rows: "Sequence[Row]") -> Scene:
-    """Return the graph and the rows below and beside it; pointing at a row lights its nodes, at a node the rows that speak of it."""
+    """Return the graph with the rows below and beside it.
+
+    Pointing at a row lights its nodes, pointing at a node the rows that speak of it.
+    """
     plain, width, height = graph_marks(GRAPH, PROBLEM.deployment)
     marks = [replace(mark, focusable=mark.shape == "box") for mark in plain]
     right = width + 20.0
@@ -202,8 +205,28 @@ def closing_marks(steps: "Sequence[BranchStep]", left: float) -> tuple[list[Mark
 
     end = left + wide * len(steps)
     marks = [
-        Mark("high", "text", left, top - 20, end - left, 14, text=f"incumbent, from {number(high_ms)} ms", size=12),
-        Mark("least", "text", left, top + high + 8, end - left, 14, text=f"bound, from {number(low_ms)} ms", size=12),
+        Mark(
+            "high",
+            "text",
+            left,
+            top - 20,
+            end - left,
+            14,
+            text=f"incumbent, from {number(high_ms)} ms",
+            size=12,
+            anchor="left",
+        ),
+        Mark(
+            "least",
+            "text",
+            left,
+            top + high + 8,
+            end - left,
+            14,
+            text=f"bound, from {number(low_ms)} ms",
+            size=12,
+            anchor="left",
+        ),
     ]
     for i, step in enumerate(steps):
         x, x2 = left + i * wide, left + (i + 1) * wide
