@@ -56,8 +56,8 @@ def fold_of(graph: DnnGraph) -> Point | None:
     if not is_chain or len(rows) <= MOST_IN_A_ROW:
         return None
     _, _, height = positions(graph)
-    # Before the box, so that the arrow to it stays with the row above.
-    return MARGIN + (len(rows) + 1) // 2 * (BOX_W + GAP_X) - 1, height
+    # As far before a box as the row above begins before its first; the arrow to it and its time stay above.
+    return (len(rows) + 1) // 2 * (BOX_W + GAP_X), height
 
 
 def way_between(source: Point, target: Point, boxes: Collection[Point]) -> tuple[Point, Point, Point]:

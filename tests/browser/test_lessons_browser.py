@@ -76,6 +76,29 @@ def predict(page: Any, lesson: Lesson, number: int, rightly: bool) -> None:
     page.get_by_text(re.compile(f"You said .*{said}")).wait_for()
 
 
+def cut_off(page: Any) -> list[str]:
+    """Return the texts of figures that are not wholly in them, or not wholly in their boxes while they are lit."""
+    found: list[str] = []
+    for one in page.locator(FIGURES).all():
+        found += one.evaluate(
+            """root => {
+            const svg = root.querySelector("svg");
+            const goesOver = (text, around) => {
+              const [box, room] = [text, around].map((e) => e.getBoundingClientRect());
+              return box.left < room.left - 1 || box.right > room.right + 1;
+            };
+            const texts = [...svg.querySelectorAll(".mark:not(.hidden) text")].filter((text) => text.textContent);
+            const boxes = texts.filter((text) => text.parentElement.classList.contains("box"));
+            boxes.forEach((text) => text.parentElement.classList.add("lit"));
+            const outside = texts.filter((text) => goesOver(text, svg));
+            outside.push(...boxes.filter((text) => goesOver(text, text.parentElement.querySelector(".shape"))));
+            boxes.forEach((text) => text.parentElement.classList.remove("lit"));
+            return outside.map((text) => text.textContent);
+            }"""
+        )
+    return found
+
+
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Lesson) -> None:
     page = chromium_page
@@ -101,6 +124,7 @@ def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Le
             expect(figure(page).locator("[data-mark=r4]")).to_have_class(re.compile(r"\blit\b"))
         assert page.get_by_text("was not read").count() == 0
         assert faults(page) == [], f"step {number}"
+        assert cut_off(page) == [], f"step {number}"
         page.get_by_role("button", name=re.compile("^Next")).first.click()
     at_step(page, lesson, lesson.num_steps)
     page.get_by_role("textbox", name=re.compile("^In your own words")).fill("Because it is so.")

@@ -54,7 +54,7 @@ ALL_CUTS = tuple(combinations(range(1, len(ORDER)), 2))
 LARGEST_MS = max(max(loads_at(cuts)) for cuts in ALL_CUTS)
 """The load that fills the whole width of the bars, so that bars of different cuts compare."""
 PARTS = ("receive", "compute", "send")
-BARS_X, BARS_W, BAR_H, BAR_STEP = 110.0, 550.0, 18.0, 26.0
+BARS_X, BARS_W, BAR_H, BAR_STEP = 110.0, 500.0, 18.0, 26.0
 BEST = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts)))
 EQUAL_GRAPH = chain_graph("Six layers that can be cut equally", (4, 3, 1, 5, 2, 6), (2.0, 0.5, 3.0, 3.0, 0.5, 0.0))
 EQUAL = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts, EQUAL_GRAPH)) - min(loads_at(cuts, EQUAL_GRAPH)))

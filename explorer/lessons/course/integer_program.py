@@ -59,11 +59,11 @@ def rows_scene(rows: "Sequence[Row]") -> Scene:
 
     Pointing at a row lights its nodes, pointing at a node the rows that speak of it.
     """
-    plain, width, height = graph_marks(GRAPH, PROBLEM.deployment)
+    plain, _, height = graph_marks(GRAPH, PROBLEM.deployment)
     marks = [replace(mark, focusable=mark.shape == "box") for mark in plain]
-    right = width + 20.0
-    at = {"one device": (MARGIN, width), "load": (MARGIN, width), "order": (MARGIN, width), "cut": (right, 250.0)}
-    below = {MARGIN: height + 12, right: 8.0}
+    left, wide, right = MARGIN, 480.0, 510.0
+    at = {"one device": (left, wide), "load": (left, wide), "order": (left, wide), "cut": (right, 290.0)}
+    below = {left: height + 12, right: 8.0}
     links: dict[str, list[str]] = {f"n{v}": [] for v in PROBLEM.order}
     for family, (x, w) in at.items():
         of_family = [(i, row) for i, row in enumerate(rows) if row.family == family]
@@ -89,7 +89,7 @@ def rows_scene(rows: "Sequence[Row]") -> Scene:
         below[x] += 8
     alt = f"The graph of five nodes with the {len(rows)} rows of the integer program"
     fold = (right, max(below.values()))
-    return Scene(right + 250.0, max(below.values()), tuple(marks), alt, links=links, fold=fold)
+    return Scene(right + 300.0, max(below.values()), tuple(marks), alt, links=links, fold=fold)
 
 
 def _rows(desk: Desk) -> None:
