@@ -50,16 +50,15 @@ def show_timelines(
     *,
     lanes_only: bool = False,
 ) -> None:
-    """Draw schedules below each other on one axis of time, each under its title.
+    """Draw schedules below each other on one axis of time, each under its title; bounds are left to lesson 8.
 
     With `lanes_only` each is its lanes alone, so that several are seen at once.
     """
     end_ms = max(schedule.makespan_ms for _, schedule in runs)
     for i, (title, schedule) in enumerate(runs):
-        st.markdown(f"**{title}**")
         placed_pipeline(
             None,
-            gantt_info(schedule, deployment),
+            gantt_info(schedule, deployment, title=title, has_bounds=False),
             key=f"{desk.key}_{name}_{i}",
             options=PictureOptions(compact=True, time_max_ms=end_ms, large=desk.is_presented, lanes_only=lanes_only),
         )
@@ -71,7 +70,7 @@ def show_picture(
     """Draw the linked picture of the app: the placed graph above its timeline, with replay."""
     placed_pipeline(
         remembered_dag_info(graph, deployment, split),
-        None if schedule is None else gantt_info(schedule, deployment),
+        None if schedule is None else gantt_info(schedule, deployment, has_bounds=False),
         key=f"{desk.key}_{name}",
         options=PictureOptions(compact=True, large=desk.is_presented),
     )

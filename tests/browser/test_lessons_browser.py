@@ -213,6 +213,13 @@ def test_a_lesson_is_presented_larger_and_without_notes(app: str, chromium_page:
     page.locator("body").press("n")
     at_step(page, lesson, 3)
     page.wait_for_url(re.compile("present=yes"))
+    predict(page, lesson, 3, rightly=True)
+    settled(page)
+    words = page.locator("canvas.gantt").evaluate_all("all => all.map(e => e.getAttribute('aria-label'))")
+    assert len(words) == 2
+    assert not any("No order ends before" in one for one in words), "what a bound is, lesson 8 tells"
+    # Both runs, question and answer are on the screen of a projector at once.
+    eventually(lambda: page.get_by_test_id("stMain").evaluate("e => e.scrollHeight <= e.clientHeight"))
     page.locator("body").press("p")
     page.get_by_text("Notes for the lecturer").wait_for()
     page.wait_for_url(re.compile("^(?!.*present)"))

@@ -87,7 +87,7 @@ def _speed(desk: Desk) -> str | None:
 
 def _four(desk: Desk) -> None:
     deployment, schedule = even_pipeline(4, 4)
-    show_timelines(desk, deployment, [("4 equal stages, 4 micro-batches", schedule)], lanes_only=True)
+    show_timelines(desk, deployment, [("4 equal stages", schedule)], lanes_only=True)
 
 
 def _explore(desk: Desk) -> None:
@@ -102,7 +102,7 @@ def _explore(desk: Desk) -> None:
     show_timelines(
         desk,
         deployment,
-        [(f"{p} equal stages of {milliseconds(STAGE_MS)}, {m} micro-batches", schedule)],
+        [(f"{p} equal stages of {milliseconds(STAGE_MS)}", schedule)],
         lanes_only=True,
     )
 

@@ -148,7 +148,7 @@ def _recompute_text(_: Desk) -> str:
 def _recompute_timelines(desk: Desk) -> None:
     runs = [
         (title, schedule(ScheduleKind.ONE_F_ONE_B, 8, recompute))
-        for title, recompute in (("Activations are kept", False), ("Activations are computed again", True))
+        for title, recompute in (("1F1B, activations kept", False), ("1F1B, activations computed again", True))
     ]
     show_timelines(desk, DEPLOYMENT, runs)
 
