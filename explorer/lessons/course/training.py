@@ -182,7 +182,7 @@ LESSON = Lesson(
                 right="It is the first to go forward and the last to go backward.",
                 wrong="The last layer goes backward right after it went forward; the first one waits for all others.",
             ),
-            "One micro-batch: down the devices and back. Dark bars are backward passes.",
+            "One micro-batch: down the devices and back. Hatched bars are backward passes.",
             lambda desk: _timelines(desk, (ScheduleKind.GPIPE,), 1),
         ),
         Step(
