@@ -25,7 +25,7 @@ from explorer.lessons.course import (
 from explorer.lessons.desk import Desk, SettingError, subject_of
 from explorer.lessons.dp_table import arrow_id, dp_scene, state_id
 from explorer.lessons.example_graphs import chain_graph, loaded, small_graph
-from explorer.lessons.graphs import colours, graph_scene
+from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_scene
 from explorer.lessons.grid import grid_scene
 from explorer.lessons.kept import kept_on, kept_text
 from explorer.lessons.label_film import label_scene
@@ -517,6 +517,19 @@ def test_a_timeline_on_paper_has_as_many_boxes_as_the_pipeline_has_passes(p: int
     assert len(boxes) == p * m
     assert sum(mark.shape == "box" for mark in empty.marks) == p * (m + p - 1)
     assert all(mark.x + mark.w <= full.width and mark.y + mark.h <= full.height for mark in full.marks)
+
+
+def test_divided_nodes_on_paper_are_not_striped_and_long_names_fit_their_boxes() -> None:
+    drawn = ElementTree.fromstring(static_svg(integer_program.tree_scene(False)))  # noqa: S314 -- our own
+    slices = [e for e in drawn.iter() if e.get("height") == f"{BOX_H:g}"]
+    assert len(slices) == integer_program.SLICES * len(integer_program.PROBLEM.order)
+    assert {(e.get("stroke"), e.get("rx")) for e in slices} == {("none", "0")}
+    chain = chain_graph("names", (1.0, 1.0))
+    named = replace(chain, nodes=tuple(replace(node, name="mmmmmmmmmmm") for node in chain.nodes))
+    texts = [e for e in ElementTree.fromstring(static_svg(graph_scene(named, Deployment(1)))).iter() if e.text]  # noqa: S314
+    sizes = [float(e.get("font-size", "0")) for e in texts if e.text == "mmmmmmmmmmm"]
+    assert len(sizes) == 2
+    assert max(sizes) * 0.62 * 11 <= BOX_W, "as wide as the letters of a wide font are on average"
 
 
 def test_a_figure_on_paper_has_its_last_colours() -> None:
