@@ -28,6 +28,7 @@ STYLE = """<style>
   white-space: nowrap; background: color-mix(in srgb, currentColor 22%, transparent); }
 .lesson-place li.seen { background: color-mix(in srgb, currentColor 60%, transparent); }
 .lesson-place li.here { background: #D55E00; }
+[data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
 </style>"""
 
 

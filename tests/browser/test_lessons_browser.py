@@ -536,6 +536,20 @@ def test_the_first_submission_counts_and_a_duel_shows_nothing_before_both(app: s
     expect(page.get_by_role("switch", name=re.compile("^Duel"))).to_be_disabled()
 
 
+def test_in_a_duel_on_a_phone_all_devices_can_be_chosen(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    begin(page, app, lesson_called("beat_the_solver"))
+    settled(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_test_id("stCheckbox").filter(has_text="Duel").locator("label").click()
+    page.get_by_text("Player 2", exact=True).wait_for()
+    settled(page)
+    choices = page.get_by_test_id("stButtonGroup").get_by_role("radiogroup")
+    expect(choices).to_have_count(2)
+    over = choices.evaluate_all("all => all.map(e => e.scrollWidth - e.clientWidth)")
+    assert max(over) <= 0
+
+
 def test_in_a_duel_the_optimum_waits_for_both(app: str, chromium_page: Any) -> None:
     page = chromium_page
     begin(page, app, lesson_called("beat_the_solver"))
