@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from explorer.lessons.graphs import colours, graph_marks, set_text
+from explorer.lessons.graphs import colours, fold_of, graph_marks, set_text
 from explorer.lessons.lattice import LATTICE_GAP, ideal_id, lattice_marks
 from explorer.lessons.scene import Change, Frame, Mark, Scene
 from solvers.quantities import counted, number
@@ -85,7 +85,8 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
     rows = list(dict.fromkeys((cell.state.accelerators, cell.state.cpus) for cell in cells))
     is_chain = len(ideals) == len(problem.order) + 1
     marks: list[Mark] = list(nodes)
-    fold = None
+    chain_fold = fold_of(problem.graph)
+    fold = None if chain_fold is None else (chain_fold[0], below + 8)
     table, wide, low = table_marks(ideals, rows, below + 16)
     width = max(width, wide)
     if not is_chain:

@@ -262,6 +262,13 @@ def test_all_of_a_small_graph_is_on_a_phone_without_scrolling_sideways(
     page.set_viewport_size({"width": 390, "height": 844})
     node = page.locator(f"[data-mark='n{last}']").first
     eventually(lambda: node.evaluate("e => e.getBoundingClientRect().right <= innerWidth"))
+    if name == "dynamic_program":
+        page.set_viewport_size({"width": 1280, "height": 800})
+        go_on_to(page, lesson_called(name), 3)
+        predict(page, lesson_called(name), 3, rightly=True)
+        settled(page)
+        page.set_viewport_size({"width": 390, "height": 844})
+        eventually(lambda: figure(page).evaluate("root => root.__figure.isFolded"))
     scroll = figure(page).locator(".scroll")
     assert scroll.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
 
