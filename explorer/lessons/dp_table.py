@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from explorer.lessons.graphs import colours, graph_marks, set_text
+from explorer.lessons.graphs import colours, fold_of, graph_marks, set_text
 from explorer.lessons.lattice import LATTICE_GAP, ideal_id, lattice_marks
 from explorer.lessons.scene import Change, Frame, Mark, Scene
 from solvers.quantities import counted, number
@@ -85,16 +85,18 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
     rows = list(dict.fromkeys((cell.state.accelerators, cell.state.cpus) for cell in cells))
     is_chain = len(ideals) == len(problem.order) + 1
     marks: list[Mark] = list(nodes)
-    nodes_end = width
-    top = below + 16
-    fold = None
+    chain_fold = fold_of(problem.graph)
+    fold = None if chain_fold is None else (chain_fold[0], below + 8)
+    table, wide, low = table_marks(ideals, rows, below + 16)
+    width = max(width, wide)
     if not is_chain:
-        lattice, right, _ = lattice_marks(problem, ideals, width + LATTICE_GAP, 8.0)
+        # Beside graph and table, so that all three are seen at once.
+        left = width + LATTICE_GAP
+        lattice, right, _ = lattice_marks(problem, ideals, left, 8.0)
         marks += lattice
         width = right + 10
-        top = max(below, max(m.y + m.h for m in lattice)) + 20
-        fold = (nodes_end, top)
-    table, wide, low = table_marks(ideals, rows, top)
+        low = max(low, max(m.y + m.h for m in lattice) + 8)
+        fold = (left, low)
     marks += winner_arrows({name.id: name for name in table}, cells)
     marks += table
     frames: list[Frame] = [Frame(("Every cell is empty. Press Play, or go step by step.",))]
@@ -121,7 +123,7 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
         frames.append(Frame(said_of(cell), changes))
     frames += _way_back(problem, by_state, marked)
     return Scene(
-        max(width, wide),
+        width,
         low,
         tuple(marks),
         f"The table of the dynamic program: {len(ideals)} ideals, {counted(len(rows), 'row')} of devices",

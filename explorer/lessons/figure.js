@@ -8,6 +8,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const LEAST_SCALE = 0.8;
 /** Pixels of a page's letters, which are larger where it is presented; figures grow with them. */
 const ROOT_FONT = 16;
+/** Height of the bar at the top of a page, under which it scrolls, in rem. */
+const HEADER = 3.75;
 const FIELDS = ["look", "text", "sub", "fill", "ink", "tip", "x", "w"];
 
 function make(tag, className = "", attributes = {}) {
@@ -127,6 +129,7 @@ class Figure {
     this.say.hidden = lines === 0;
     // What is below stays in its place while the lines change.
     this.say.style.minHeight = `${lines * 1.6}em`;
+    this.above = HEADER + (this.controls.hidden ? 0 : 2.5) + lines * 1.4 + 1;
     this.slider.max = String(Math.max(0, this.frames.length - 1));
     this.show(isSameFilm ? this.frame : 0);
     if (focused) this.marks.get(focused)?.group.focus({ preventScroll: true });
@@ -134,15 +137,17 @@ class Figure {
 
   draw(scene) {
     const { width, height } = scene;
+    this.root.style.setProperty("--transfer", scene.transfer || "var(--quiet)");
     const role = scene.picks.length || scene.marks.some((mark) => mark.focusable) ? "group" : "img";
     const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role });
     svg.setAttribute("aria-label", scene.alt);
-    svg.style.maxWidth = `${(width * 1.35) / ROOT_FONT}rem`;
+    // All of it, with its controls and what is said above, stays within the window where letters stay readable.
+    svg.style.maxWidth = `min(${(width * 1.35) / ROOT_FONT}rem, (100vh - ${this.above}rem) * ${width / height})`;
     svg.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`;
     const defs = makeSvg("defs", {});
     const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" });
     head.append(makeSvg("path", { d: "M0 0.8 L7.5 4 L0 7.2 z", class: "head" }));
-    defs.append(head, this.hatch("receive", 45), this.hatch("send", -45));
+    defs.append(head, this.hatch("receive", -45), this.hatch("send", 45));
     svg.append(defs);
     this.marks = new Map();
     this.picks = new Set(scene.picks);
@@ -155,7 +160,7 @@ class Figure {
     this.scroll.replaceChildren(svg);
   }
 
-  /** A pattern of thin lines, which transfers have in all pictures of the app. */
+  /** A pattern of thin lines, as transfers have in the load bars of the app (`explorer/elements/load_bars.py`). */
   hatch(id, angle) {
     const pattern = makeSvg("pattern", { id, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${angle})` });
     pattern.append(makeSvg("path", { d: "M0 0 V5", class: "hatch" }));
@@ -367,6 +372,7 @@ class Figure {
   }
 
   play() {
+    this.root.scrollIntoView({ block: "nearest" });
     if (this.frame >= this.frames.length - 1) this.go(0);
     this.playing = true;
     this.showPlay();

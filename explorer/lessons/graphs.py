@@ -11,8 +11,13 @@ from solvers.model.split import Split
 from solvers.quantities import number
 
 BOX_W, BOX_H = 74.0, 44.0
-GAP_X, GAP_Y = 52.0, 18.0
+GAP_X, GAP_Y = 42.0, 18.0
+"""Four layers in a row fit a phone."""
+MOST_IN_A_ROW = 4
 MARGIN = 12.0
+
+
+Point = tuple[float, float]
 
 
 def layers(graph: DnnGraph) -> list[list[int]]:
@@ -44,7 +49,15 @@ def positions(graph: DnnGraph) -> tuple[dict[int, tuple[float, float]], float, f
     return at, 2 * MARGIN + len(rows) * BOX_W + (len(rows) - 1) * GAP_X, 2 * MARGIN + height
 
 
-Point = tuple[float, float]
+def fold_of(graph: DnnGraph) -> Point | None:
+    """Return where a drawing of a graph is folded on a phone: a chain that is too long for it, in its middle."""
+    rows = layers(graph)
+    is_chain = max(map(len, rows)) == 1 and len(graph.edges) == len(rows) - 1
+    if not is_chain or len(rows) <= MOST_IN_A_ROW:
+        return None
+    _, _, height = positions(graph)
+    # As far before a box as the row above begins before its first; the arrow to it and its time stay above.
+    return (len(rows) + 1) // 2 * (BOX_W + GAP_X), height
 
 
 def way_between(source: Point, target: Point, boxes: Collection[Point]) -> tuple[Point, Point, Point]:
@@ -152,7 +165,8 @@ def graph_scene(graph: DnnGraph, deployment: Deployment, split: Split | None = N
     """Return a graph in the colours of its devices, as a figure."""
     device_of = None if split is None else split.on(deployment).device_of()
     marks, width, height = graph_marks(graph, deployment, device_of)
-    return Scene(width, height, tuple(marks), "; ".join(mark.tip for mark in marks if mark.tip))
+    alt = "; ".join(mark.tip for mark in marks if mark.tip)
+    return Scene(width, height, tuple(marks), alt, fold=fold_of(graph))
 
 
 def colours(device: int | None, deployment: Deployment) -> dict[str, str | None]:

@@ -89,7 +89,7 @@ def _timeline(fields: Fields) -> NamedFigure:
     def draw(desk: Desk, setting: Setting) -> None:
         schedule = schedule_of(desk, setting)
         if schedule is not None:
-            runs = [(plain(fields.get("title", "The schedule")), schedule)]
+            runs = [(fields.get("title", ""), schedule)]
             show_timelines(desk, desk.subject(setting).question.deployment, runs, fields["place"])
 
     return draw

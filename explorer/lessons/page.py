@@ -28,6 +28,7 @@ STYLE = """<style>
   white-space: nowrap; background: color-mix(in srgb, currentColor 22%, transparent); }
 .lesson-place li.seen { background: color-mix(in srgb, currentColor 60%, transparent); }
 .lesson-place li.here { background: #D55E00; }
+[data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
 </style>"""
 
 
@@ -35,9 +36,14 @@ PRESENTED = """<style>
 /* As large as the pictures of `canvas/app/presentation.js` on the same screen. */
 html { font-size: clamp(16px, min(1.29vw, 2.22vh), 41.6px) !important; }
 .stAppHeader, [data-testid="stSidebar"] { display: none; }
-.stMainBlockContainer { padding: 0.8rem 2.5rem 3rem; }
-.st-key-lesson_text, .st-key-lesson_reveal { max-width: 60rem; }
-.st-key-lesson_text p, .st-key-lesson_text li, .st-key-lesson_reveal p { font-size: 1.15rem; }
+.stMainBlockContainer { padding: 0.8rem 2.5rem 1rem; }
+.st-key-lesson_text, .st-key-lesson_reveal { max-width: 66rem; }
+:is(.st-key-lesson_text, .st-key-lesson_ask, .st-key-lesson_reveal) :is(p, li) { font-size: 1.15rem; line-height: 1.4; }
+/* As little between the parts as reads well: a picture below the edge of a projector's screen is not seen. */
+[data-testid="stMainBlockContainer"] [data-testid="stVerticalBlock"] { gap: 0.5rem; }
+[data-testid="stAlertContainer"] { padding: 0.4rem 0.8rem; }
+.st-key-lesson_nav button { min-height: 2rem; padding-block: 0; }
+[data-testid="stHeading"] h3 { padding-block: 0; }
 </style>"""
 
 
@@ -211,10 +217,11 @@ def _show_parts(lesson: Lesson, step: Step, number: int, desk: Desk) -> None:
     if step.draw is not None:
         step.draw(desk)
     if step.ask is not None:
-        if desk.is_revealed:
-            show_outcome(lesson.name, number, step.ask, desk)
-        else:
-            ask(lesson.name, number, step.ask, desk)
+        with st.container(key="lesson_ask"):
+            if desk.is_revealed:
+                show_outcome(lesson.name, number, step.ask, desk)
+            else:
+                ask(lesson.name, number, step.ask, desk)
     if is_open:
         if told := said(step.reveal, desk):
             with st.container(key="lesson_reveal"):

@@ -1,6 +1,6 @@
 """Parts of the app that lessons show: load bars, timelines on one axis, and sentences on what was found."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -32,6 +32,16 @@ def show_graph(desk: Desk, graph: DnnGraph, deployment: Deployment, split: Split
     show_scene(graph_scene(graph, deployment, split), f"{desk.key}_{name}")
 
 
+def show_graph_before(graph: DnnGraph, deployment: Deployment) -> Callable[[Desk], None]:
+    """Return what draws a graph until the step's figure is there, which has it too."""
+
+    def draw(desk: Desk) -> None:
+        if not desk.is_revealed:
+            show_graph(desk, graph, deployment, None)
+
+    return draw
+
+
 def show_timelines(
     desk: Desk,
     deployment: Deployment,
@@ -40,16 +50,15 @@ def show_timelines(
     *,
     lanes_only: bool = False,
 ) -> None:
-    """Draw schedules below each other on one axis of time, each under its title.
+    """Draw schedules below each other on one axis of time, each under its title; bounds are left to lesson 8.
 
     With `lanes_only` each is its lanes alone, so that several are seen at once.
     """
     end_ms = max(schedule.makespan_ms for _, schedule in runs)
     for i, (title, schedule) in enumerate(runs):
-        st.markdown(f"**{title}**")
         placed_pipeline(
             None,
-            gantt_info(schedule, deployment),
+            gantt_info(schedule, deployment, title=title, has_bounds=False),
             key=f"{desk.key}_{name}_{i}",
             options=PictureOptions(compact=True, time_max_ms=end_ms, large=desk.is_presented, lanes_only=lanes_only),
         )
@@ -61,7 +70,7 @@ def show_picture(
     """Draw the linked picture of the app: the placed graph above its timeline, with replay."""
     placed_pipeline(
         remembered_dag_info(graph, deployment, split),
-        None if schedule is None else gantt_info(schedule, deployment),
+        None if schedule is None else gantt_info(schedule, deployment, has_bounds=False),
         key=f"{desk.key}_{name}",
         options=PictureOptions(compact=True, large=desk.is_presented),
     )

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 import streamlit as st
 
+WIDEST = 1.55
+"""On paper letters are of whatever font there is: so many em of a box for each leave room for the widest."""
 Change = dict[str, Any]
 """What a mark shows from a frame on: any of look, text, sub, fill, ink and tip, and x and w of a box."""
 
@@ -79,7 +81,7 @@ class Scene:
 
     `fold` is the place (x, y) at which a figure too wide for its page is folded: what begins right of x and above y
     goes below what is left of x. A figure that is drawn again with the same film stays at its frame. `pace` is the
-    time of a frame in ms as it plays.
+    time of a frame in ms as it plays. `transfer` is the colour of what is hatched as receive or send.
     """
 
     width: float
@@ -93,6 +95,7 @@ class Scene:
     film: str = ""
     pace: float = 700.0
     fold: tuple[float, float] | None = None
+    transfer: str = ""
 
 
 def show_scene(scene: Scene, key: str, on_pick: Callable[[], None] | None = None) -> None:
@@ -122,7 +125,7 @@ def _drawn(mark: Mark, change: Change) -> str:
     look = str(at["look"] or "").split()
     if "hidden" in look:
         return ""
-    edge = "none" if {"plain", "head-cell"} & set(look) else "#444"
+    edge = "none" if {"plain", "head-cell", "slice", "compute"} & set(look) else "#444"
     width = 3 if {"path", "now", "winner", "cut", "thick"} & set(look) else 1
     fill = escape(at["fill"] or ("none" if edge == "none" else "#fff"))
     x, y, w, h = at["x"], mark.y, at["w"], mark.h
@@ -135,8 +138,9 @@ def _drawn(mark: Mark, change: Change) -> str:
         if mark.shape == "arrow":
             shape += _head(mark.x2, mark.y2, math.atan2(mark.y2 - cy, mark.x2 - cx))
     elif mark.shape == "box":
+        r = 3.0 if mark.r is None else mark.r
         shape = (
-            f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="3" fill="{fill}" stroke="{edge}" '
+            f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="{r:g}" fill="{fill}" stroke="{edge}" '
             f'stroke-width="{width}"/>'
         )
     elif mark.shape == "round":
@@ -147,7 +151,9 @@ def _drawn(mark: Mark, change: Change) -> str:
     anchor = {"left": "start", "middle": "middle", "right": "end"}[mark.anchor]
     middle = {"left": x, "middle": x + w / 2, "right": x + w}[mark.anchor]
     ink = escape(at["ink"] or "#111")
-    size = mark.size or 13
+    size = mark.size or 13.0
+    if mark.shape == "box" and at["text"]:
+        size = min(size, WIDEST * w / len(at["text"]))
     # Readable on the lines that it stands at.
     halo = ' paint-order="stroke" stroke="#fff" stroke-width="4"' if mark.shape == "text" else ""
     texts = [(at["text"], -7 if at["sub"] else 0, size), (at["sub"], 9, min(size, 11))]

@@ -9,8 +9,9 @@ from explorer.lessons.scene import static_svg
 STYLE = """
 body { font: 11pt/1.45 Georgia, serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
 h1 { font-size: 1.5rem; margin-bottom: 0.2rem; } h2 { font-size: 1.15rem; margin-top: 1.6rem; }
-.room { height: 6.5rem; border-bottom: 1px dotted #777; }
-.name { float: right; } .answers { break-before: page; } li { margin-bottom: 0.8rem; }
+.room { height: 5rem; border-bottom: 1px dotted #777; }
+.name { text-align: right; } .answers { break-before: page; } li { margin-bottom: 0.8rem; break-inside: avoid; }
+h2 { break-after: avoid; }
 figure { margin: 0.6rem 0; break-inside: avoid; }
 @media print { body { margin: 0; } }
 """

@@ -38,6 +38,7 @@ def gantt_message(view: GanttInfo, graph_view: DagInfo | None, add: AddArray) ->
         "loadBoundMs": view.load_bound_ms,
         "criticalPathBoundMs": view.critical_path_bound_ms,
         "lowerBoundMs": view.lower_bound_ms,
+        "hasBounds": view.has_bounds,
         "periodMs": view.period_ms,
         "periodText": view.period_name if view.period_ms is not None else NO_PERIOD,
         "periodMark": None if mark is None else {"lane": mark.lane, "startMs": mark.start_ms, "endMs": mark.end_ms},

@@ -102,6 +102,7 @@ class GanttInfo:
     The warm-up ends when every device with work has started to compute; the drain begins when the first device has
     nothing left to do, None when that is before the end of the warm-up. One micro-batch at a time has neither.
     `period_name` says what the period is: GPipe has no steady state across its two phases, but one in each of them.
+    Without `has_bounds` neither lines nor words tell of bounds, for readers who do not know yet what a bound is.
     """
 
     title: str
@@ -124,6 +125,7 @@ class GanttInfo:
     drain_start_ms: float | None
     notes: tuple[str, ...]
     is_by_device: bool = False
+    has_bounds: bool = True
 
     @property
     def tells_memory(self) -> bool:
@@ -142,19 +144,24 @@ class GanttInfo:
             if lane.bubble_fraction is not None
         )
         over = [lane.name for lane in self.lanes if lane.is_over_memory]
+        bounds = (
+            f"No order ends before {milliseconds(self.load_bound_ms)} by load, nor before "
+            f"{milliseconds(self.critical_path_bound_ms)} by the path of one micro-batch. "
+        )
         batches = counted(self.num_micro_batches, "micro-batch", "micro-batches")
         return (
             f"Timeline, {self.title}: {batches} on {counted(len(self.lanes), 'device')} in "
-            f"{milliseconds(self.makespan_ms)}, {period}. No order ends before {milliseconds(self.load_bound_ms)} by "
-            f"load, nor before {milliseconds(self.critical_path_bound_ms)} by the path of one "
-            f"micro-batch. Idle shares: {bubbles}." + (f" Over memory: {', '.join(over[:16])}." if over else "")
+            f"{milliseconds(self.makespan_ms)}, {period}. {bounds if self.has_bounds else ''}Idle shares: {bubbles}."
+            + (f" Over memory: {', '.join(over[:16])}." if over else "")
         )
 
 
-def gantt_info(schedule: Schedule, deployment: Deployment, *, by_device: bool = False) -> GanttInfo:
+def gantt_info(
+    schedule: Schedule, deployment: Deployment, *, title: str = "", by_device: bool = False, has_bounds: bool = True
+) -> GanttInfo:
     """Return what the timeline of a schedule shows; its lanes in the order of the pipeline, or of the devices' numbers.
 
-    A device stands where its first stage does.
+    A device stands where its first stage does. The title is the name of the schedule where none is given.
     """
     used = sorted({slot.device for slot in schedule.slots})
     if not by_device:
@@ -179,7 +186,7 @@ def gantt_info(schedule: Schedule, deployment: Deployment, *, by_device: bool = 
     )
     is_pipelined = schedule.kind not in UNFILLED_KINDS
     return GanttInfo(
-        title=KIND_TITLES[schedule.kind],
+        title=title or KIND_TITLES[schedule.kind],
         deployment=deployment,
         lanes=tuple(_lane(d, schedule, deployment) for d in used),
         idle_devices=tuple(d for d in range(deployment.num_devices) if d not in lane_of),
@@ -197,8 +204,9 @@ def gantt_info(schedule: Schedule, deployment: Deployment, *, by_device: bool = 
         period_mark=_period_mark(schedule, lane_of),
         warm_up_ms=float(schedule.warm_up_ms) if is_pipelined else 0.0,
         drain_start_ms=float(schedule.drain_start_ms) if is_pipelined and schedule.drain_start_ms is not None else None,
-        notes=_notes(schedule),
+        notes=_notes(schedule, has_bounds),
         is_by_device=by_device,
+        has_bounds=has_bounds,
     )
 
 
@@ -272,7 +280,7 @@ def _period_mark(schedule: Schedule, lane_of: dict[int, int]) -> PeriodMark | No
     return PeriodMark(lane_of[best[1].device], start, start + float(period))
 
 
-def _notes(schedule: Schedule) -> tuple[str, ...]:
+def _notes(schedule: Schedule, has_bounds: bool) -> tuple[str, ...]:
     """Return the sentences under the picture: the numbers, the bounds, the assumptions."""
     m = schedule.num_micro_batches
     period = NO_PERIOD if schedule.period_ms is None else f"{_period_name(schedule)} {milliseconds(schedule.period_ms)}"
@@ -282,7 +290,7 @@ def _notes(schedule: Schedule) -> tuple[str, ...]:
         f"{milliseconds(schedule.load_bound_ms)}, or before the critical-path bound, "
         f"{milliseconds(schedule.critical_path_bound_ms)}, the time of one micro-batch alone."
     )
-    return (numbers, bounds, _room(schedule), *schedule.assumptions)
+    return (numbers, *((bounds, _room(schedule)) if has_bounds else ()), *schedule.assumptions)
 
 
 def _room(schedule: Schedule) -> str:

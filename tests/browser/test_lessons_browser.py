@@ -45,6 +45,13 @@ def at_step(page: Any, lesson: Lesson, number: int) -> None:
     page.get_by_role("heading", name=re.compile(re.escape(title))).wait_for()
 
 
+def go_on_to(page: Any, lesson: Lesson, number: int) -> None:
+    """Go from the first step of a lesson to another one."""
+    for at in range(2, number + 1):
+        page.locator("body").press("n")
+        at_step(page, lesson, at)
+
+
 def settled(page: Any) -> None:
     """Wait until no solver is at work on the step and the page is drawn."""
     page.get_by_text("The solver is at work on this").wait_for(state="detached")
@@ -67,6 +74,29 @@ def predict(page: Any, lesson: Lesson, number: int, rightly: bool) -> None:
     is_known = not callable(question.answer)
     said = "and that is right" if rightly and is_known else "; it is "
     page.get_by_text(re.compile(f"You said .*{said}")).wait_for()
+
+
+def cut_off(page: Any) -> list[str]:
+    """Return the texts of figures that are not wholly in them, or not wholly in their boxes while they are lit."""
+    found: list[str] = []
+    for one in page.locator(FIGURES).all():
+        found += one.evaluate(
+            """root => {
+            const svg = root.querySelector("svg");
+            const goesOver = (text, around) => {
+              const [box, room] = [text, around].map((e) => e.getBoundingClientRect());
+              return box.left < room.left - 1 || box.right > room.right + 1;
+            };
+            const texts = [...svg.querySelectorAll(".mark:not(.hidden) text")].filter((text) => text.textContent);
+            const boxes = texts.filter((text) => text.parentElement.classList.contains("box"));
+            boxes.forEach((text) => text.parentElement.classList.add("lit"));
+            const outside = texts.filter((text) => goesOver(text, svg));
+            outside.push(...boxes.filter((text) => goesOver(text, text.parentElement.querySelector(".shape"))));
+            boxes.forEach((text) => text.parentElement.classList.remove("lit"));
+            return outside.map((text) => text.textContent);
+            }"""
+        )
+    return found
 
 
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
@@ -94,6 +124,7 @@ def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Le
             expect(figure(page).locator("[data-mark=r4]")).to_have_class(re.compile(r"\blit\b"))
         assert page.get_by_text("was not read").count() == 0
         assert faults(page) == [], f"step {number}"
+        assert cut_off(page) == [], f"step {number}"
         page.get_by_role("button", name=re.compile("^Next")).first.click()
     at_step(page, lesson, lesson.num_steps)
     page.get_by_role("textbox", name=re.compile("^In your own words")).fill("Because it is so.")
@@ -182,6 +213,13 @@ def test_a_lesson_is_presented_larger_and_without_notes(app: str, chromium_page:
     page.locator("body").press("n")
     at_step(page, lesson, 3)
     page.wait_for_url(re.compile("present=yes"))
+    predict(page, lesson, 3, rightly=True)
+    settled(page)
+    words = page.locator("canvas.gantt").evaluate_all("all => all.map(e => e.getAttribute('aria-label'))")
+    assert len(words) == 2
+    assert not any("No order ends before" in one for one in words), "what a bound is, lesson 8 tells"
+    # Both runs, question and answer are on the screen of a projector at once.
+    eventually(lambda: page.get_by_test_id("stMain").evaluate("e => e.scrollHeight <= e.clientHeight"))
     page.locator("body").press("p")
     page.get_by_text("Notes for the lecturer").wait_for()
     page.wait_for_url(re.compile("^(?!.*present)"))
@@ -214,6 +252,38 @@ def test_on_a_phone_the_diagram_goes_below_its_graph(app: str, chromium_page: An
     eventually(is_beside)
 
 
+@pytest.mark.parametrize(("name", "last"), [("pipelining", 6), ("dynamic_program", 5), ("integer_program", 5)])
+def test_all_of_a_small_graph_is_on_a_phone_without_scrolling_sideways(
+    app: str, chromium_page: Any, name: str, last: int
+) -> None:
+    page = chromium_page
+    begin(page, app, lesson_called(name))
+    settled(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    node = page.locator(f"[data-mark='n{last}']").first
+    eventually(lambda: node.evaluate("e => e.getBoundingClientRect().right <= innerWidth"))
+    if name == "dynamic_program":
+        page.set_viewport_size({"width": 1280, "height": 800})
+        go_on_to(page, lesson_called(name), 3)
+        predict(page, lesson_called(name), 3, rightly=True)
+        settled(page)
+        page.set_viewport_size({"width": 390, "height": 844})
+        eventually(lambda: figure(page).evaluate("root => root.__figure.isFolded"))
+    scroll = figure(page).locator(".scroll")
+    assert scroll.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
+
+
+def test_a_board_that_is_folded_on_a_phone_is_filled(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    begin(page, app, lesson_called("beat_the_solver"))
+    settled(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    first, last = (page.locator(f"[data-mark='n{v}']") for v in (1, 6))
+    eventually(lambda: last.bounding_box()["y"] > first.bounding_box()["y"] + 40)
+    last.click()
+    page.locator("[data-mark='n6'][aria-label$='Accelerator 1']").wait_for()
+
+
 def test_the_film_plays_by_itself_asks_nothing_of_the_server_and_goes_back_as_it_came(
     app: str, chromium_page: Any
 ) -> None:
@@ -239,6 +309,51 @@ def test_the_film_plays_by_itself_asks_nothing_of_the_server_and_goes_back_as_it
     assert figure(page).evaluate(shown) == first
     back = figure(page).evaluate(f"root => {{ const f = root.__figure; f.go(20); f.go(12); return {svg}; }}")
     assert back == there
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1024, 768), (1920, 1080)])
+@pytest.mark.parametrize(("name", "step"), [("dynamic_program", 4), ("integer_program", 3)])
+def test_a_film_that_plays_is_on_the_screen_wholly(
+    app: str, chromium_page: Any, name: str, step: int, width: int, height: int
+) -> None:
+    page = chromium_page
+    lesson = lesson_called(name)
+    page.set_viewport_size({"width": width, "height": height})
+    begin(page, app, lesson)
+    go_on_to(page, lesson, step)
+    if width == 1920:
+        page.locator("body").press("p")
+        page.wait_for_url(re.compile("present=yes"))
+    page.get_by_role("button", name="Reveal", exact=True).click()
+    page.get_by_text("The solver of this app finds the same").wait_for()
+    figure(page).get_by_role("button", name="Play").click()
+
+    def is_seen() -> bool:
+        return bool(
+            figure(page).evaluate(
+                """root => [".controls", ".say", "svg"].every(name => {
+                const box = root.querySelector(name).getBoundingClientRect();
+                return box.top >= 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth; })"""
+            )
+        )
+
+    eventually(is_seen)
+
+
+@pytest.mark.parametrize("name", ["ideals", "integer_program"])
+def test_a_graph_stands_once_on_a_step_beside_what_is_said_of_it(app: str, chromium_page: Any, name: str) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    lesson = lesson_called(name)
+    begin(page, app, lesson)
+    page.locator("body").press("p")
+    page.wait_for_url(re.compile("present=yes"))
+    predict(page, lesson, 1, rightly=False)
+    settled(page)
+    for v in range(1, 6):
+        expect(page.locator(f"[data-mark='n{v}']")).to_have_count(1)
+    height = figure(page).locator("svg").evaluate("e => e.getBoundingClientRect().height")
+    assert height <= 1080, "nodes and what lights up with them are seen at once"
 
 
 def test_back_and_forward_of_the_browser_and_a_reload_keep_the_step_and_the_prediction(
@@ -428,6 +543,20 @@ def test_the_first_submission_counts_and_a_duel_shows_nothing_before_both(app: s
     expect(page.get_by_role("switch", name=re.compile("^Duel"))).to_be_disabled()
 
 
+def test_in_a_duel_on_a_phone_all_devices_can_be_chosen(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    begin(page, app, lesson_called("beat_the_solver"))
+    settled(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_test_id("stCheckbox").filter(has_text="Duel").locator("label").click()
+    page.get_by_text("Player 2", exact=True).wait_for()
+    settled(page)
+    choices = page.get_by_test_id("stButtonGroup").get_by_role("radiogroup")
+    expect(choices).to_have_count(2)
+    over = choices.evaluate_all("all => all.map(e => e.scrollWidth - e.clientWidth)")
+    assert max(over) <= 0
+
+
 def test_in_a_duel_the_optimum_waits_for_both(app: str, chromium_page: Any) -> None:
     page = chromium_page
     begin(page, app, lesson_called("beat_the_solver"))
@@ -507,3 +636,31 @@ def test_nothing_is_wider_than_the_screen_and_figures_have_names(
         assert one.locator("svg").get_attribute("aria-label")
         for mark in one.locator("[role=button]").all():
             assert mark.get_attribute("aria-label")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_transfers_are_hatched_alike_in_the_figure_and_in_the_load_bars(
+    app: str, chromium_page: Any, scheme: str
+) -> None:
+    page = chromium_page
+    page.emulate_media(color_scheme=scheme)
+    lesson = lesson_called("cuts")
+    begin(page, app, lesson)
+    page.get_by_role("button", name=re.compile("^Next")).first.click()
+    at_step(page, lesson, 2)
+    predict(page, lesson, 2, rightly=False)
+    settled(page)
+    for part in ("receive", "send"):
+        angle, edge = page.locator(f".loads td i.{part}").first.evaluate(
+            "e => [getComputedStyle(e).getPropertyValue('--angle'), getComputedStyle(e).borderTopColor]"
+        )
+        turn, hatch, around = page.locator(FIGURES).first.evaluate(
+            """(root, part) => [root.querySelector(`pattern#${part}`).getAttribute("patternTransform"),
+            getComputedStyle(root.querySelector(`pattern#${part} path`)).stroke,
+            getComputedStyle(root.querySelector(`.mark.${part} .shape`)).stroke]""",
+            part,
+        )
+        assert hatch == around == edge
+        # Stripes of a gradient lie across its angle; those of the pattern are upright before they are turned.
+        across = int(angle.removesuffix("deg")) + 90
+        assert (across - int(re.findall(r"-?\d+", turn)[0])) % 180 == 0

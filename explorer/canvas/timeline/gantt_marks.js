@@ -138,15 +138,15 @@ export function drawColumnHeads(ctx, picture) {
 /** What no order of these micro-batches can beat, and when this one ends: lines with their names in a row of their own. */
 export function drawBounds(ctx, picture) {
   const { theme } = picture.store;
-  const { loadBoundMs, criticalPathBoundMs, lowerBoundMs, makespanMs } = picture.gantt;
+  const { hasBounds, loadBoundMs, criticalPathBoundMs, lowerBoundMs, makespanMs } = picture.gantt;
   if (!(makespanMs > 0)) return;
   const [low, high] = [picture.plotLeft, picture.plotRight];
   const bottom = TOP + picture.plotHeight;
   const near = (a, b) => Math.abs(a - b) <= 1e-9 * makespanMs;
   const marks = [{ ms: makespanMs, name: "end", dash: [] }];
-  const bounds = [["load bound", loadBoundMs, [7, 3]], ["critical-path bound", criticalPathBoundMs, [2, 3]]];
+  const bounds = hasBounds ? [["load bound", loadBoundMs, [7, 3]], ["critical-path bound", criticalPathBoundMs, [2, 3]]] : [];
   // What is proven is one of the two, or more than both.
-  if (!bounds.some(([, ms]) => near(ms, lowerBoundMs))) bounds.unshift(["proven bound", lowerBoundMs, [9, 3, 2, 3]]);
+  if (hasBounds && !bounds.some(([, ms]) => near(ms, lowerBoundMs))) bounds.unshift(["proven bound", lowerBoundMs, [9, 3, 2, 3]]);
   for (const [name, ms, dash] of bounds) {
     if (near(ms, makespanMs)) marks[0].name += ` = ${name}`;
     else marks.push({ ms, name, dash });

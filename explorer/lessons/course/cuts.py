@@ -21,6 +21,7 @@ from explorer.lessons.graphs import (
 from explorer.lessons.parts import show_check, show_graph, show_loads
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
 from explorer.lessons.scene import Change, Drag, Frame, Mark, Scene, show_scene
+from explorer.picture.palette import THEMES, ThemeName
 from explorer.state import lessons as state
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import split_costs
@@ -53,7 +54,7 @@ ALL_CUTS = tuple(combinations(range(1, len(ORDER)), 2))
 LARGEST_MS = max(max(loads_at(cuts)) for cuts in ALL_CUTS)
 """The load that fills the whole width of the bars, so that bars of different cuts compare."""
 PARTS = ("receive", "compute", "send")
-BARS_X, BARS_W, BAR_H, BAR_STEP = 110.0, 550.0, 18.0, 26.0
+BARS_X, BARS_W, BAR_H, BAR_STEP = 110.0, 500.0, 18.0, 26.0
 BEST = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts)))
 EQUAL_GRAPH = chain_graph("Six layers that can be cut equally", (4, 3, 1, 5, 2, 6), (2.0, 0.5, 3.0, 3.0, 0.5, 0.0))
 EQUAL = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts, EQUAL_GRAPH)) - min(loads_at(cuts, EQUAL_GRAPH)))
@@ -145,7 +146,7 @@ def shown_at(cuts: tuple[int, ...], origin: int, place: int) -> Frame:
     return Frame((loads_text(new),), shown)
 
 
-def cut_scene(cuts: tuple[int, ...]) -> Scene:
+def cut_scene(cuts: tuple[int, ...], theme: ThemeName = "light") -> Scene:
     """Return the chain with a handle at every place where it can be cut, and the bars of the loads below.
 
     The figure has at hand what each other place would give, by the evaluator, and shows it while a cut is dragged.
@@ -168,6 +169,7 @@ def cut_scene(cuts: tuple[int, ...]) -> Scene:
         "A chain of six layers with two cuts that can be moved, and the loads of three accelerators as bars",
         frames=(Frame((loads_text(cuts),)),),
         picks=tuple(f"cut{i}" for i in places),
+        transfer=THEMES[theme].transfer,
         drags={f"cut{cut}": Drag(f"line{cut}", {f"cut{i}": shown_at(cuts, cut, i) for i in free}) for cut in cuts},
     )
 
@@ -177,7 +179,7 @@ def _play(desk: Desk) -> None:
         "Drag a pair of scissors to another place; or go to it with Tab and press ← or →; or press a place, and the "
         "nearest cut moves there. Full: compute; hatched: receive and send."
     )
-    show_scene(cut_scene(_cuts()), FIGURE, _take_pick)
+    show_scene(cut_scene(_cuts(), desk.theme), FIGURE, _take_pick)
 
 
 def _best(desk: Desk) -> float | None:

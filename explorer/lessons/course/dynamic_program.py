@@ -13,7 +13,7 @@ from explorer.lessons.example_graphs import branches, chain_graph, loaded, small
 from explorer.lessons.graphs import graph_scene
 from explorer.lessons.kept import Network, kept_on, kept_text, show_kept_table
 from explorer.lessons.label_film import label_scene
-from explorer.lessons.parts import show_check, show_graph
+from explorer.lessons.parts import show_check, show_graph, show_graph_before
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
 from explorer.lessons.scene import show_scene
 from explorer.state.records import LoadedGraph
@@ -68,16 +68,6 @@ def _film(desk: Desk, problem: SmallProblem) -> None:
 
 def _graph(graph: DnnGraph, num_accelerators: int) -> Draw:
     return lambda desk: show_graph(desk, graph, Deployment(num_accelerators), None)
-
-
-def _graph_before(graph: DnnGraph, num_accelerators: int) -> Draw:
-    """Draw a graph until the film is there, which has it too."""
-
-    def draw(desk: Desk) -> None:
-        if not desk.is_revealed:
-            show_graph(desk, graph, Deployment(num_accelerators), None)
-
-    return draw
 
 
 ON_CHAIN = problem_on(CHAIN.name, 3)
@@ -245,7 +235,7 @@ LESSON = Lesson(
             "The same on ideals",
             "A network with branches has no beginnings, but it has ideals, and nothing else changes: a column for each "
             "ideal, and I′ runs over the ideals within I.",
-            _graph_before(LATTICE, 2),
+            show_graph_before(LATTICE, Deployment(2)),
             AskNumber(
                 "How many columns does the table have for this network?",
                 float(len(ideals_of(ON_LATTICE))),
@@ -265,7 +255,7 @@ LESSON = Lesson(
             "be either:\n\n"
             "> D(I, j, c) = min over I′ of max( D(I′, j − 1, c), load of I − I′ ) **and** "
             "max( D(I′, j, c − 1), CPU time of I − I′ )",
-            _graph_before(SLOW_CHAIN, 1),
+            show_graph_before(SLOW_CHAIN, Deployment(1)),
             AskNumber(
                 "On the accelerator alone the four layers take 14 ms. On the CPU they take 9, 12, 5 and 15 ms. What "
                 "is the "
@@ -283,7 +273,7 @@ LESSON = Lesson(
             "Another chain of five layers, 5 GB each, on three accelerators. Each now holds 10 GB: two layers. A "
             "stage that "
             "does not fit is simply no candidate.",
-            _graph_before(UNEVEN, 3),
+            show_graph_before(UNEVEN, Deployment(3)),
             AskChoice(
                 "What does the limit do to D({1, 2, 3}, 1)?",
                 ("It stays as it is", "It grows", "There is no such plan, the cell stays empty"),
@@ -310,7 +300,7 @@ LESSON = Lesson(
                 "whatever comes next, it does as well.\n\n"
                 "A first plan is cheap: put the nodes in any one order that respects the arrows, and cut that chain."
             ),
-            _graph_before(LATTICE, 3),
+            show_graph_before(LATTICE, Deployment(3)),
             AskNumber(
                 "With such a plan known from the beginning, how many labels are made, in percent of the candidates of "
                 "the table?",

@@ -43,6 +43,8 @@ def num_ideals(width: int, length: int) -> int:
 
 
 def _graph(desk: Desk) -> None:
+    if desk.is_revealed:
+        return  # the ideals are drawn beside it
     marks, width, height = graph_marks(GRAPH, PROBLEM.deployment, transfers=False)
     show_scene(Scene(width, height, tuple(marks), "A graph of five nodes with two branches"), f"{desk.key}_graph")
 

@@ -10,7 +10,7 @@ import streamlit as st
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import loaded, small_graph
 from explorer.lessons.graphs import BOX_H, BOX_W, MARGIN, colours, graph_marks, graph_scene
-from explorer.lessons.parts import show_check, show_graph
+from explorer.lessons.parts import show_check, show_graph_before
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
 from explorer.lessons.scene import Change, Frame, Mark, Scene, show_scene
 from solvers.model.deployment import Deployment
@@ -54,16 +54,16 @@ def relaxed_ms() -> float:
     return 0.0 if root is None else root.bound_ms
 
 
-def _graph(desk: Desk) -> None:
-    show_graph(desk, GRAPH, PROBLEM.deployment, None)
-
-
 def rows_scene(rows: "Sequence[Row]") -> Scene:
-    """Return the graph above the rows; pointing at a row lights its nodes, at a node the rows that speak of it."""
-    plain, width, height = graph_marks(GRAPH, PROBLEM.deployment)
+    """Return the graph with the rows below and beside it.
+
+    Pointing at a row lights its nodes, pointing at a node the rows that speak of it.
+    """
+    plain, _, height = graph_marks(GRAPH, PROBLEM.deployment)
     marks = [replace(mark, focusable=mark.shape == "box") for mark in plain]
-    at = {"one device": (MARGIN, 620.0), "load": (MARGIN, 620.0), "order": (MARGIN, 620.0), "cut": (660.0, 250.0)}
-    below = {x: height + 12 for x, _ in at.values()}
+    left, wide, right = MARGIN, 480.0, 510.0
+    at = {"one device": (left, wide), "load": (left, wide), "order": (left, wide), "cut": (right, 290.0)}
+    below = {left: height + 12, right: 8.0}
     links: dict[str, list[str]] = {f"n{v}": [] for v in PROBLEM.order}
     for family, (x, w) in at.items():
         of_family = [(i, row) for i, row in enumerate(rows) if row.family == family]
@@ -87,9 +87,9 @@ def rows_scene(rows: "Sequence[Row]") -> Scene:
                 if f"x[{v}," in row.text:
                     links[f"n{v}"].append(f"r{i}")
         below[x] += 8
-    alt = f"The graph of five nodes above the {len(rows)} rows of the integer program"
-    fold = (650.0, max(below.values()))
-    return Scene(max(width, 920.0), max(below.values()), tuple(marks), alt, links=links, fold=fold)
+    alt = f"The graph of five nodes with the {len(rows)} rows of the integer program"
+    fold = (right, max(below.values()))
+    return Scene(right + 300.0, max(below.values()), tuple(marks), alt, links=links, fold=fold)
 
 
 def _rows(desk: Desk) -> None:
@@ -205,8 +205,28 @@ def closing_marks(steps: "Sequence[BranchStep]", left: float) -> tuple[list[Mark
 
     end = left + wide * len(steps)
     marks = [
-        Mark("high", "text", left, top - 20, end - left, 14, text=f"incumbent, from {number(high_ms)} ms", size=12),
-        Mark("least", "text", left, top + high + 8, end - left, 14, text=f"bound, from {number(low_ms)} ms", size=12),
+        Mark(
+            "high",
+            "text",
+            left,
+            top - 20,
+            end - left,
+            14,
+            text=f"incumbent, from {number(high_ms)} ms",
+            size=12,
+            anchor="left",
+        ),
+        Mark(
+            "least",
+            "text",
+            left,
+            top + high + 8,
+            end - left,
+            14,
+            text=f"bound, from {number(low_ms)} ms",
+            size=12,
+            anchor="left",
+        ),
     ]
     for i, step in enumerate(steps):
         x, x2 = left + i * wide, left + (i + 1) * wide
@@ -269,7 +289,7 @@ LESSON = Lesson(
             "Five nodes, two devices. For each node v and device d there is a number **x[v,d]**: 1 if v is on d, and "
             "0 if not. A number **y[t,d]** is 1 if device d pays for tensor t, the output of node t, and **T** is the "
             "time per micro-batch, to be made as small as possible.",
-            _graph,
+            show_graph_before(GRAPH, PROBLEM.deployment),
             AskNumber(
                 "How many numbers x[v,d] are there?",
                 10.0,
@@ -278,7 +298,9 @@ LESSON = Lesson(
                 right="One for each of five nodes and two devices.",
                 wrong="One for each node and each device: 5 · 2.",
             ),
-            "What makes a placement valid, and what it costs, is written as linear rows. Point at a row (or go "
+            "What makes a placement valid, and what it costs, is written as linear rows. For example, "
+            "x[1,1] − x[2,1] − y[1,1] ≤ 0 says: if node 1 is on device 1 and node 2, which reads it, is not, then "
+            "y[1,1] must be 1, and device 1 pays for the output of node 1. Point at a row (or go "
             "to it with the Tab key) to see the nodes it is about, at a node to see the rows that speak of it. Turn "
             "contiguity on to see the rows that make the placement a pipeline.",
             _rows,
@@ -308,9 +330,10 @@ LESSON = Lesson(
                     "reached."
                 ),
             ),
-            "The colours show the shares. All nodes are half and half, and no tensor is paid for: the relaxation "
+            "The colours show the shares: at the left of a box what is on device 1, at the right what is on "
+            "device 2. All nodes are half and half, and no tensor is paid for: the relaxation "
             "finds the "
-            "trivial bound, all work divided by the devices. All progress must come from somewhere else.",
+            "trivial bound, all work divided by the devices. A better bound needs more: the next step.",
             _relaxed,
         ),
         Step(

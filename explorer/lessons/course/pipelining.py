@@ -10,13 +10,15 @@ from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Le
 from explorer.lessons.scene import Scene
 from solvers.model.deployment import Deployment
 from solvers.model.split import Split
-from solvers.quantities import milliseconds, percent
+from solvers.quantities import binary_size, milliseconds, percent
 from solvers.schedule.records import ScheduleKind
 from solvers.schedule.simulate import Schedule, simulate
 
 SETTING = {"sample": "teaching_chain"}
 MICRO_BATCHES = 6
 STAGE_MS = 4.0
+LAYER_BYTES = 5e9
+"""What each layer of the sample needs."""
 
 
 def even_pipeline(p: int, m: int, kind: ScheduleKind = ScheduleKind.INFERENCE) -> tuple[Deployment, Schedule]:
@@ -87,7 +89,7 @@ def _speed(desk: Desk) -> str | None:
 
 def _four(desk: Desk) -> None:
     deployment, schedule = even_pipeline(4, 4)
-    show_timelines(desk, deployment, [("4 equal stages, 4 micro-batches", schedule)], lanes_only=True)
+    show_timelines(desk, deployment, [("4 equal stages", schedule)], lanes_only=True)
 
 
 def _explore(desk: Desk) -> None:
@@ -102,7 +104,7 @@ def _explore(desk: Desk) -> None:
     show_timelines(
         desk,
         deployment,
-        [(f"{p} equal stages of {milliseconds(STAGE_MS)}, {m} micro-batches", schedule)],
+        [(f"{p} equal stages of {milliseconds(STAGE_MS)}", schedule)],
         lanes_only=True,
     )
 
@@ -151,7 +153,13 @@ LESSON = Lesson(
                 0,
                 right="There is only one micro-batch, and it is on one device at a time. The others wait.",
             ),
-            "Time runs to the right, a row is a device, a number is a micro-batch. Two thirds of every row are empty.",
+            lambda _: (
+                "Time runs to the right, a row is a device, a number is a micro-batch. As only one device works at a "
+                "time, two thirds of the picture are empty. At the right stand the share of the time that each device "
+                "idles and works, and the memory it needs: two layers of 5 GB, which are "
+                f"{binary_size(2 * LAYER_BYTES)} (a GB is 10⁹ bytes, a GiB 2³⁰). What the bracket marks is the "
+                "question of the next step."
+            ),
             _alone,
         ),
         Step(
@@ -190,7 +198,8 @@ LESSON = Lesson(
         ),
         Step(
             "Find the law",
-            "Move the number of stages p and of micro-batches m, and watch makespan and bubble. Find a formula for the "
+            "Move the number of stages p and of micro-batches m, and watch the bubble and the **makespan**, which "
+            "is how long the whole run takes. Find a formula for the "
             "bubble before you go on.",
             _explore,
             AskNumber(

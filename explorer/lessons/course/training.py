@@ -148,7 +148,7 @@ def _recompute_text(_: Desk) -> str:
 def _recompute_timelines(desk: Desk) -> None:
     runs = [
         (title, schedule(ScheduleKind.ONE_F_ONE_B, 8, recompute))
-        for title, recompute in (("Activations are kept", False), ("Activations are computed again", True))
+        for title, recompute in (("1F1B, activations kept", False), ("1F1B, activations computed again", True))
     ]
     show_timelines(desk, DEPLOYMENT, runs)
 
@@ -182,7 +182,7 @@ LESSON = Lesson(
                 right="It is the first to go forward and the last to go backward.",
                 wrong="The last layer goes backward right after it went forward; the first one waits for all others.",
             ),
-            "One micro-batch: down the devices and back. Dark bars are backward passes.",
+            "One micro-batch: down the devices and back. Hatched bars are backward passes.",
             lambda desk: _timelines(desk, (ScheduleKind.GPIPE,), 1),
         ),
         Step(

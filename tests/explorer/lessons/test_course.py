@@ -16,6 +16,7 @@ from explorer.lessons.course import (
     beat_the_solver,
     cuts,
     dynamic_program,
+    hardware,
     ideals,
     integer_program,
     pipelining,
@@ -24,7 +25,7 @@ from explorer.lessons.course import (
 from explorer.lessons.desk import Desk, SettingError, subject_of
 from explorer.lessons.dp_table import arrow_id, dp_scene, state_id
 from explorer.lessons.example_graphs import chain_graph, loaded, small_graph
-from explorer.lessons.graphs import colours, graph_scene
+from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_scene
 from explorer.lessons.grid import grid_scene
 from explorer.lessons.kept import kept_on, kept_text
 from explorer.lessons.label_film import label_scene
@@ -40,8 +41,9 @@ from solvers.model.result import SolveResult
 from solvers.model.split import Family, Split
 from solvers.quantities import number
 from solvers.schedule.records import ScheduleKind
+from solvers.schedule.simulate import simulate
 from solvers.solve import solve
-from solvers.teaching.dynamic_program import filled_cells, solved_table, traced_back
+from solvers.teaching.dynamic_program import State, filled_cells, solved_table, traced_back
 from solvers.teaching.ideals import ideals_of
 from solvers.teaching.integer_program import IntegerProgram
 from solvers.teaching.labels import Fate, label_steps
@@ -60,6 +62,12 @@ def answered(subject: Subject) -> SolveResult:
         method=question.method,
         family=question.family,
     )
+
+
+def lesson_called(name: str) -> Lesson:
+    lesson = lesson_named(name, None)
+    assert lesson is not None
+    return lesson
 
 
 def desk(lesson: Lesson) -> Desk:
@@ -365,6 +373,20 @@ def test_what_lesson_eight_says_in_numbers_is_so() -> None:
     assert gap.answer == pytest.approx(100 * (1 - work_ms / 3 / value_ms.value_ms))
     chain = SmallProblem(chain_graph("by hand", (7, 2, 2, 2, 1)), Deployment(2))
     assert max(cell.value_ms or 0.0 for cell in traced_back(chain, solved_table(chain))) == 7.0
+    gap_exercise, memory_exercise = lesson.exercises[2], lesson.exercises[3]
+    value, bound = (float(one) for one in re.findall(r"[\d.]+(?= ms)", gap_exercise.question))
+    stopped = replace(value_ms, value_ms=value, lower_bound_ms=bound)
+    assert stopped.gap is not None
+    assert gap_exercise.answer == f"At most {number(value - bound)} ms: the gap is {number(100 * stopped.gap)} %."
+    layers, layer_gb, device_gb = (int(one) for one in re.findall(r"\d+", memory_exercise.question))
+    needs = [
+        SmallProblem(chain_graph("memory", (1.0,) * layers, 0.0, layer_gb * 1e9), Deployment(k, 0, device_gb * 1e9))
+        for k in range(1, layers + 1)
+    ]
+    fits = [
+        solved_table(one)[State(one.nodes, one.deployment.num_accelerators, 0)].value_ms is not None for one in needs
+    ]
+    assert str(memory_exercise.answer).endswith(f"at least {1 + fits.index(True)}.")
     diamond = small_graph("diamond", (2, 5, 1, 3), ((1, 2), (1, 3), (2, 4), (3, 4)))
     of_diamond = Desk(answered, own=loaded(diamond, Deployment(2)), is_live=False)
     setting = {"accelerators": "2", "cpus": "0", "memory": "none"}
@@ -381,6 +403,42 @@ def test_what_lesson_seven_says_of_schedules_is_so() -> None:
     assert training.bubble(interleaved) == pytest.approx(1.5 / 9.5)
     again = training.schedule(ScheduleKind.ONE_F_ONE_B, 8, True)
     assert again.peak_memory_bytes[0] < one.peak_memory_bytes[0]
+    reached = [
+        schedule
+        for kind in training.KINDS
+        for m in (4, 8, 12, 16)
+        if (schedule := training.schedule(kind, m, True)).peak_memory_bytes[0] < 3 * 2**30
+        and training.bubble(schedule) < 0.1
+    ]
+    assert reached, "what the last step asks for can be reached"
+
+
+def test_what_lesson_nine_says_of_six_devices_is_so() -> None:
+    here = desk(lesson_called("hardware"))
+    costs, result = here.costs(hardware.MIXED), here.answer(hardware.MIXED)
+    assert costs is not None
+    assert result is not None
+    loads = [device.load_ms for device in costs.devices]
+    assert len(loads) == 6, "two A100 and four T4, and nothing else"
+    assert min(loads) > 0.9 * max(loads), "nearly equal"
+    nodes = len(here.subject(hardware.MIXED).graph.nodes)
+    assert max(map(len, result.split.devices)) > nodes / 6 * 2
+    values = {offer: here.answer({**hardware.MIXED, "devices": offer}) for offer in hardware.OFFERS}
+    times = {offer: one.value_ms or 0.0 for offer, one in values.items() if one is not None}
+    fastest = min(times, key=lambda offer: times[offer])
+    least = min(times, key=hardware.price)
+    enough = hardware.cheapest(times, hardware.TARGET, hardware.PRICES["T4"])
+    assert len({fastest, least, enough}) == 3, "three different answers"
+
+
+def test_what_lesson_one_says_of_memory_is_so() -> None:
+    subject = desk(lesson_called("pipelining")).subject(pipelining.SETTING)
+    assert {node.memory_bytes for node in subject.graph.nodes} == {pipelining.LAYER_BYTES}
+    result = answered(subject)
+    assert result.split is not None
+    assert {len(nodes) for nodes in result.split.accelerators} == {2}, "two layers on each device"
+    alone = simulate(subject.graph, subject.question.deployment, result.split, ScheduleKind.UNPIPELINED, 6)
+    assert pipelining.bubble(alone) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("one", beat_the_solver.ROUNDS, ids=lambda one: one.title)
@@ -459,6 +517,19 @@ def test_a_timeline_on_paper_has_as_many_boxes_as_the_pipeline_has_passes(p: int
     assert len(boxes) == p * m
     assert sum(mark.shape == "box" for mark in empty.marks) == p * (m + p - 1)
     assert all(mark.x + mark.w <= full.width and mark.y + mark.h <= full.height for mark in full.marks)
+
+
+def test_divided_nodes_on_paper_are_not_striped_and_long_names_fit_their_boxes() -> None:
+    drawn = ElementTree.fromstring(static_svg(integer_program.tree_scene(False)))  # noqa: S314 -- our own
+    slices = [e for e in drawn.iter() if e.get("height") == f"{BOX_H:g}"]
+    assert len(slices) == integer_program.SLICES * len(integer_program.PROBLEM.order)
+    assert {(e.get("stroke"), e.get("rx")) for e in slices} == {("none", "0")}
+    chain = chain_graph("names", (1.0, 1.0))
+    named = replace(chain, nodes=tuple(replace(node, name="mmmmmmmmmmm") for node in chain.nodes))
+    texts = [e for e in ElementTree.fromstring(static_svg(graph_scene(named, Deployment(1)))).iter() if e.text]  # noqa: S314
+    sizes = [float(e.get("font-size", "0")) for e in texts if e.text == "mmmmmmmmmmm"]
+    assert len(sizes) == 2
+    assert max(sizes) * 0.62 * 11 <= BOX_W, "as wide as the letters of a wide font are on average"
 
 
 def test_a_figure_on_paper_has_its_last_colours() -> None:

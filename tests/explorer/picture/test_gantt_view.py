@@ -1,10 +1,12 @@
 """What the timeline of a schedule shows."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from explorer.picture.gantt_message import gantt_message
 from explorer.picture.gantt_view import GanttInfo, gantt_info
 from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph
@@ -91,6 +93,21 @@ def test_gpipe_has_one_period_for_each_pass_and_no_mark():
     assert "forward + backward period 6 ms" in info.summary
     assert "forward + backward period 6 ms" in info.notes[0]
     assert "steady" not in " ".join(info.notes)
+
+
+def test_without_bounds_nothing_tells_of_them():
+    graph = chain((2.0, 3.0))
+    schedule = simulate(graph, Deployment(2), one_node_per_device(graph), ScheduleKind.INFERENCE, 4)
+    usual = gantt_info(schedule, Deployment(2))
+    info = gantt_info(schedule, Deployment(2), title="Two layers", has_bounds=False)
+    words = " ".join((info.summary, *info.notes))
+    assert "Two layers" in info.summary
+    assert not re.search("bound|No order", words)
+    assert re.search("bound", " ".join(usual.notes))
+    assert re.search("No order ends before", usual.summary)
+    assert set(info.notes) < set(usual.notes)
+    message = gantt_message(info, None, lambda *_: None)
+    assert message["hasBounds"] is False
 
 
 def test_one_device_neither_warms_up_nor_drains():
