@@ -68,6 +68,14 @@ def test_parts_of_a_graph_that_are_not_connected_move_nothing() -> None:
     assert "tensors must be moved however slow" in sentences(connected, Deployment(2, 0, 2.0), {1, 2}, {3, 4})
 
 
+def test_tensors_that_move_in_no_time_are_the_smallest() -> None:
+    """What the smallest of the others takes is no reason to move none."""
+    graph = dag((1, 1, 1), ((1, 2), (2, 3)), transfer_ms=(20.0, 0.0, 0.0))
+    assert "moving even" not in sentences(graph, Deployment(2), {1, 2, 3}, set())
+    slow = dag((1, 1, 1), ((1, 2), (2, 3)), transfer_ms=(20.0, 10.0, 0.0))
+    assert "moving even the smallest takes 10 ms" in sentences(slow, Deployment(2), {1, 2, 3}, set())
+
+
 def test_devices_that_idle_as_long_are_not_said_to_idle_for_less() -> None:
     graph = dag((4, 1, 1, 1, 1, 1, 1), (), transfer_ms=0.0)
     nodes = [{v} for v in range(1, 8)]
