@@ -24,6 +24,8 @@ To draw the page without the plan, and then again, costs a busy server more than
 WAIT_STEP_S = 0.1
 ASKED_WAIT_S = 0.5
 """The same for a solve that was asked for: whoever pressed the button wants to see that something happens."""
+MOST_NODES_WAITED_FOR = 20_000
+"""The same for a larger graph: its solve takes longer than a rerun would wait, and the page would say nothing of it."""
 LIVE_LIMIT_S = 3.0
 """A graph whose last DP took longer is solved on request only."""
 
@@ -67,8 +69,14 @@ def follow(choice: Choice) -> None:
     )
     session.remember_run(Run(job, choice.loaded, choice.graph, is_live=is_live))
     widgets.release(session.SOLVE_KEY)
-    _wait(job, ASKED_WAIT_S if choice.asks_to_solve else LIVE_WAIT_S)
+    _wait(job, patience_s(choice.graph, is_asked=choice.asks_to_solve))
     _take_note(choice)
+
+
+def patience_s(graph: DnnGraph, *, is_asked: bool) -> float:
+    """Return how long a run of the page waits for the plan of a graph before it shows the page without."""
+    is_large = len(graph.nodes) > MOST_NODES_WAITED_FOR
+    return ASKED_WAIT_S if is_asked or is_large else LIVE_WAIT_S
 
 
 def _wait(job: Job, seconds: float) -> None:

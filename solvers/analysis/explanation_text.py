@@ -302,8 +302,8 @@ def _idle_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:
     used = sum(device.num_nodes > 0 for device in explanation.devices)
     if explanation.num_cut_tensors == 0 and used == 1:
         cost = ""
-        # Between two CPUs nothing is paid.
-        is_paid = explanation.num_cpus < 2
+        # Between two CPUs nothing is paid, nor for a tensor that moves in no time.
+        is_paid = explanation.num_cpus < 2 and all(tensor.transfer_ms > 0 for tensor in graph.tensors)
         if is_paid and explanation.value_ms is not None and least > explanation.value_ms:
             cost = f"; moving even the smallest takes {milliseconds(least)}, longer than all that work"
         return [f"All nodes are on one device, so that no tensor is moved{cost}."]

@@ -14,7 +14,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult
 from solvers.quantities import as_given, counted, number, percent
 from solvers.sweep.axes import Axis, Quantity
-from solvers.sweep.measures import knee, throughput
+from solvers.sweep.measures import MS_PER_SECOND, knee, throughput
 from solvers.sweep.spec import Index, SweepSpec
 
 FLAT = 0.01
@@ -73,7 +73,9 @@ def plateau_of(spec: SweepSpec, answers: Mapping[Index, SolveResult]) -> Plateau
     first, last = best
     rise = ys[last + 1] / ys[last] - 1
     counts = [round(xs_at) for xs_at in (_count(spec.axes[0], places[i]) for i in (first, last, last + 1))]
-    reason = "" if spec.axes[0].quantity is not Quantity.ACCELERATORS else _reason(spec.graph, *counts)
+    reason = ""
+    if spec.axes[0].quantity is Quantity.ACCELERATORS:
+        reason = _reason(spec.graph, *counts, within_ms=MS_PER_SECOND / ys[last] if spec.deployment.num_cpus else 0.0)
     return Plateau(places[first], places[last], rise, reason)
 
 
@@ -116,16 +118,24 @@ def _steep_steps(xs: list[float], ys: list[float], first: int) -> list[int]:
     return [i for i in range(first, len(xs) - 1) if ys[i + 1] - ys[i] > (mean + STEEPER) * (xs[i + 1] - xs[i])]
 
 
-def _reason(graph: DnnGraph, first: int, last: int, behind: int) -> str:
-    """Say how equal layers divide over counts of devices, where that is why throughput stands still, then rises."""
+def _reason(graph: DnnGraph, first: int, last: int, behind: int, *, within_ms: float) -> str:
+    """Say how equal layers divide over counts of devices, where that is why throughput stands still, then rises.
+
+    It is not where a CPU can have such a layer `within_ms`, so that accelerators have fewer.
+    """
     layers: dict[str, float] = {}
+    on_cpu: dict[str, float] = {}
     for node in graph.nodes:
         name = node.layer or f"node {node.id}"
         layers[name] = layers.get(name, 0.0) + node.accelerator_ms
-    alike: dict[str, list[float]] = {}
-    for ms in layers.values():
-        alike.setdefault(number(ms, DIGITS_OF_TIMES), []).append(ms)
-    blocks = max(alike.values(), key=len)
+        on_cpu[name] = on_cpu.get(name, 0.0) + node.cpu_ms
+    alike: dict[str, list[str]] = {}
+    for name, ms in layers.items():
+        alike.setdefault(number(ms, DIGITS_OF_TIMES), []).append(name)
+    equal = max(alike.values(), key=len)
+    blocks = [layers[name] for name in equal]
+    if min(on_cpu[name] for name in equal) <= within_ms:
+        return ""
     num_blocks, is_most = len(blocks), sum(blocks) > sum(layers.values()) / 2
     most, fewest, after = (math.ceil(num_blocks / k) for k in (first, last, behind))
     if num_blocks < 2 or not is_most or most != fewest or after >= fewest:

@@ -1,14 +1,22 @@
-"""Every sentence of Explain holds: on plans where it is easily wrong, and on random ones against all plans there are."""
+"""Every sentence of Explain holds: where it is easily wrong, and on random plans against all plans there are."""
 
+import random
 from dataclasses import replace
 
-from solvers.analysis.explanation import explain
+import pytest
+
+from solvers.analysis.explanation import bound_of, explain
 from solvers.analysis.explanation_text import explanation_text
 from solvers.model.costs import Objective
-from solvers.model.deployment import Deployment, DeviceClass, InFlight, TrainingMemory
+from solvers.model.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family, Split
-from tests.support.graphs import dag, training_chain, two_branches
+from solvers.solve import solve
+from tests.support.graphs import dag, random_split, training_chain, two_branches
+from tests.support.random_problems import BYTES_PER_MS, random_problem
+from tests.support.reference import colocated_sets
+from tests.support.sentence_check import SentenceCheck
+from tests.support.written import Comparison
 
 
 def sentences(graph: DnnGraph, deployment: Deployment, *devices: set[int], **options: object) -> str:
@@ -68,6 +76,14 @@ def test_parts_of_a_graph_that_are_not_connected_move_nothing() -> None:
     assert "tensors must be moved however slow" in sentences(connected, Deployment(2, 0, 2.0), {1, 2}, {3, 4})
 
 
+def test_tensors_that_move_in_no_time_are_the_smallest() -> None:
+    """What the smallest of the others takes is no reason to move none."""
+    graph = dag((1, 1, 1), ((1, 2), (2, 3)), transfer_ms=(20.0, 0.0, 0.0))
+    assert "moving even" not in sentences(graph, Deployment(2), {1, 2, 3}, set())
+    slow = dag((1, 1, 1), ((1, 2), (2, 3)), transfer_ms=(20.0, 10.0, 0.0))
+    assert "moving even the smallest takes 10 ms" in sentences(slow, Deployment(2), {1, 2, 3}, set())
+
+
 def test_devices_that_idle_as_long_are_not_said_to_idle_for_less() -> None:
     graph = dag((4, 1, 1, 1, 1, 1, 1), (), transfer_ms=0.0)
     nodes = [{v} for v in range(1, 8)]
@@ -87,3 +103,30 @@ def test_sizes_that_memory_does_not_count_force_nothing_onto_cpus() -> None:
     assert "valid" not in text
     assert "forces work onto CPUs" not in text
     assert "one accelerator has" not in text
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sentences_hold_against_all_plans(seed: int) -> None:
+    """On the best plan of a random problem and on random ones, for graphs so small that all plans can be tried."""
+    problem, rng, found = random_problem(seed), random.Random(seed), Comparison()  # noqa: S311
+    query, graph = problem.query, problem.graph
+    if query["objective"] == "latency" or "in_flight" in query:
+        return
+    deployment = replace(problem.deployment, communication=Communication(query.get("transfers", "sum")))
+    if "replicas" in query:
+        deployment = replace(deployment, replication=Replication(int(query["replicas"]), BYTES_PER_MS))
+    if deployment.num_devices ** len(colocated_sets(graph)) > 1000:
+        return
+    if rng.random() < 0.4:
+        graph = graph.with_bandwidth_factor(0.05)
+    objective, family = Objective(query["objective"]), Family(query["splits"])
+    best = solve(graph, deployment, objective=objective, family=family)
+    cases = [] if best.split is None else [(best.split, bound_of(best))]
+    cases += [(random_split(graph, deployment, other), None) for other in range(3)]
+    for split, bound_ms in cases:
+        options = {"objective": objective, "family": family, "lower_bound_ms": bound_ms}
+        explanation = explain(graph, deployment, split, **options)  # type: ignore[arg-type]
+        if not explanation.violations:
+            told = [s for paragraph in explanation_text(explanation, graph) for s in paragraph.sentences]
+            SentenceCheck(graph, deployment, split, objective, family, found).run(told)
+    assert found.disagreements == []

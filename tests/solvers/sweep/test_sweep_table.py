@@ -16,6 +16,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.micro_batch import MicroBatch
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.samples import read_sample
+from solvers.solve import solve
 from solvers.sweep.axes import Axis, Quantity
 from solvers.sweep.front import wish_text
 from solvers.sweep.measures import Measure, knee, measured, pareto_front
@@ -228,3 +229,17 @@ def test_throughput_is_in_what_micro_batches_hold_and_files_keep_both() -> None:
     assert sentence == "Cheapest with at least 600 sequences/s: 2 accelerators (1,000 sequences/s, 4 per hour)."
     plain = sweep_rows(*swept_over_accelerators(chain([2.0, 2.0], 0.0), 2), Prices())[1]
     assert (plain["samples_per_s"], plain["sample_unit"]) == (None, None)
+
+
+@pytest.mark.parametrize(("cpu_ms", "is_told"), [(2.0, False), (4.0, True)])
+def test_equal_layers_are_no_reason_where_a_cpu_may_have_one(cpu_ms: float, is_told: bool) -> None:
+    """Of 13 layers of 1 ms a CPU can have one in the 2 ms of the plateau: then no accelerator needs two."""
+    graph = chain((1.0,) * 13, 0.0)
+    graph = graph.with_nodes(tuple(replace(node, cpu_ms=cpu_ms) for node in graph.nodes))
+    counts = tuple(range(7, 14))
+    spec = SweepSpec(graph, Deployment(7, 1), (Axis(Quantity.ACCELERATORS, counts),))
+    answers = {(i,): solve(graph, Deployment(k, 1)) for i, k in enumerate(counts)}
+    assert [answer.value_ms for answer in answers.values()] == [2.0] * 6 + [1.0]
+    plateau = plateau_of(spec, answers)
+    assert plateau is not None
+    assert ("13 equal layers" in plateau_text(spec, plateau)) is is_told
