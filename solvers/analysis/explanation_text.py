@@ -1,22 +1,18 @@
 """The facts of an explanation as sentences, for the terminal and the page; nothing is said that they do not hold."""
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import networkx as nx
-
 from solvers.analysis.explanation import DeviceFacts, Explanation, Limit
+from solvers.analysis.ideal_load_text import SAME, ideal_load_sentences, kind_of, memory_sentences
 from solvers.analysis.load_parts import LoadParts
 from solvers.model.costs import CutTensor, Objective
 from solvers.model.graph import DnnGraph, quoted
 from solvers.model.split import Family
-from solvers.quantities import binary_size, binary_sizes, counted, listed, milliseconds, percent, proven_distance
+from solvers.quantities import binary_size, counted, listed, milliseconds, percent, proven_distance
 
 MOST_TENSORS = 3
 MOST_STEPS = 8
-SAME = 1e-6
-"""Times that differ by less, relatively, are the same for a reader."""
 
 NOUNS = {
     Objective.THROUGHPUT: "time per micro-batch",
@@ -50,7 +46,7 @@ def explanation_text(explanation: Explanation, graph: DnnGraph) -> tuple[Paragra
     else:
         paragraphs += [
             Paragraph("What limits throughput", _limits(explanation, graph)),
-            Paragraph("How close it is to the ideal (balanced) load", _balance(explanation, graph)),
+            Paragraph("How close it is to the ideal (balanced) load", ideal_load_sentences(explanation, graph)),
             Paragraph("Idle time (bubble)", _waiting(explanation)),
             Paragraph("What is proven", _proof(explanation)),
         ]
@@ -93,12 +89,6 @@ def _pace(explanation: Explanation, limit: Limit, name: dict[int, str]) -> str:
     what = "plan" if len(explanation.limits) == 1 else limit.what
     load = "both loads" if len(names) == 2 else f"all {len(names)} loads"
     return f"{lead}, and {others} within 0.1 % of it: a faster {what} has to reduce {load}."
-
-
-def _kind(explanation: Explanation) -> str:
-    """What the plan competes with."""
-    is_plan = explanation.objective is Objective.LATENCY or explanation.proof.family is Family.FREE
-    return "plan" if is_plan else f"{explanation.proof.family.named} split"
 
 
 def _parts(explanation: Explanation, parts: LoadParts, name: dict[int, str]) -> str:
@@ -166,201 +156,6 @@ def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dic
     return f"{lead}{dearest}."
 
 
-def _balance(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]:
-    balance, value_ms = explanation.balance, explanation.value_ms
-    needs_too_many = any(violation.rule == "device count" for violation in explanation.violations)
-    if value_ms is None or not math.isfinite(balance.balance_ms) or needs_too_many:
-        return ()
-    # Plans that break a rule may be faster than any valid one; then the comparison says nothing.
-    if value_ms < max(balance.balance_ms, balance.block_ms) * (1 - SAME):
-        return ()
-    if explanation.num_accelerators + explanation.num_cpus == 1:
-        return (
-            f"There is one device: it does all the work, {milliseconds(value_ms)} per micro-batch, and moves nothing.",
-        )
-    if value_ms <= balance.balance_ms * (1 + SAME):
-        return (
-            f"It is reached: all work divided as evenly as it can be over {_all_devices(explanation)} takes "
-            f"{milliseconds(balance.balance_ms)} per micro-batch, and so does the plan. No {_kind(explanation)} is "
-            "faster.",
-        )
-    over = value_ms / balance.balance_ms - 1 if balance.balance_ms > 0 else None
-    distance = "" if over is None else f", {percent(over)} more"
-    sentences = [
-        f"All work divided evenly over {_all_devices(explanation)}, without transfers, would take "
-        f"{milliseconds(balance.balance_ms)} per micro-batch; the plan takes {milliseconds(value_ms)}{distance}."
-    ]
-    sentences.append(_distance(explanation, value_ms - balance.balance_ms))
-    sentences += [
-        *_whole_nodes(explanation, graph, value_ms),
-        *_memory(explanation),
-        *_idle_transfers(explanation, graph),
-    ]
-    return tuple(filter(None, sentences))
-
-
-def _all_devices(explanation: Explanation) -> str:
-    kinds = (("accelerator", explanation.num_accelerators), ("CPU", explanation.num_cpus))
-    return listed([counted(count, noun) for noun, count in kinds if count])
-
-
-def _distance(explanation: Explanation, distance_ms: float) -> str:
-    """Say how the distance to perfect balance divides into uneven work and transfers; the two add up to it."""
-    compute_ms, transfers_ms = explanation.compute_over_balance_ms, explanation.paid_transfers_ms
-    if transfers_ms <= distance_ms * SAME:
-        alone = "" if _forced_bytes(explanation) else " alone"
-        return f"The difference of {milliseconds(distance_ms)} is uneven compute{alone}."
-    if abs(compute_ms) <= distance_ms * SAME:
-        return f"The difference of {milliseconds(distance_ms)} is transfers alone."
-    if compute_ms > 0:
-        return (
-            f"Of the difference of {milliseconds(distance_ms)}, {milliseconds(compute_ms)} "
-            f"({percent(compute_ms / distance_ms)}) is uneven compute and {milliseconds(transfers_ms)} "
-            f"({percent(transfers_ms / distance_ms)}) transfers."
-        )
-    return (
-        f"The difference of {milliseconds(distance_ms)} is {milliseconds(transfers_ms)} of transfers, less "
-        f"{milliseconds(-compute_ms)} because the slowest device computes for less than the ideal load."
-    )
-
-
-def _whole_nodes(explanation: Explanation, graph: DnnGraph, value_ms: float) -> list[str]:
-    balance = explanation.balance
-    if balance.block_ms <= 0 or not math.isfinite(balance.block_ms):
-        return []
-    nodes = balance.block_nodes
-    first = graph.node_by_id[nodes[0]].label
-    if len(nodes) == 1:
-        block, kind = f"the largest, {first},", "plan"
-    else:
-        kind = _kind(explanation)
-        together = "in any pipeline " if explanation.proof.family is Family.CHAIN else ""
-        block = f"the largest group that stays together {together}({len(nodes)} nodes with {first})"
-    sentence = f"{block} takes {milliseconds(balance.block_ms)}"
-    if balance.block_ms >= value_ms * (1 - SAME):
-        return [f"Nodes cannot be divided: {sentence}, as long as the plan, so no {kind} can be faster."]
-    if balance.block_ms > balance.balance_ms:
-        return [f"Nodes cannot be divided: {sentence}, so no {kind} takes less."]
-    share = balance.block_ms / balance.balance_ms
-    return [f"Nodes cannot be divided: {sentence}, {percent(share)} of the ideal (balanced) load."]
-
-
-def _memory(explanation: Explanation) -> list[str]:
-    accelerators = [device for device in explanation.devices if device.capacity_bytes is not None]
-    if not accelerators:
-        return []
-    if forced := _forced_bytes(explanation):
-        total, in_all = binary_sizes([explanation.total_memory_bytes, explanation.total_memory_bytes - forced])
-        on_cpus = [device for device in explanation.devices if device.is_cpu and device.num_nodes]
-        there = listed([device.name for device in on_cpus]) if on_cpus else "CPUs"
-        return [
-            f"Memory forces work onto CPUs: all nodes take {total} and the accelerators together hold {in_all}, so "
-            f"{binary_size(forced)} or more must be on {there}."
-        ]
-    capacity = min(device.capacity_bytes or 0.0 for device in accelerators)
-    if not explanation.counts_in_flight and explanation.total_memory_bytes <= capacity:
-        return [
-            f"Memory is not limiting: all nodes together take {binary_size(explanation.total_memory_bytes)}, and one "
-            f"accelerator has {binary_size(capacity)}."
-        ]
-
-    def share(device: DeviceFacts) -> float:
-        if not device.capacity_bytes:
-            return math.inf if device.memory_bytes > 0 else 0.0
-        return device.memory_bytes / device.capacity_bytes
-
-    fullest = max(accelerators, key=share)
-    capacity = fullest.capacity_bytes or 0.0
-    if capacity <= 0:
-        is_kept = fullest.memory_bytes <= 0
-        return ["Accelerators have no memory: they hold nothing but nodes without bytes."] if is_kept else []
-    return [
-        f"Memory: {fullest.name} is the fullest with {binary_size(fullest.memory_bytes)} of {binary_size(capacity)} "
-        f"({percent(fullest.memory_bytes / capacity)})."
-    ]
-
-
-def _forced_bytes(explanation: Explanation) -> float:
-    """Return how many bytes of nodes no accelerator has room for, so that CPUs must hold them.
-
-    None where memory counts a multiple of the weights and no sizes, which may be more.
-    """
-    deployment = explanation.deployment
-    memory = deployment.training_memory
-    if explanation.counts_in_flight and memory is not None and memory.state_factor is not None:
-        return 0.0
-    held = [deployment.capacity_bytes(d) for d in range(deployment.num_accelerators)]
-    if None in held:
-        return 0.0
-    return max(0.0, explanation.total_memory_bytes - sum(capacity or 0.0 for capacity in held))
-
-
-def _idle_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:
-    least = explanation.least_transfer_ms
-    if least is None:
-        return ["Transfers take no time in this graph." + _what_is_left(explanation, graph)]
-    used = sum(device.num_nodes > 0 for device in explanation.devices)
-    if explanation.num_cut_tensors == 0 and used == 1:
-        cost = ""
-        # Between two CPUs nothing is paid, nor for a tensor that moves in no time.
-        is_paid = explanation.num_cpus < 2 and all(tensor.transfer_ms > 0 for tensor in graph.tensors)
-        if is_paid and explanation.value_ms is not None and least > explanation.value_ms:
-            cost = f"; moving even the smallest takes {milliseconds(least)}, longer than all that work"
-        return [f"All nodes are on one device, so that no tensor is moved{cost}."]
-    return _forced_transfers(explanation, graph)
-
-
-def _what_is_left(explanation: Explanation, graph: DnnGraph) -> str:
-    """Say what alone keeps the best plan from perfect balance where neither transfers nor memory do."""
-    if not explanation.is_optimal or explanation.counts_in_flight:
-        return ""
-    if not all(node.runs_on_accelerator for node in graph.nodes):
-        return ""
-    if any(
-        device.capacity_bytes is not None and device.capacity_bytes < explanation.total_memory_bytes
-        for device in explanation.devices
-    ):
-        return ""
-    left = ["that nodes cannot be divided"]
-    if any(len(members) > 1 for members in graph.colocation_members.values()):
-        left.append("that some must share a device")
-    if explanation.proof.family is Family.CHAIN:
-        left.append("that a pipeline's stages are in order")
-    elif explanation.proof.family is Family.CONVEX:
-        left.append("that the split is contiguous")
-    keeps = "keeps" if len(left) == 1 else "keep"
-    return f" Memory is not limiting. Only {listed(left)} {keeps} the plan from the ideal (balanced) load."
-
-
-def _forced_transfers(explanation: Explanation, graph: DnnGraph) -> list[str]:
-    """Say that memory forces transfers, where they are most of what the slowest device does.
-
-    It does where no device holds some nodes that are connected: parts that are not may each be on a device of its own.
-    """
-    slowest = [limit.bottlenecks[0] for limit in explanation.limits if limit.bottlenecks]
-    load_ms, transfer_ms = sum(parts.load_ms for parts in slowest), sum(parts.transfer_ms for parts in slowest)
-    capacities = [device.capacity_bytes for device in explanation.devices]
-    largest = max((capacity for capacity in capacities if capacity is not None), default=math.inf)
-    if explanation.num_cpus or None in capacities or explanation.counts_in_flight:
-        return []
-    if max(sum(graph.node_by_id[v].memory_bytes for v in part) for part in _connected(graph)) <= largest:
-        return []
-    if transfer_ms < load_ms / 2:
-        return []
-    return [
-        f"No device holds all nodes, which take {binary_size(explanation.total_memory_bytes)}: tensors must be moved "
-        "however slow the links are, and most of the time goes to that."
-    ]
-
-
-def _connected(graph: DnnGraph) -> Iterable[set[int]]:
-    """Return the parts of a graph between which no tensor passes."""
-    links: nx.Graph[int] = nx.Graph((edge.source, edge.target) for edge in graph.edges)
-    links.add_nodes_from(graph.node_by_id)
-    parts: Iterable[set[int]] = nx.connected_components(links)
-    return parts
-
-
 def _waiting(explanation: Explanation) -> tuple[str, ...]:
     devices = explanation.devices
     if len(devices) < 2 or not explanation.value_ms:
@@ -383,7 +178,7 @@ def _waiting(explanation: Explanation) -> tuple[str, ...]:
             "Evening out the other loads would not help: a micro-batch leaves the pipeline every "
             f"{milliseconds(pace)}, the load of {listed(slowest)}."
             + (
-                f" It is proven that no {_kind(explanation)} has a smaller largest load."
+                f" It is proven that no {kind_of(explanation)} has a smaller largest load."
                 if explanation.is_optimal
                 else ""
             )
@@ -405,7 +200,7 @@ def _shares(idle: list[DeviceFacts]) -> str:
 
 def _proof(explanation: Explanation) -> tuple[str, ...]:
     proof, value_ms, gap = explanation.proof, explanation.value_ms, explanation.gap
-    kind = _kind(explanation)
+    kind = kind_of(explanation)
     if explanation.violations:
         return ("It is no valid plan, so its value is for comparison only.",)
     if value_ms is None or gap is None or proof.lower_bound_ms is None:
@@ -490,7 +285,7 @@ def _critical_path(explanation: Explanation, graph: DnnGraph) -> tuple[str, ...]
     unused = [device.name for device in explanation.devices if not device.num_nodes]
     if unused:
         sentences.append(f"{listed(unused)} {'has' if len(unused) == 1 else 'have'} no nodes.")
-    return (*sentences, *_memory(explanation))
+    return (*sentences, *memory_sentences(explanation))
 
 
 def _time_on(explanation: Explanation, device: int) -> Callable[..., float]:
