@@ -54,8 +54,10 @@ st.html(
     .stMainBlockContainer > .stVerticalBlock > [data-testid="stLayoutWrapper"]:has(.st-key-notices, .st-key-running) {
       order: 99; position: sticky; bottom: 0.5rem; z-index: 60; }
     .stVerticalBlock:has(.st-key-running) > [data-testid="stLayoutWrapper"]:has(.st-key-notices) { bottom: 9.2rem; }
-    [data-testid="stLayoutWrapper"]:has(> .st-key-notices:empty) { display: none; }
+    [data-testid="stLayoutWrapper"]:has(> :is(.st-key-notices, .st-key-notices_without_plan):empty) { display: none; }
     .st-key-notices [data-testid="stAlert"] { margin: 0; border-radius: 0.5rem; background: Canvas; }
+    /* A table of what would make a plan possible is to leave some of the page in sight. */
+    .st-key-notices { max-height: 45vh; overflow-y: auto; }
     .stVerticalBlock.st-key-running { padding: 0.25rem 0.75rem; border-radius: 0.5rem; background: Canvas;
       box-shadow: 0 2px 12px color-mix(in srgb, CanvasText 22%, transparent); }
     @media (min-width: 641px) {

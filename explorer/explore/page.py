@@ -56,7 +56,8 @@ def show() -> None:
 
 def _show_plan(choice: Choice, plan: Plan | None) -> None:
     _title(choice, plan)
-    with st.container(key="notices"):
+    # Without a plan a banner has the place of the headline; else it lies over the foot, so that the picture stays.
+    with st.container(key="notices" if plan is not None else "notices_without_plan"):
         show_problems()
         _notices(choice, plan)
     show_run(plan)
@@ -138,7 +139,7 @@ def _notices(choice: Choice, plan: Plan | None) -> None:
         is_coming = run is not None or feels_live(choice.question)
         changed = differences((plan.question, plan.graph), (choice.question, choice.graph))
         st.warning(
-            f"The plan below is stale: it and what is proven of it are for earlier inputs. "
+            f"The plan shown is stale: it and what is proven of it are for earlier inputs. "
             f"Since then: {plain(', '.join(changed))}."
             f"{'' if is_coming else ' Press Solve for a new one.'}",
             icon=":material/history:",

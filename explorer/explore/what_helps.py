@@ -95,9 +95,10 @@ def _show_inquiry(name: str, subject: Subject, label: str) -> None:
         session.remember_batch(name, inquiry)
     if inquiry is None:
         limit = subject.question.time_limit_s
-        st.button(label, key=f"ask {name}", on_click=_ask_and_remember, args=(name, subject))
         each = "" if limit is None else f", for {seconds(limit)} at most each"
-        st.caption(f"Solves the problem again with one change at a time{each}.")
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.button(label, key=f"ask {name}", on_click=_ask_and_remember, args=(name, subject))
+            st.caption(f"Solves the problem again with one change at a time{each}.", width="content")
     elif inquiry.batch.is_over:
         _show(inquiry, subject)
     else:

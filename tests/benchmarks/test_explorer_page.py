@@ -7,7 +7,7 @@ from benchmarks.library_answers import Known, fault_of, generated
 from solvers.model.split import Family
 from solvers.samples import read_sample
 
-STALE = "The plan below is stale: it and what is proven of it are for earlier inputs. Since then: accelerators 2."
+STALE = "The plan shown is stale: it and what is proven of it are for earlier inputs. Since then: accelerators 2."
 INFEASIBLE = "No plan exists. The graph needs more memory."
 
 

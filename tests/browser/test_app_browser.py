@@ -63,7 +63,7 @@ def test_integer_program_runs_beside_the_page_and_can_be_cancelled(app: str, chr
     if page.get_by_role("button", name="Cancel").count():  # its DP may still be running
         page.get_by_role("button", name="Cancel").wait_for(state="detached", timeout=SOLVE_MS)
     choose(page, "Split type", "Non-contiguous")
-    page.get_by_text("The plan below is stale").wait_for()
+    page.get_by_text("The plan shown is stale").wait_for()
     page.locator(".st-key-solve").get_by_role("button").click()
     cancel = page.get_by_role("button", name="Cancel")
     cancel.wait_for(timeout=SOLVE_MS)
@@ -127,7 +127,7 @@ def test_infeasible_says_why_and_keeps_the_plan(app: str, chromium_page: Any) ->
     set_number(page, "Memory (GiB)", "1")
     page.get_by_text(re.compile(r"No plan exists.*needs .* GiB")).wait_for()
     assert metric(page, "Time per micro-batch") == value
-    page.get_by_text("The plan below is stale").wait_for()
+    page.get_by_text("The plan shown is stale").wait_for()
 
 
 def test_paper_file_opens_and_states_its_bandwidth(app: str, chromium_page: Any, paper_workloads: Path) -> None:

@@ -38,3 +38,20 @@ def test_headline_graph_and_all_lanes_are_on_the_first_screen_of_a_projector(
 
     chromium_page.set_viewport_size({"width": 1280, "height": 1400})
     expect(graph).to_have_js_property("clientHeight", 420)
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1024, 768), (390, 844)])
+def test_that_no_plan_exists_is_said_where_the_headline_stands(
+    address: str, chromium_page: "Page", width: int, height: int
+) -> None:
+    chromium_page.set_viewport_size({"width": width, "height": height})
+    chromium_page.goto(f"{address}/?sample=gpt2_xl_layer_training&memory=1&cpus=0")
+    said = chromium_page.get_by_test_id("stAlert").filter(has_text="No plan exists")
+    said.wait_for(timeout=BUSY_MS)
+    picture = chromium_page.locator(".placed-pipeline").first
+    offer = chromium_page.get_by_role("button", name="What would make a plan possible?")
+    for one in (said, offer):
+        box, below = one.bounding_box(), picture.bounding_box()
+        assert box is not None
+        assert below is not None
+        assert box["y"] + box["height"] <= below["y"]
