@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 COMMON_SHARE = 0.5
 """A beginning is common where at least this share of the names has it."""
@@ -24,8 +24,11 @@ def telling_end(title: str) -> str:
 def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     """Return what may stand for each label: what follows the longest beginning that most share, else its last word.
 
-    "" where it has neither. Beginnings end between words and numbers; a last word is of letters.
+    Else what follows a beginning that two share, as short as it can be and still have a word; "" where there is none.
+    Beginnings end between words and numbers; a last word is of letters.
 
+    >>> short_names(("down 1 conv 1", "down 1 conv 2", "up 1 conv 1", "Concat_8", "Concat_9", "MatMul_3", "Softmax"))
+    ('conv 1', 'conv 2', '', '', '', '', '')
     >>> short_names(("embedding", "block 1", "block 2", "block 3", "output head"))
     ('', '1', '2', '3', 'head')
     >>> short_names(("stage 1 block 1", "stage 1 block 2", "stage 2 block 1", "stage 3 pool", "stage 4 pool"))
@@ -36,8 +39,15 @@ def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     least = max(2.0, COMMON_SHARE * len(different))
     common = [[prefix for prefix in _prefixes(label) if holders[prefix] >= least] for label in labels]
     return tuple(
-        label.removeprefix(own[-1]) if own else _last_word(label) for label, own in zip(labels, common, strict=True)
+        label.removeprefix(own[-1]) if own else _last_word(label) or _rest(label, holders)
+        for label, own in zip(labels, common, strict=True)
     )
+
+
+def _rest(label: str, holders: Mapping[str, int]) -> str:
+    """Return what follows a beginning that another label has too: the shortest that begins with a word, "" for none."""
+    rests = [label.removeprefix(prefix) for prefix in _prefixes(label) if holders[prefix] >= 2]
+    return next((rest for rest in reversed(rests) if re.match(r"[^\W\d_]{2,}", rest)), "")
 
 
 def _last_word(label: str) -> str:

@@ -55,3 +55,13 @@ def test_that_no_plan_exists_is_said_where_the_headline_stands(
         assert box is not None
         assert below is not None
         assert box["y"] + box["height"] <= below["y"]
+
+
+@pytest.mark.parametrize("query", ["sample=llama3_8b_layer_training", "sample=bert_base_operator_training&lanes=yes"])
+def test_every_box_of_an_example_has_a_name(address: str, chromium_page: "Page", query: str) -> None:
+    chromium_page.set_viewport_size({"width": 1024, "height": 768})
+    chromium_page.goto(f"{address}/?{query}")
+    chromium_page.get_by_test_id("stMetric").first.wait_for(timeout=3 * BUSY_MS)
+    picture = Picture(chromium_page, None)
+    picture.wait_for("p.bars > 0 && p.names().length > 20")
+    assert [i for i, name in picture.get("p.names()") if not name] == []

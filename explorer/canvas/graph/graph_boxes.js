@@ -4,7 +4,7 @@
 import { inOrder } from "../kit/names.js";
 import { LEVEL_DEVICES, LEVEL_STAGES } from "../kit/contract.js";
 import { COLOUR_MODES, ColourScale } from "./colour_modes.js";
-import { blend, firstThatFits } from "../kit/format.js";
+import { blend, firstThatFits, sizeThatFits } from "../kit/format.js";
 import { formatBytes, formatCount, formatMs } from "../kit/quantities.js";
 import { drawRim } from "../kit/theme.js";
 import { FADE } from "./graph_edges.js";
@@ -224,9 +224,9 @@ export class BoxPainter extends TiePainter {
     return size;
   }
 
-  /** The font of a name above the stripes of a box, where it has so much room. */
-  nameFont(room) {
-    return `${Math.min(this.textSize, room * 0.82)}px ${this.store.theme.font}`;
+  /** The size of a name above the stripes of a box, where it has so much room. */
+  nameSize(room) {
+    return Math.min(this.textSize, room * 0.82);
   }
 
   badgeWidth(shares, width, height, size) {
@@ -306,18 +306,24 @@ export class BoxPainter extends TiePainter {
     const badge = this.badgeWidth(shares, width, height, size);
     const x0 = x + (badge || 6) + (this.mode.of && shares.length === 1 ? 3 : 0);
     ctx.fillStyle = this.textColour(i, look?.text ?? this.store.theme.ink);
-    ctx.font = isMixed ? this.nameFont(room) : `${size}px ${font}`;
+    const nameSize = isMixed ? this.nameSize(room) : size;
+    ctx.font = `${nameSize}px ${font}`;
     // In steps, so that what fits is worked out once for many magnifications.
     const space = Math.floor((x + width - x0 - 4) / TEXT_STEP) * TEXT_STEP;
     const count = this.countText(i);
     const countWidth = count ? count.length * size * 0.6 + 3 : 0;
-    // Half a name misleads: what does not fit gives way to what stands for it (explorer/layout/names.py), then is left out.
+    // Half a name misleads: what does not fit gives way to what stands for it (explorer/layout/names.py), then is written
+    // a little smaller, then is left out.
     const names = this.namesOf(i, boxes.label[i], badge > 0);
-    const name = firstThatFits(ctx, names, space - countWidth, this.widths);
+    let name = firstThatFits(ctx, names, space - countWidth, this.widths);
+    if (!name) {
+      const smaller = sizeThatFits(ctx, names[0], nameSize, space - countWidth, this.widths);
+      if (smaller) [name, ctx.font] = [names[0], `${smaller}px ${font}`];
+    }
     this.names.push([i, name]);
     this.write(ctx, i, name, x0, y + room / 2 + 0.5, onlyOne(shares));
     if (count) {
-      ctx.font = `700 ${isMixed ? this.nameFont(room) : `${size}px ${font}`}`;
+      ctx.font = `700 ${nameSize}px ${font}`;
       ctx.fillText(count, x + width - countWidth - 1, y + room / 2 + 0.5);
     }
     // Running time as an inset bar, relative to the longest box: the fill belongs to the device.

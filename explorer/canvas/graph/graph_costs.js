@@ -158,7 +158,7 @@ export class CostPainter extends EdgePainter {
     const [width, tall] = [this.level.boxWidth * scale, this.level.boxHeight * scale];
     const room = tall - this.stripeHeight(tall);
     const { font } = ctx;
-    ctx.font = this.nameFont(room);
+    ctx.font = `${this.nameSize(room)}px ${this.store.theme.font}`;
     const name = ctx.measureText(this.level.boxes.label[box]).width;
     ctx.font = font;
     const spots = [];

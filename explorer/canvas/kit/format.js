@@ -1,5 +1,8 @@
 /* Texts that fit, steps of axes and colours between colours. Nothing here touches the page. */
 
+const LEAST_TEXT_PX = 7;
+const LEAST_TEXT_SHARE = 0.75;
+
 /** The first of some texts that fits into `width` pixels in the context's font; "" when none does. */
 export function firstThatFits(ctx, texts, width, cache) {
   for (const text of texts) {
@@ -8,6 +11,14 @@ export function firstThatFits(ctx, texts, width, cache) {
     if (cache.get(key) <= width) return text;
   }
   return "";
+}
+
+/** The size in pixels, no larger than `size` nor much smaller, at which a text fits into `width`; 0 when it is too long.
+    The context's font has `size`. */
+export function sizeThatFits(ctx, text, size, width, cache) {
+  if (firstThatFits(ctx, [text], width, cache)) return size;
+  const smaller = Math.floor((2 * size * width) / cache.get(`${ctx.font} ${text}`)) / 2;
+  return smaller >= Math.max(LEAST_TEXT_PX, LEAST_TEXT_SHARE * size) ? smaller : 0;
 }
 
 /** Steps 1, 2, 5 x 10^n: the smallest of at least `minimum`. */
