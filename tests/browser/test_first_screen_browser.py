@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from tests.support.app_page import wait_until_apart
 from tests.support.picture import BUSY_MS, Picture
 from tests.support.serving import free_port, served
 
@@ -51,10 +52,7 @@ def test_that_no_plan_exists_is_said_where_the_headline_stands(
     picture = chromium_page.locator(".placed-pipeline").first
     offer = chromium_page.get_by_role("button", name="What would make a plan possible?")
     for one in (said, offer):
-        box, below = one.bounding_box(), picture.bounding_box()
-        assert box is not None
-        assert below is not None
-        assert box["y"] + box["height"] <= below["y"]
+        wait_until_apart(one, picture, across=False)
 
 
 @pytest.mark.parametrize("query", ["sample=llama3_8b_layer_training", "sample=bert_base_operator_training&lanes=yes"])
@@ -63,5 +61,4 @@ def test_every_box_of_an_example_has_a_name(address: str, chromium_page: "Page",
     chromium_page.goto(f"{address}/?{query}")
     chromium_page.get_by_test_id("stMetric").first.wait_for(timeout=3 * BUSY_MS)
     picture = Picture(chromium_page, None)
-    picture.wait_for("p.bars > 0 && p.names().length > 20")
-    assert [i for i, name in picture.get("p.names()") if not name] == []
+    picture.wait_for("p.bars > 0 && p.names().length > 20 && p.names().every(([, name]) => name)")

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import eventually
+
 SOLVE_MS = 120_000
 """Patience with a solve on a busy machine."""
 
@@ -34,6 +36,17 @@ def wait_for_picture(page: Any, expression: str) -> None:
         f" return {expression}; }}",  # not by Function: the page's policy runs no text as a script
         timeout=SOLVE_MS,
     )
+
+
+def wait_until_apart(first: Any, second: Any, *, across: bool) -> None:
+    """Wait until one element ends before another begins, beside or below it: a page that has just come still moves."""
+    start, extent = ("x", "width") if across else ("y", "height")
+
+    def are_apart() -> bool:
+        one, other = first.bounding_box(), second.bounding_box()
+        return None not in (one, other) and one[start] + one[extent] <= other[start]
+
+    eventually(are_apart)
 
 
 def set_number(page: Any, label: str, number: str) -> None:
