@@ -1,16 +1,18 @@
 """The library's own answers to questions that a page was asked, to hold the page's against.
 
 `python -m benchmarks.library_answers < QUESTIONS.json > ANSWERS.json` solves in a process of low priority. Answers are
-kept in `build/` by question and by the sources of the solvers, so that the next trial finds them.
+kept in `build/` by question and by the sources of the solvers, each as soon as it is found: a trial that is broken off
+goes on where it was, and the next one finds them.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,8 +27,9 @@ from solvers.model.split import Family
 from solvers.solve import solve
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = ROOT / "build" / "library_answers.json"
+KEPT = ROOT / "build" / "library_answers.jsonl"
 TOLERANCE = 1e-6
+TELL_EVERY = 50
 PATIENCE_S, SEARCH_S = 60.0, 3.0
 """For how long a chain is sought, which has to be proven, and other splits: a value and a bound are enough of these."""
 
@@ -122,6 +125,16 @@ def _key(asked: Asked, sources: str) -> str:
     return hashlib.sha256(f"{sources} {asked!r}".encode()).hexdigest()[:24]
 
 
+def _kept() -> dict[str, dict[str, object]]:
+    """Return the answers found before by key; a line that was cut off when a trial was broken off is left out."""
+    kept = {}
+    for line in KEPT.read_text().splitlines() if KEPT.exists() else ():
+        with contextlib.suppress(json.JSONDecodeError):
+            key, known = json.loads(line)
+            kept[key] = known
+    return kept
+
+
 def main() -> None:
     """Answer the questions on stdin."""
     os.nice(15)
@@ -130,13 +143,17 @@ def main() -> None:
     ]
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "solvers").rglob("*.py"))))
     keys = {asked: _key(asked, sources.hexdigest()) for asked in questions}
-    kept: dict[str, dict[str, object]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    missing = [asked for asked in questions if keys[asked] not in kept]
-    with ProcessPoolExecutor() as pool:
-        for asked, known in zip(missing, pool.map(_answer, missing), strict=True):
-            kept[keys[asked]] = asdict(known)
+    kept = _kept()
+    missing = [asked for asked in dict.fromkeys(questions) if keys[asked] not in kept]
     KEPT.parent.mkdir(exist_ok=True)
-    KEPT.write_text(json.dumps(kept))
+    with ProcessPoolExecutor() as pool, KEPT.open("a") as keep:
+        answers = {pool.submit(_answer, asked): keys[asked] for asked in missing}
+        for count, done in enumerate(as_completed(answers), start=1):
+            kept[answers[done]] = asdict(done.result())
+            keep.write(json.dumps([answers[done], kept[answers[done]]]) + "\n")
+            keep.flush()
+            if count % TELL_EVERY == 0:
+                print(f"{count} of {len(missing)} questions answered", file=sys.stderr, flush=True)
     json.dump([kept[keys[asked]] for asked in questions], sys.stdout)
 
 

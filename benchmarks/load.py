@@ -2,13 +2,15 @@
 
 `python -m benchmarks.load [--minutes 10] [--visitors 30] [--server-options "..."]` starts the server as a user does,
 sends visitors to it, and holds every answer that was shown as final against the library's own. It prints a table and
-writes `build/load.json`. Processor time of the visitors is reported beside that of the server, for they share cores.
+writes `build/load.json`. The comparison takes longer than the trial; `--judge` takes one up again that was broken off.
+Processor time of the visitors is reported beside that of the server, for they share cores.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import pickle
 import shlex
 import sys
 import time
@@ -44,7 +46,7 @@ IDLE_BETWEEN_S = (1.5, 3.0)
 COME_DOWN_S = 120.0
 NUM_SLOWEST = 12
 MOST_TREE_MIB, MOST_RISE = 2500.0, 0.10
-REPORT = Path("build/load.json")
+REPORT, TRIAL = Path("build/load.json"), Path("build/load.pickle")
 
 
 async def trial(options: argparse.Namespace, one: Server) -> dict[str, Any]:
@@ -78,9 +80,8 @@ async def trial(options: argparse.Namespace, one: Server) -> dict[str, Any]:
     faults = one.faults()
     found["log"] = {"lines": len(one.log_text().splitlines()), "faults": len(faults), "first": sorted(set(faults))[:8]}
     record.shown += idle.shown
-    REPORT.write_text(json.dumps(found, indent=1))  # the library takes its time for what is left
-    found |= _judged(record)
-    return found
+    TRIAL.write_bytes(pickle.dumps((found, record)))  # the library takes its time for what is left
+    return found | _judged(record)
 
 
 async def _warm_up(one: Server) -> None:
@@ -270,10 +271,15 @@ def main() -> None:
     )
     parser.add_argument("--no-long-solves", dest="long_solves", action="store_false")
     parser.add_argument("--server-options", default="", help="options of placement-explorer")
+    parser.add_argument("--judge", action="store_true", help=f"go on with the comparison of the last trial ({TRIAL})")
     options = parser.parse_args()
     REPORT.parent.mkdir(exist_ok=True)
-    with server(REPORT.parent / "load_server.log", tuple(shlex.split(options.server_options))) as one:
-        found = asyncio.run(trial(options, one))
+    if options.judge:
+        found, record = pickle.loads(TRIAL.read_bytes())  # noqa: S301 -- written by this program
+        found |= _judged(record)
+    else:
+        with server(REPORT.parent / "load_server.log", tuple(shlex.split(options.server_options))) as one:
+            found = asyncio.run(trial(options, one))
     REPORT.write_text(json.dumps(found, indent=1))
     print(text_of(found))
     sys.exit(1 if found["wrong"] or found["lost changes"] or not found["alive"] else 0)
