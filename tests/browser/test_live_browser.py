@@ -144,6 +144,22 @@ def test_the_end_of_a_proof_moves_nothing(app: Address, chromium_page: Any) -> N
     assert place_of_picture(page) == running
 
 
+def test_marks_of_runs_do_not_pile_up_in_the_browser(app: Address, chromium_page: Any) -> None:
+    page = chromium_page
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{app}/?sample=gnmt_layer_inference")
+    wait_for_picture(page, "p.bars > 0")
+    num_changes = 12
+    for count in range(num_changes):
+        digest = picture(page, "p.digest")
+        set_number(page, "Accelerators", str(2 + count))
+        wait_for_picture(page, f"p.digest !== '{digest}'")
+    recorded = page.evaluate("['mark', 'measure'].map((type) => performance.getEntriesByType(type).length)")
+    assert sum(recorded) < num_changes, "a change leaves at least one measure and two marks"
+    assert not errors
+
+
 def test_a_reload_goes_on_with_the_same_solve(app: Address, chromium_page: Any) -> None:
     page = chromium_page
     page.set_default_timeout(SOLVE_MS)

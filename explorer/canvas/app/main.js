@@ -134,6 +134,7 @@ export class PlacedPipeline {
   show(data) {
     const { store } = this;
     const old = store.data;
+    forgetMarks();
     const sameGraph = Boolean(old?.graph && data.graph && old.graph.digest === data.graph.digest);
     this.rememberView();
     this.sync.join(data.syncGroup);
@@ -549,6 +550,13 @@ export class PlacedPipeline {
     this.timeline.destroy();
     this.root.remove();
   }
+}
+
+/** Empty the browser's record of marks and measures. Streamlit adds three for each run and never removes one; by the hundred they
+    keep pages of memory from being given back. It measures from the last marks, and does not mind if they are gone. */
+function forgetMarks() {
+  performance.clearMarks();
+  performance.clearMeasures();
 }
 
 export default function mount(component) {
