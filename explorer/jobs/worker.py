@@ -5,8 +5,9 @@
 In:  {"run", "graph" (text of a file), "deployment", "objective", "method", "family", "time_limit_s", "gap", "start",
       "lower_bound_ms", "pins"} for a question, {"run", "call" ("module:function"), "argument" (packed)} for a call
 Out: {"kind": "ready"} once warm, then per run any number of {"kind": "progress", "run", "progress"} and one of
-     {"kind": "result", "run", "result"} and {"kind": "failure", "run", "error", "traceback", "reusable"}, or for a call
-     {"kind": "value", "run", "value" (packed: whether it succeeded, and what it returned or raised), "reusable"}.
+     {"kind": "result", "run", "result", "reusable"} and {"kind": "failure", "run", "error", "traceback", "reusable"},
+     or for a call {"kind": "value", "run", "value" (packed: whether it succeeded, and what it returned or raised),
+     "reusable"}.
 
 One question is solved at a time, on the main thread.
 """
@@ -33,6 +34,7 @@ from solvers.model.errors import PlacementError
 from solvers.model.graph import DnnGraph
 from solvers.model.result import Progress, SolveResult
 from solvers.model.split import Family, Split
+from solvers.problem.background import is_any_left
 from solvers.problem.pins import Pins
 from solvers.processes.child import Owner
 from solvers.processes.outcome import outcome_of
@@ -220,7 +222,7 @@ def _answer(request: dict[str, Any], solve: Callable[..., Any], send: Send) -> N
             **({"pins": pins_from_document(request["pins"])} if request["pins"] else {}),
             on_progress=reporter,
         )
-        answer = {"kind": "result", "run": run, "result": result_document(result)}
+        answer = {"kind": "result", "run": run, "result": result_document(result), "reusable": not is_any_left()}
     except Exception as error:
         answer = {
             "kind": "failure",
@@ -228,7 +230,7 @@ def _answer(request: dict[str, Any], solve: Callable[..., Any], send: Send) -> N
             "error": _sentence(error),
             "traceback": traceback.format_exc(),
             # After any other error nobody knows what state the solver's libraries are in.
-            "reusable": isinstance(error, PlacementError),
+            "reusable": isinstance(error, PlacementError) and not is_any_left(),
         }
     reporter.close()
     send(answer)
@@ -246,7 +248,7 @@ def _answer_call(request: dict[str, Any], send: Send) -> None:
 
     outcome, error = outcome_of(call)
     reporter.close()
-    reusable = error is None or isinstance(error, PlacementError)
+    reusable = (error is None or isinstance(error, PlacementError)) and not is_any_left()
     send({"kind": "value", "run": run, "value": base64.b64encode(outcome).decode(), "reusable": reusable})
 
 

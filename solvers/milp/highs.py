@@ -7,6 +7,7 @@ read from the HiGHS model itself. The wheel of HiGHS comes with PuLP's dependenc
 import contextlib
 import math
 import os
+import queue
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import pulp
 
 from solvers.model.result import SolveCancelled
+from solvers.problem.background import Background
 
 FEASIBILITY_TOLERANCE = 1e-9
 """How far a row may be violated; models are scaled so that their numbers are near 1."""
@@ -30,6 +32,13 @@ THREADS = 1
 
 REPORT_SECONDS = 0.2
 """Shortest time between two reports that bring no better solution."""
+
+PATIENCE_S = 2.0
+"""So long after it should have ended a run is left to itself.
+
+HiGHS looks at its limit and at requests often, but not everywhere: `strengthenInequalities` in the presolve of a
+heuristic of HiGHS 1.16 can go round for ever (its issue 1501 has others).
+"""
 
 
 def _keep_banner_from_output() -> None:
@@ -73,7 +82,8 @@ class MilpOutcome:
     """How HiGHS ended: the best solution there is, if any, and a proven bound on the objective.
 
     `ended` says that it stopped by itself: with an answer to its tolerances, or with an error, as it may where numbers
-    are uneven; not by a limit or by request.
+    are uneven; not by a limit or by request. `left` says that it did not stop when it should have: it still runs, and
+    solution and bound are those it had reported.
     """
 
     solution: Solution | None
@@ -81,10 +91,11 @@ class MilpOutcome:
     bound: float | None
     cancelled: bool
     ended: bool
+    left: bool = False
 
 
 class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
-    """PuLP's HiGHS with a start solution and reports while it runs."""
+    """PuLP's HiGHS with a start solution and reports while it runs, in a thread that can be left to itself."""
 
     def __init__(
         self,
@@ -96,57 +107,94 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
         super().__init__(msg=False, **options)
         self._start = start
         self._on_report = on_report
-        self._deadline = deadline
+        self._ends = math.inf if deadline is None else deadline
+        self._reports: queue.SimpleQueue[MilpReport | None] = queue.SimpleQueue()
+        """What HiGHS says, from its thread to that of the caller; None in the end."""
         self.column_of: dict[str, int] = {}
         self.cancelled: SolveCancelled | None = None
         self.failed: BaseException | None = None
+        self.is_left = False
+        self.bound: float | None = None
+        self.solution: Solution | None = None
 
     def callSolver(self, lp: pulp.LpProblem) -> None:  # noqa: N802 -- PuLP's name
         """Run HiGHS on the model that PuLP has built."""
         highs: highspy.Highs = lp.solverModel
         if (highs.getNumCol(), highs.getNumRow()) != (lp.numVariables(), lp.numConstraints()):
             raise MilpRefusedError  # a row that HiGHS refuses is missing without a word
-        if self._deadline is not None:  # handing the model over took its time
-            highs.setOptionValue("time_limit", max(0.0, self._deadline - time.monotonic()))
+        if self._ends < math.inf:  # handing the model over took its time
+            highs.setOptionValue("time_limit", max(0.0, self._ends - time.monotonic()))
         self.column_of = {v.name: v.index for v in lp.variables()}
         if self._start is not None:
             # HiGHS completes a partial start by solving for the variables it does not name.
             start = {self.column_of[v.name]: x for v, x in self._start.items() if v.name in self.column_of}
             highs.setSolution(len(start), np.fromiter(start.keys(), np.int32), np.fromiter(start.values(), np.float64))
         if self._on_report is not None:
-            last_report = -math.inf
+            self._subscribe(highs)
 
-            def watch(event: Any) -> None:
-                nonlocal last_report
-                improving = event.callback_type == highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution
-                now = time.monotonic()
-                if not improving and now - last_report < REPORT_SECONDS:
+        def run() -> None:
+            try:
+                _run(highs)
+            finally:
+                self._reports.put(None)
+
+        running = Background(run, "HiGHS")
+        self._follow()
+        if self.is_left:
+            running.leave()
+        else:
+            running.wait()
+            running.result()
+
+    def _subscribe(self, highs: highspy.Highs) -> None:
+        """Have HiGHS report from its thread, and ask there whether to go on."""
+        last_report = -math.inf
+
+        def watch(event: Any) -> None:
+            nonlocal last_report
+            improving = event.callback_type == highspy.cb.HighsCallbackType.kCallbackMipImprovingSolution
+            now = time.monotonic()
+            if not improving and now - last_report < REPORT_SECONDS:
+                return
+            last_report = now
+            output = event.data_out
+            solution = self.solution_from(output.mip_solution) if improving else None
+            self._reports.put(MilpReport(_finite(output.mip_primal_bound), _finite(output.mip_dual_bound), solution))
+
+        def interrupt(event: Any) -> None:
+            watch(event)
+            if (self.cancelled or self.failed) and event.data_in is not None:
+                event.data_in.user_interrupt = True
+
+        highs.cbMipImprovingSolution.subscribe(watch)
+        highs.cbMipInterrupt.subscribe(interrupt)
+
+    def _follow(self) -> None:
+        """Pass on what HiGHS reports until it has ended, or should have ended long ago."""
+        while True:
+            try:
+                report = self._next_report()
+                if report is None:
                     return
-                last_report = now
-                output = event.data_out
-                solution = self.solution_from(output.mip_solution) if improving else None
-                try:
-                    assert self._on_report is not None
-                    self._on_report(
-                        MilpReport(
-                            _finite(output.mip_primal_bound),
-                            _finite(output.mip_dual_bound),
-                            solution,
-                        )
-                    )
-                except SolveCancelled as request:
-                    self.cancelled = request
-                except BaseException as error:  # it must not travel through HiGHS's C++; raised again afterwards
-                    self.failed = error
+                self.bound = self.bound if report.bound is None else report.bound
+                self.solution = report.solution or self.solution
+                if self._on_report is not None and not (self.cancelled or self.failed):
+                    self._on_report(report)
+            except SolveCancelled as request:
+                self.cancelled = request
+            except BaseException as error:  # Ctrl-C, too: HiGHS is asked to end first, and it is raised afterwards
+                self.failed = error
+            if self.cancelled or self.failed:
+                self._ends = min(self._ends, time.monotonic())
 
-            def interrupt(event: Any) -> None:
-                watch(event)
-                if (self.cancelled or self.failed) and event.data_in is not None:
-                    event.data_in.user_interrupt = True
-
-            highs.cbMipImprovingSolution.subscribe(watch)
-            highs.cbMipInterrupt.subscribe(interrupt)
-        _run(highs)
+    def _next_report(self) -> MilpReport | None:
+        """Return the next report; None when HiGHS has ended, or is left to itself."""
+        try:
+            wait_s = self._ends + PATIENCE_S - time.monotonic()
+            return self._reports.get(timeout=max(0.0, wait_s) if wait_s < math.inf else None)
+        except queue.Empty:
+            self.is_left = True
+            return None
 
     def solution_from(self, column_values: Iterable[float]) -> Solution:
         """Return the values of all variables from those of the columns."""
@@ -160,6 +208,8 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
 
     def findSolutionValues(self, lp: pulp.LpProblem) -> tuple[int, int]:  # noqa: N802 -- PuLP's name
         """Read the solution where there is one; without one PuLP would read rows that do not exist."""
+        if self.is_left:
+            return pulp.LpStatusNotSolved, pulp.LpSolutionNoSolutionFound
         if lp.solverModel.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
             return pulp.LpStatusNotSolved, pulp.LpSolutionNoSolutionFound
         status: tuple[int, int] = super().findSolutionValues(lp)
@@ -179,7 +229,8 @@ def run_highs(
 
     `start` gives values to some or all integer variables. Without `presolve` HiGHS takes another, slower course. Stops
     at the relative `gap`, after `time_limit_s` seconds, or when `on_report` raises SolveCancelled: the best solution
-    and bound so far are then the answer. Raises MilpRefusedError for a model with numbers out of its range.
+    and bound so far are then the answer, at the latest `PATIENCE_S` later. `on_report` is called in the thread of the
+    caller. Raises MilpRefusedError for a model with numbers out of its range.
     """
     solver = _WatchedHighs(
         start,
@@ -196,6 +247,8 @@ def run_highs(
     model.solve(solver)
     if solver.failed is not None:
         raise solver.failed
+    if solver.is_left:
+        return MilpOutcome(solver.solution, False, solver.bound, solver.cancelled is not None, ended=False, left=True)
     highs: highspy.Highs = model.solverModel
     info = highs.getInfo()
     status = highs.getModelStatus()

@@ -88,6 +88,8 @@ def run_model(
     if outcome.cancelled and not reporter.within(problem.gap):
         raise SolveCancelled
     message = ""
-    if is_without_proof(outcome):
+    if outcome.left:
+        message = "HiGHS did not end at the time limit and was given up; what it had found and proven counts."
+    elif is_without_proof(outcome):
         message = "HiGHS ended without a proof: the graph's numbers are too uneven, or too near a limit, for it."
     return reporter.result(method, message=message)

@@ -6,6 +6,14 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+_left: list[threading.Thread] = []
+
+
+def is_any_left() -> bool:
+    """Whether a thread of this process that was left to itself still runs, and takes time of a processor."""
+    _left[:] = [thread for thread in _left if thread.is_alive()]
+    return bool(_left)
+
 
 class Background(Generic[T]):
     """Begins to make something at once; a failure of it is raised where the result is asked for."""
@@ -32,6 +40,10 @@ class Background(Generic[T]):
     def wait(self, seconds: float | None = None) -> None:
         """Wait until it is over, or for a time."""
         self._thread.join(seconds)
+
+    def leave(self) -> None:
+        """Give up waiting for what does not end; a process that has better to do is to be ended (`is_any_left`)."""
+        _left.append(self._thread)
 
     def result(self) -> T:
         """Return what was made; raises what the function raised. To be called when it is over."""

@@ -3,13 +3,22 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import highspy
 import numpy as np
 import pulp
 import pytest
 
-from solvers.milp.highs import THREADS, CuttingPlanes, GrowingProgram, run_highs
+from solvers.milp import highs
+from solvers.milp.highs import THREADS, CuttingPlanes, GrowingProgram, MilpReport, run_highs
+from solvers.model.deployment import Deployment
+from solvers.model.result import SolveCancelled, SolveStatus
+from solvers.problem.background import is_any_left
+from solvers.solve import solve
+from tests.support.graphs import random_dag
+from tests.support.waiting import eventually
 
 
 def relaxation_value() -> float | None:
@@ -67,3 +76,62 @@ def test_nothing_is_written_to_the_output_of_commands() -> None:
     code += "print(h.run_highs(m, time_limit_s=9.0, gap=0.0).bound)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout == "1.0\n"
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """HiGHS answers, and then does not come back, as where its presolve goes round for ever."""
+    run, is_over = highs._run, threading.Event()
+
+    def run_and_stay(solver: Any) -> None:
+        run(solver)
+        is_over.wait()
+
+    monkeypatch.setattr(highs, "_run", run_and_stay)
+    monkeypatch.setattr(highs, "PATIENCE_S", 0.1)
+    yield
+    is_over.set()
+    eventually(lambda: not is_any_left())
+
+
+def knapsack() -> pulp.LpProblem:
+    model = pulp.LpProblem("knapsack", pulp.LpMaximize)
+    takes = [model.add_variable(f"x{i}", cat=pulp.LpBinary) for i in range(12)]
+    model += pulp.lpSum((3 + i % 5) * x for i, x in enumerate(takes))
+    model += pulp.lpSum((2 + i % 7) * x for i, x in enumerate(takes)) <= 17
+    return model
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_run_that_does_not_end_at_its_limit_is_left_with_what_it_reported() -> None:
+    reports: list[MilpReport] = []
+    outcome = run_highs(knapsack(), time_limit_s=1.0, gap=0.0, on_report=reports.append)
+    assert outcome.left
+    assert not outcome.ended
+    assert outcome.solution is not None
+    assert outcome.solution is reports[-1].solution
+    assert is_any_left()
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_run_that_does_not_end_on_request_is_left() -> None:
+    def cancel(_report: MilpReport) -> None:
+        raise SolveCancelled
+
+    outcome = run_highs(knapsack(), time_limit_s=None, gap=0.0, on_report=cancel)
+    assert outcome.left
+    assert outcome.cancelled
+
+
+@pytest.mark.usefixtures("endless")
+def test_the_plan_of_a_solve_outlasts_a_program_that_does_not_end() -> None:
+    graph, deployment = random_dag(3, num_nodes=12, edge_probability=0.3), Deployment(3, 1)
+    result = solve(graph, deployment, method="ip", time_limit_s=3.0)
+    assert result.value_ms == pytest.approx(solve(graph, deployment, method="dp").value_ms)
+    assert result.status is SolveStatus.OPTIMAL or "did not end at the time limit" in result.message
+
+
+def test_reports_come_in_the_thread_of_the_caller() -> None:
+    threads: set[int] = set()
+    run_highs(knapsack(), time_limit_s=60.0, gap=0.0, on_report=lambda _report: threads.add(threading.get_ident()))
+    assert threads == {threading.get_ident()}
