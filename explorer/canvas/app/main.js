@@ -14,7 +14,8 @@ import { formatCount } from "../kit/quantities.js";
 import { MAX_FIT_SCALE } from "../graph/graph_view.js";
 import { Presentation } from "./presentation.js";
 import { KeySheet, pressInside, pressOnPage } from "./keys.js";
-import { Legend, Toolbar, Tooltip, describeThing } from "../panels/panel.js";
+import { Legend } from "../panels/legend.js";
+import { Toolbar, Tooltip, describeThing } from "../panels/panel.js";
 import { unpack } from "../data/payload.js";
 import { probe } from "./probe.js";
 import { parseSearch, searchable } from "../data/search.js";
@@ -194,6 +195,7 @@ export class PlacedPipeline {
     // A phone's window grows and shrinks with its bars while the page is scrolled: the picture must not jump with it.
     if (!isNarrow || width !== this.measuredWidth) this.windowHeight = window.innerHeight;
     this.measuredWidth = width;
+    this.legend.fit();
     this.setGraphHeight();
     this.placeDetails();
   }

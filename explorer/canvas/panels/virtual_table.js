@@ -2,7 +2,8 @@
 
    A column is {name, title?, isNumber?, value(i), text?(i), cell?(i), minor?}: `value` sorts and goes to CSV (null is
    unknown and sorts last), `text` is shown, `cell` makes the nodes of a cell that is more than text. Where there is no
-   room for all, columns with a `minor` are left out, the least first, and named below. Rows are known by number. */
+   room for all, columns with a `minor` are left out, the least first and those of one rank together, and named below.
+   Rows are known by number. */
 
 import { formatNumber } from "../kit/quantities.js";
 import { make } from "../kit/dom.js";
@@ -64,8 +65,9 @@ export class VirtualTable {
     this.setWidths();
     const minor = this.all.filter((column) => column.minor).sort((a, b) => a.minor - b.minor);
     while (minor.length && width > 0 && this.table.scrollWidth > width) {
-      const least = minor.shift();
-      this.columns = this.columns.filter((column) => column !== least);
+      const least = minor.shift().minor;
+      this.columns = this.columns.filter((column) => column.minor !== least);
+      while (minor[0]?.minor === least) minor.shift();
       this.setWidths();
     }
     if (width > 0 && this.table.scrollWidth > width) this.setWidths(true);
