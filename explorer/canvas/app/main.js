@@ -73,7 +73,7 @@ export class PlacedPipeline {
       className: "placed-pipeline", tabindex: "-1", role: "group",
       "aria-label": "Placed graph and timeline. Press the question mark for the keys.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.presentation.element, this.toolbar.element, make("div", { className: "legend-row" }, [this.legend.element]),
+    }, [this.presentation.element, make("div", { className: "toolbar-place" }, [this.toolbar.element]), make("div", { className: "legend-row" }, [this.legend.element]),
       make("div", { className: "keys-row" }, [this.editBar.element, this.legend.keys]),
       this.graphPart, this.timeline.element, this.tables.element, this.tooltip.element, this.keySheet.element, this.status]);
     this.presentation.root = this.root;

@@ -1,20 +1,22 @@
 /* The legend: every device with its load and memory on one line, and what the lines of the graph mean. */
 
 import { make } from "../kit/dom.js";
-import { formatBytes, formatCount, formatMs } from "../kit/quantities.js";
+import { formatBytes, formatCount, formatMs, formatNumber } from "../kit/quantities.js";
 import { counted, deviceChip } from "./panel.js";
 
 /** A phone has so many lines for the devices, and a wider window one. */
 const LINES_OF_PHONE = 3;
-const PHONE_WIDTH = 480;
+const PHONE_WIDTH = 640;
 
 /** How devices are listed, the fullest first, of which the first is taken that there is room for: all of each device;
-    what several in a row have in common once; their loads alone; and at last a line to be scrolled. */
+    what several in a row have in common once; their loads alone; these with their unit said once; and at last a line
+    to be scrolled. */
 const FORMS = [
-  { isJoined: false, hasMemory: true, isScrolled: false },
-  { isJoined: true, hasMemory: true, isScrolled: false },
-  { isJoined: true, hasMemory: false, isScrolled: false },
-  { isJoined: true, hasMemory: false, isScrolled: true },
+  { isJoined: false, hasMemory: true },
+  { isJoined: true, hasMemory: true },
+  { isJoined: true },
+  { isJoined: true, hasUnitOnce: true },
+  { isJoined: true, isScrolled: true },
 ];
 
 /** Devices with their load and memory; a click highlights one until the next click. */
@@ -41,7 +43,7 @@ export class Legend {
       [dataset.device, classList.contains("on"), ariaPressed]);
     for (const form of FORMS) {
       this.draw(form);
-      if (this.hasRoom(width)) break;
+      if (this.hasRoom()) break;
     }
     for (const [device, isOn, isPressed] of marked) {
       const entry = this.element.querySelector(`[data-device="${device}"]`);
@@ -57,14 +59,16 @@ export class Legend {
     const idle = placed ? data.devices.filter((d) => d.numNodes === 0) : [];
     const parts = runs(used, (device) => (form.isJoined ? this.commonTo(device, placed, form) : device.device))
       .flatMap((run) => run.map((device, k) => this.entry(device, placed, form, run.length, k === run.length - 1)));
+    if (form.hasUnitOnce && placed) parts.unshift(make("span", { className: "idle", text: "load in ms:" }));
     if (idle.length) parts.push(make("span", { className: "idle", text: `idle: ${listNames(idle)}` }));
-    this.element.classList.toggle("scrolled", form.isScrolled);
+    this.element.classList.toggle("scrolled", Boolean(form.isScrolled));
     this.element.replaceChildren(...parts);
   }
 
-  hasRoom(width) {
-    const { firstElementChild: first, lastElementChild: last } = this.element;
-    const lines = width < PHONE_WIDTH ? LINES_OF_PHONE : 1;
+  hasRoom() {
+    const first = this.element.querySelector("button");
+    const last = this.element.lastElementChild;
+    const lines = window.innerWidth < PHONE_WIDTH ? LINES_OF_PHONE : 1;
     return !first || last.offsetTop < first.offsetTop + (lines - 0.5) * first.offsetHeight;
   }
 
@@ -77,10 +81,10 @@ export class Legend {
     return capacityBytes !== null && memoryBytes > capacityBytes * (1 + 1e-9);
   }
 
-  facts(device, placed, { hasMemory }) {
+  facts(device, placed, { hasMemory, hasUnitOnce }) {
     const facts = [];
     if (device.replicas > 1) facts.push(`${device.replicas} replicas`);
-    if (placed && device.loadMs !== null) facts.push(formatMs(device.loadMs));
+    if (placed && device.loadMs !== null) facts.push(hasUnitOnce ? formatNumber(device.loadMs) : formatMs(device.loadMs));
     if (hasMemory && placed && device.memoryBytes > 0) facts.push(formatBytes(device.memoryBytes, this.data.memoryUnit));
     return facts.join(" · ");
   }

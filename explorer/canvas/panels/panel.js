@@ -34,13 +34,15 @@ export class Toolbar {
     const button = (text, label, onclick) => make("button", { text, title: label, "aria-label": label, onclick, type: "button" });
     this.element = make("div", { className: "toolbar" }, [
       this.levels,
-      make("div", { className: "search" }, [this.input, this.count]),
-      make("span", { className: "space" }),
-      make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
-        button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
-        button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
-        button("Fit", "Fit: show everything ( F )", () => actions.fit()),
-        button("?", "Keys ( ? )", () => actions.showKeys()),
+      make("div", { className: "search-and-zoom" }, [
+        make("div", { className: "search" }, [this.input, this.count]),
+        make("span", { className: "space" }),
+        make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
+          button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
+          button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
+          button("Fit", "Fit: show everything ( F )", () => actions.fit()),
+          button("?", "Keys ( ? )", () => actions.showKeys()),
+        ]),
       ]),
     ]);
   }

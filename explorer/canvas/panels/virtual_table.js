@@ -79,13 +79,11 @@ export class VirtualTable {
     this.arrange();
   }
 
-  /** Give each column the room that it needs, or its share of what there is. */
+  /** Give each column the room that it needs; `isShared` has texts share what numbers leave, since half a number misleads. */
   setWidths(isShared = false) {
-    const widths = this.columns.map((column) => this.widthOf(column));
-    const all = widths.reduce((sum, one) => sum + one, 0);
-    this.sizes.replaceChildren(...widths.map((width) => {
+    this.sizes.replaceChildren(...this.columns.map((column) => {
       const col = make("col");
-      col.style.width = isShared ? `${(100 * width) / all}%` : `${width}ch`;
+      if (!isShared || column.isNumber) col.style.width = `${this.widthOf(column)}ch`;
       return col;
     }));
     this.table.style.width = isShared ? "100%" : "";
