@@ -43,6 +43,10 @@ st.html(
     [data-testid="stCaptionContainer"], .stMarkdown blockquote { opacity: 0.8; }
     [data-testid="stButtonGroup"] button:is([aria-checked="true"], [aria-pressed="true"]) p {
       color: color-mix(in srgb, currentColor, CanvasText 25%); }
+    /* Popovers stand outside what knows whether the page is dark. */
+    [data-testid="stPopoverBody"] [data-testid="stButtonGroup"]
+      button:is([aria-checked="true"], [aria-pressed="true"]) p {
+      color: color-mix(in srgb, currentColor, INK 25%); }
     [data-testid="stMetric"] > div { gap: 0; }
     [data-testid="stMetricLabel"] { min-height: 1.2rem; }
     [data-testid="stMetricValue"] { font-size: 1.35rem; padding: 0; line-height: 1.3; }
@@ -93,7 +97,7 @@ st.html(
       .st-key-sweep_numbers_of_many .textpoint { display: none; }
       .st-key-headline [data-testid="stColumn"] { min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }
     }
-    </style>"""
+    </style>""".replace("INK", "white" if st.context.theme.type == "dark" else "black")
 )
 begin_visit()
 kept = len(session.kept())

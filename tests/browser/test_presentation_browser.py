@@ -245,6 +245,15 @@ def test_banners_leave_most_of_the_page_in_sight(app: str, chromium_page: Any) -
     expect(notices.get_by_role("button").last).to_be_in_viewport(ratio=1)
 
 
+def test_buttons_of_picture_and_tables_take_one_row_each_on_a_projector(app: str, chromium_page: Any) -> None:
+    root = opened(chromium_page, f"{app}/?sample=unet_operator_inference", 1024, 768).root
+    for row in (".toolbar button, .toolbar select, .toolbar input", ".tables header button"):
+        parts = root.evaluate("(root, row) => [...root.querySelectorAll(row)].map(e => e.getBoundingClientRect())", row)
+        shown = [part for part in parts if part["width"]]
+        assert len(shown) > 3
+        assert max(part["top"] for part in shown) < min(part["bottom"] for part in shown)
+
+
 @pytest.mark.parametrize("width", [1280, 1024, 390])
 def test_nothing_is_cut_off_at_the_sides(app: str, chromium_page: Any, width: int) -> None:
     picture = opened(chromium_page, f"{app}/?sample=gpt2_xl_layer_training", width, 844)

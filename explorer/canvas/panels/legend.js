@@ -4,18 +4,19 @@ import { make } from "../kit/dom.js";
 import { formatBytes, formatCount, formatMs, formatNumber } from "../kit/quantities.js";
 import { counted, deviceChip } from "./panel.js";
 
-/** A phone has so many lines for the devices, and a wider window one. */
+/** A phone has so many lines for the devices, and wider windows one or, for very many, two. */
 const LINES_OF_PHONE = 3;
 const PHONE_WIDTH = 640;
 
 /** How devices are listed, the fullest first, of which the first is taken that there is room for: all of each device;
-    what several in a row have in common once; their loads alone; these with their unit said once; and at last a line
-    to be scrolled. */
+    what several in a row have in common once; their loads alone; these with their unit said once; on two lines; and
+    at last a line to be scrolled. */
 const FORMS = [
   { isJoined: false, hasMemory: true },
   { isJoined: true, hasMemory: true },
   { isJoined: true },
   { isJoined: true, hasUnitOnce: true },
+  { isJoined: true, lines: 2 },
   { isJoined: true, isScrolled: true },
 ];
 
@@ -43,7 +44,7 @@ export class Legend {
       [dataset.device, classList.contains("on"), ariaPressed]);
     for (const form of FORMS) {
       this.draw(form);
-      if (this.hasRoom()) break;
+      if (this.hasRoom(form)) break;
     }
     for (const [device, isOn, isPressed] of marked) {
       const entry = this.element.querySelector(`[data-device="${device}"]`);
@@ -65,10 +66,10 @@ export class Legend {
     this.element.replaceChildren(...parts);
   }
 
-  hasRoom() {
+  hasRoom({ lines: most = 1 }) {
     const first = this.element.querySelector("button");
     const last = this.element.lastElementChild;
-    const lines = window.innerWidth < PHONE_WIDTH ? LINES_OF_PHONE : 1;
+    const lines = window.innerWidth < PHONE_WIDTH ? LINES_OF_PHONE : most;
     return !first || last.offsetTop < first.offsetTop + (lines - 0.5) * first.offsetHeight;
   }
 

@@ -36,7 +36,6 @@ export class Toolbar {
       this.levels,
       make("div", { className: "search-and-zoom" }, [
         make("div", { className: "search" }, [this.input, this.count]),
-        make("span", { className: "space" }),
         make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
           button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
           button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
