@@ -28,9 +28,11 @@ st.html(
       display: none; }
     [data-testid="stSidebarHeader"] { height: 2rem; margin-bottom: 0; }
     /* No wider than the side bar: the result of each pick is to be seen beside it. */
-    @media (min-width: 641px) { [data-testid="stPopoverBody"]:has(
-      :is(.st-key-device_picker, .st-key-import_picker)) { width: 17.5rem; }
-      [data-testid="stPopoverBody"]:has(.st-key-price_picker) { width: 19rem; min-width: 0; } }
+    @media (min-width: 641px) {
+      [data-testid="stPopoverBody"]:has(.st-key-device_picker) { width: 17.5rem; }
+      [data-testid="stPopoverBody"]:has(.st-key-import_picker) { width: 19.5rem; padding: 0.9rem; }
+      [data-testid="stPopoverBody"]:has(.st-key-price_picker) { width: 19rem; min-width: 0; }
+    }
     [data-testid="stPopoverBody"] :is(.st-key-device_picker, .st-key-import_picker, .st-key-price_picker) {
       gap: 0.6rem; }
     .stVerticalBlock.st-key-sweep_button { max-height: 2.5rem; overflow: clip; overflow-clip-margin: 0.25rem; }
