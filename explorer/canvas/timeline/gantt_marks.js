@@ -172,11 +172,13 @@ export function drawBounds(ctx, picture) {
     ctx.fillStyle = theme.ink;
     ctx.fillText(text, spot, bottom + BOUND_ROW / 2 + 1.5);
   }
+  picture.boundLines = [];
   for (const [x, dash] of lines) {
     const isOverText = taken.some(([from, to]) => from - 2 < x && x < to + 2);
     ctx.setLineDash(dash);
     for (const [top, end] of clearOfNumbers(picture, x, TOP - 2, isOverText ? bottom : bottom + BOUND_ROW)) {
       strokeLine(ctx, theme.ink, 1.25, [[x, top], [x, end]]);
+      picture.boundLines.push([x, top, end]);
     }
     ctx.setLineDash([]);
   }
