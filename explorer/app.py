@@ -28,8 +28,13 @@ st.html(
       display: none; }
     [data-testid="stSidebarHeader"] { height: 2rem; margin-bottom: 0; }
     /* No wider than the side bar: the result of each pick is to be seen beside it. */
-    @media (min-width: 641px) { [data-testid="stPopoverBody"]:has(.st-key-device_picker) { width: 17.5rem; } }
-    [data-testid="stPopoverBody"] .st-key-device_picker { gap: 0.6rem; }
+    @media (min-width: 641px) {
+      [data-testid="stPopoverBody"]:has(.st-key-device_picker) { width: 17.5rem; }
+      [data-testid="stPopoverBody"]:has(.st-key-import_picker) { width: 19.5rem; padding: 0.9rem; }
+      [data-testid="stPopoverBody"]:has(.st-key-price_picker) { width: 19rem; min-width: 0; }
+    }
+    [data-testid="stPopoverBody"] :is(.st-key-device_picker, .st-key-import_picker, .st-key-price_picker) {
+      gap: 0.6rem; }
     .stVerticalBlock.st-key-sweep_button { max-height: 2.5rem; overflow: clip; overflow-clip-margin: 0.25rem; }
     /* As high without the button, or the title would be cut off, and move when the plan comes. */
     .stHorizontalBlock.st-key-title { min-height: 2.3rem; }
@@ -40,6 +45,10 @@ st.html(
     [data-testid="stCaptionContainer"], .stMarkdown blockquote { opacity: 0.8; }
     [data-testid="stButtonGroup"] button:is([aria-checked="true"], [aria-pressed="true"]) p {
       color: color-mix(in srgb, currentColor, CanvasText 25%); }
+    /* Popovers stand outside what knows whether the page is dark. */
+    [data-testid="stPopoverBody"] [data-testid="stButtonGroup"]
+      button:is([aria-checked="true"], [aria-pressed="true"]) p {
+      color: color-mix(in srgb, currentColor, INK 25%); }
     [data-testid="stMetric"] > div { gap: 0; }
     [data-testid="stMetricLabel"] { min-height: 1.2rem; }
     [data-testid="stMetricValue"] { font-size: 1.35rem; padding: 0; line-height: 1.3; }
@@ -90,7 +99,7 @@ st.html(
       .st-key-sweep_numbers_of_many .textpoint { display: none; }
       .st-key-headline [data-testid="stColumn"] { min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }
     }
-    </style>"""
+    </style>""".replace("INK", "white" if st.context.theme.type == "dark" else "black")
 )
 begin_visit()
 kept = len(session.kept())

@@ -7,7 +7,7 @@ import streamlit as st
 
 from explorer.picture.palette import ThemeName
 from explorer.state.records import Plan
-from explorer.words.wording import VALUE_LABELS, how_found, plain, proof
+from explorer.words.wording import VALUE_LABELS, how_found, plain, proof, unbroken
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import Objective, SplitCosts, single_sample_latency
 from solvers.model.micro_batch import MicroBatch, throughput_text
@@ -51,7 +51,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     columns[0].metric(
         VALUE_LABELS[result.objective],
         f"{at_most}{milliseconds(value)}",
-        found,
+        unbroken(found),
         delta_color="off",
         delta_arrow="off",
         help=plain(_value_help(plan)),
@@ -70,17 +70,17 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     columns[2].metric(
         "Proven lower bound",
         milliseconds(result.lower_bound_ms),
-        "for earlier inputs" if is_stale else proof(result),
+        "for earlier inputs" if is_stale else unbroken(proof(result)),
         delta_color="off",
         delta_arrow="off",
-        help=f"No {result.family.named} split is faster than this. Found by: {how_found(result)}.",
+        help=plain(f"No {result.family.named} split is faster than this. Found by: {how_found(result)}."),
     )
     busiest = costs.devices[costs.bottleneck]
     transfers = load_parts(busiest).transfer_ms  # what hides behind compute, or behind the other way, costs nothing
     columns[3].metric(
         "Bottleneck",
         plain(plan.deployment.device_name(costs.bottleneck)),
-        f"{milliseconds(busiest.load_ms)}, {percent(transfers / busiest.load_ms)} transfers"
+        unbroken(f"{milliseconds(busiest.load_ms)}, {percent(transfers / busiest.load_ms)} transfers")
         if busiest.load_ms
         else None,
         delta_color="off",
@@ -109,7 +109,7 @@ def _beside_throughput(plan: Plan, passes_per_s: float | None) -> str | None:
     if plan.result.objective is not Objective.LATENCY:
         latency_ms = single_sample_latency(plan.graph, plan.deployment, plan.split)
         parts += [] if latency_ms is None else [f"latency {milliseconds(latency_ms)}"]
-    return " · ".join(parts) or None
+    return plain(" · ".join(parts)) or None
 
 
 def _value_help(plan: Plan) -> str:

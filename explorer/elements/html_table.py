@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 from explorer.picture.palette import ACCELERATOR_COLOURS
+from explorer.words.wording import unbroken
 from solvers.analysis.explanation_text import Paragraph
 from solvers.model.names import in_order
 
@@ -55,7 +56,7 @@ def html_table(
     >>> '<th scope="row">&lt;b&gt;</th>' in html_table("", [Cell("Name")], [[Cell("<b>")]])
     True
     """
-    head = "".join(f'<th scope="col"{_class(cell)}>{escape(in_order(cell.text))}</th>' for cell in header)
+    head = "".join(f'<th scope="col"{_class(cell)}>{_shown(cell.text)}</th>' for cell in header)
     body = "".join(f"<tr>{''.join(_cell(cell, i == 0) for i, cell in enumerate(row))}</tr>" for row in rows)
     width = "" if width_rem is None else f' style="max-width: {width_rem:g}rem"'
     return (
@@ -71,8 +72,12 @@ def paragraph_html(paragraph: Paragraph) -> str:
     >>> "&lt;b&gt;" in paragraph_html(Paragraph("What", ("<b>",)))
     True
     """
-    lines = "".join(f"<p>{escape(in_order(sentence))}</p>" for sentence in paragraph.sentences)
+    lines = "".join(f"<p>{_shown(sentence)}</p>" for sentence in paragraph.sentences)
     return f'{STYLE}<section class="insight-words"><h4>{escape(paragraph.title)}</h4>{lines}</section>'
+
+
+def _shown(text: str) -> str:
+    return escape(unbroken(in_order(text)))
 
 
 def _cell(cell: Cell, is_heading: bool) -> str:
@@ -80,9 +85,9 @@ def _cell(cell: Cell, is_heading: bool) -> str:
         width = f"{100 * min(1.0, max(0.0, cell.bar)):.2f}%"
         return f'<td class="bar"><span style="width: {width}"></span></td>'
     if is_heading:
-        return f'<th scope="row"{_class(cell)}>{escape(in_order(cell.text))}</th>'
+        return f'<th scope="row"{_class(cell)}>{_shown(cell.text)}</th>'
     span = f' colspan="{cell.span}"' if cell.span > 1 else ""
-    return f"<td{span}{_class(cell)}>{escape(in_order(cell.text))}</td>"
+    return f"<td{span}{_class(cell)}>{_shown(cell.text)}</td>"
 
 
 def _class(cell: Cell) -> str:

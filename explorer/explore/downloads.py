@@ -88,7 +88,7 @@ def show_exports(subject: Subject) -> None:
     with notes:
         text = st.text_area(
             "Notes for the report", key="export_notes", max_chars=5000, height=80,
-            placeholder="Stand below the headline numbers, as plain text.",
+            placeholder="They stand below the headline numbers, as plain text.",
         )  # fmt: skip
     with button:
         _show(report_download(subject, text or ""))

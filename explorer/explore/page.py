@@ -25,7 +25,7 @@ from explorer.state import session, widgets
 from explorer.state.address import show_problems
 from explorer.state.choice import Choice
 from explorer.state.kept_plans import show_keep
-from explorer.state.look import current_look, picture_options
+from explorer.state.look import current_look, picture_options, show_missing_level
 from explorer.state.records import Plan
 from explorer.words.wording import differences, plain
 from solvers.model.costs import split_costs
@@ -57,13 +57,16 @@ def show() -> None:
 def _show_plan(choice: Choice, plan: Plan | None) -> None:
     _title(choice, plan)
     # Without a plan a banner has the place of the headline; else it lies over the foot, so that the picture stays.
-    with st.container(key="notices" if plan is not None else "notices_without_plan"):
+    notices = st.container(key="notices" if plan is not None else "notices_without_plan")
+    with notices:
         show_problems()
         _notices(choice, plan)
     show_run(plan)
     if plan is None:
         dag = remembered_dag_info(choice.graph, choice.deployment, None)
         placed_pipeline(dag, None, key="picture", options=picture_options(choice.loaded.origin))
+        with notices:
+            show_missing_level(dag.level_names)
         if dag.note:
             st.caption(dag.note)
         return
@@ -76,6 +79,8 @@ def _show_plan(choice: Choice, plan: Plan | None) -> None:
     dag = remembered_dag_info(plan.graph, plan.deployment, shown.split)
     options = picture_options(choice.loaded.origin, headline_facts(run, costs))
     look = current_look()
+    with notices:
+        show_missing_level(dag.level_names)
     gantt = None
     if schedule is not None:
         gantt = gantt_info(schedule, plan.deployment, by_device=look is not None and look.by_device)
@@ -169,9 +174,11 @@ def _warn_of_memory(plan: Plan, schedule: Schedule | None) -> None:
     if over:
         short, peak, d = max(over)
         st.warning(
-            f"This schedule would run out of memory: {plan.deployment.device_name(d)} needs up to {binary_size(peak)} "
-            f"with {schedule.peak_in_flight[d]} micro-batches in flight and is short by {binary_size(short)}. "
-            f"{_remedy(plan)} Smaller micro-batches or more memory would help.",
+            plain(
+                f"This schedule would run out of memory: {plan.deployment.device_name(d)} needs up to "
+                f"{binary_size(peak)} with {schedule.peak_in_flight[d]} micro-batches in flight and is short by "
+                f"{binary_size(short)}. {_remedy(plan)} Smaller micro-batches or more memory would help."
+            ),
             icon=":material/memory:",
         )
 

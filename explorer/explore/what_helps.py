@@ -190,7 +190,7 @@ def _show(inquiry: Inquiry, subject: Subject) -> None:
         compared += f" The plan shown takes {milliseconds(shown_ms)}."
     if inquiry.batch.is_cancelled:
         compared += " Cancelled: what is not there was not solved."
-    st.caption(compared)
+    st.caption(plain(compared))
     _offer(inquiry, rows, subject)
 
 

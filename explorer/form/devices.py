@@ -20,7 +20,7 @@ from explorer.state.address import bound_parameter
 from explorer.state.records import LoadedGraph
 from explorer.words.devices_text import is_known, links_text, origin_of_times, origin_told, sources_text
 from explorer.words.known_devices import known_devices
-from explorer.words.wording import plain
+from explorer.words.wording import plain, plain_label
 from solvers.hardware.device_list import Listed, devices_text, groups, is_relative, parse_devices
 from solvers.hardware.devices import GB, GB_PER_S, TFLOP_PER_S, Accelerator, Precision
 from solvers.hardware.equipment import Equipment, Equipped, Group, equip, precision_of
@@ -119,7 +119,7 @@ def equipment_by(loaded: LoadedGraph, wish: Wish) -> Equipment:
 def _label(kinds: Sequence[Listed]) -> str:
     if not kinds:
         return "Devices as in the file"
-    return plain(" + ".join(kind.name if kind.count is None else f"{kind.count} × {kind.name}" for kind in kinds))
+    return plain_label(" + ".join(kind.name if kind.count is None else f"{kind.count} × {kind.name}" for kind in kinds))
 
 
 # Kinds of accelerators.

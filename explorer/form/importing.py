@@ -70,7 +70,10 @@ def bring_in(source: ModelSource, on_page: LoadedGraph) -> LoadedGraph | None:
     """
     asking = Asking(replace(begin(on_page.graph, on_page.deployment), model=model_wish(source.kind, known_devices())))
     progress = st.container()  # open options would cover it below them
-    with st.popover("Import options", icon=":material/tune:", width="stretch", key="import_options"):
+    with (
+        st.popover("Import options", icon=":material/tune:", width="stretch", key="import_options"),
+        st.container(key="import_picker"),
+    ):
         _edit(asking, source.file_id or "preset")
         summary = st.container()
     values = tuple((p.address, p.codec.write(asking.values[p.name])) for p in MODEL if p.name in asking.values)

@@ -7,6 +7,12 @@ from collections.abc import Mapping, Sequence
 COMMON_SHARE = 0.5
 """A beginning is common where at least this share of the names has it."""
 
+MOST_CHARACTERS = 12
+"""What stands for a name is abbreviated where it has more characters: it has to fit on a small box."""
+
+ABBREVIATIONS = {"convolution": "conv", "normalization": "norm", "normalisation": "norm", "attention": "attn"}
+"""Words as papers and model code shorten them."""
+
 
 def telling_end(title: str) -> str:
     """Keep the telling end of a dotted or slashed name; other names stay whole.
@@ -25,7 +31,7 @@ def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     """Return what may stand for each label: what follows the longest beginning that most share, else its last word.
 
     Else what follows a beginning that two share, as short as it can be and still have a word; "" where there is none.
-    Beginnings end between words and numbers; a last word is of letters.
+    Beginnings end between words and numbers; a last word is of letters. Long ones have usual abbreviations.
 
     >>> short_names(("down 1 conv 1", "down 1 conv 2", "up 1 conv 1", "Concat_8", "Concat_9", "MatMul_3", "Softmax"))
     ('conv 1', 'conv 2', '', '', '', '', '')
@@ -33,15 +39,23 @@ def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     ('', '1', '2', '3', 'head')
     >>> short_names(("stage 1 block 1", "stage 1 block 2", "stage 2 block 1", "stage 3 pool", "stage 4 pool"))
     ('1 block 1', '1 block 2', '2 block 1', '3 pool', '4 pool')
+    >>> short_names(("down 1 pool", "up 3 up-convolution", "up 2 up-convolution", "up 1 crop"))
+    ('pool', '3 up-conv', '2 up-conv', '1 crop')
     """
     different = set(labels)
     holders = Counter(prefix for label in different for prefix in _prefixes(label))
     least = max(2.0, COMMON_SHARE * len(different))
     common = [[prefix for prefix in _prefixes(label) if holders[prefix] >= least] for label in labels]
     return tuple(
-        label.removeprefix(own[-1]) if own else _last_word(label) or _rest(label, holders)
+        _abbreviated(label.removeprefix(own[-1]) if own else _last_word(label) or _rest(label, holders))
         for label, own in zip(labels, common, strict=True)
     )
+
+
+def _abbreviated(name: str) -> str:
+    if len(name) <= MOST_CHARACTERS:
+        return name
+    return re.sub("|".join(ABBREVIATIONS), lambda found: ABBREVIATIONS[found[0].lower()], name, flags=re.IGNORECASE)
 
 
 def _rest(label: str, holders: Mapping[str, int]) -> str:

@@ -39,7 +39,8 @@ MODULES = (
     "graph/graph_boxes", "graph/graph_controls", "graph/minimap", "graph/speaker_notes", "graph/graph_canvas",
     "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars",
     "timeline/gantt_marks", "timeline/gantt_canvas", "timeline/memory_curves", "timeline/memory_strip", "panels/panel",
-    "panels/gantt_range", "replay/replay_state", "replay/replay", "replay/replay_graph", "timeline/timeline",
+    "panels/legend", "panels/gantt_range", "replay/replay_state", "replay/replay", "replay/replay_graph",
+    "timeline/timeline",
     "panels/virtual_table", "panels/tables", "panels/details", "app/keys", "data/stepping", "app/sync",
     "panels/edit_bar", "data/selection", "app/presentation", "app/probe", "app/main", "app/standalone",
 )  # fmt: skip

@@ -7,7 +7,15 @@ boxes, which level opens first); `explorer/canvas` only draws it.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from explorer.layout.levels import MOST_BOXES, OPERATORS, LevelView, Placement, graph_levels
+from explorer.layout.levels import (
+    DEVICES,
+    MOST_BOXES,
+    OPERATORS,
+    STAGES,
+    LevelView,
+    Placement,
+    graph_levels,
+)
 from explorer.layout.lines import layout_bytes
 from explorer.server.byte_cache import remembered
 from explorer.server.sizes import BOX_BYTES, EDGE_VIEW_BYTES, NODE_VIEW_BYTES, TENSOR_BYTES
@@ -115,6 +123,12 @@ class DagInfo:
             f"This graph has {count(len(self.nodes))} nodes; up to {count(MOST_BOXES)} are drawn one by one, so the "
             "picture shows them in groups. Names and costs are in the tables, and a node is found by its name."
         )
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The levels by the names they have in addresses, the coarsest first; those that a plan will bring included."""
+        names = tuple(level.name for level in reversed(self.levels))
+        return names if self.is_placed else (DEVICES, STAGES, *names)
 
     @property
     def num_cut_tensors(self) -> int:

@@ -19,7 +19,7 @@ from explorer.jobs.pool import JobState, Snapshot
 from explorer.state import session
 from explorer.state.choice import Choice
 from explorer.state.records import Drawing, Notice, Plan, Run
-from explorer.words.wording import PROVEN, device_counts, proof
+from explorer.words.wording import PROVEN, device_counts, proof, unbroken
 from solvers.model.result import SolveStatus
 from solvers.parameters.question import METHOD
 from solvers.problem.pins import NO_PINS
@@ -151,7 +151,7 @@ def _text(snapshot: Snapshot) -> str:
     else:
         values += " · ".join(filter(None, (milliseconds(value_ms), known, "" if bound_ms is None else distance)))
     now = " · ".join(filter(None, (seconds(snapshot.seconds), phase)))
-    lines = (f"<b>{escape(state)}</b> · {escape(what)}", escape(values), escape(now))
+    lines = (f"<b>{escape(state)}</b> · {escape(what)}", escape(unbroken(values)), escape(unbroken(now)))
     title = escape(f"{device_counts(question.deployment)}, {what}: {phase}")
     return (
         f'<div class="solve-strip" title="{title}">{"".join(f"<div>{line}</div>" for line in lines)}</div>'

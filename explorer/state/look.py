@@ -4,12 +4,14 @@ The picture decides and remembers by itself; it tells of a choice when the user 
 address is a new one.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import streamlit as st
 
 from explorer.picture.component import Look, PictureOptions, look_from_state
 from explorer.state import session
+from explorer.words.wording import plain
 
 PICTURE = "picture"
 USUAL_COLOUR, USUAL_ARRANGEMENT = "device", "network"
@@ -40,6 +42,16 @@ def current_look() -> Look | None:
     told = look_from_state(st.session_state.get(PICTURE))
     serial = 0 if asked is None else asked.serial
     return told if told is not None and told.serial == serial else asked
+
+
+def show_missing_level(levels: Collection[str]) -> None:
+    """Say what levels there are where the address asks for another one."""
+    asked, look = session.look(), current_look()
+    level = None if look is None else look.level
+    if level is None or asked is None or asked.level != level or level in levels:
+        return
+    said = f"Ignored from the link: level {level} (allowed: {', '.join(levels)})."
+    st.warning(plain(said), icon=":material/link_off:")
 
 
 def look_for_address() -> dict[str, Any]:

@@ -291,7 +291,8 @@ def _heat_map(picture: Picture) -> go.Figure:
             z=[[None if value is None else scale.z(value) for value in row] for row in values],
             colorscale=scale.colours,
             colorbar={
-                "title": {"text": f"{picture.label}, darker is better", "side": "right"},
+                # On two lines: on one it is longer than the bar, and cut off.
+                "title": {"text": f"{picture.label}<br>darker is better", "side": "right", "font": {"size": 12}},
                 "thickness": 14,
                 **(bar if ticks else IN_FULL),
             },

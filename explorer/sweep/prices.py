@@ -45,7 +45,7 @@ def pick_prices(spec: SweepSpec) -> None:
     popover = st.popover(widgets.value(LABEL), icon=":material/payments:", key=POPOVER, on_change="rerun")
     if not popover.open:
         return
-    with popover:
+    with popover, st.container(key="price_picker"):
         st.segmented_control(
             "Prices",
             list(PriceBasis),
@@ -70,7 +70,9 @@ def pick_prices(spec: SweepSpec) -> None:
             placeholder="any",
         )
         of_all = " Memory and links count for each accelerator." if spec.varies(MEMORIES | LINKS) else ""
-        st.caption(f"A point costs what all its devices cost, used or idle.{of_all} The address of the page keeps it.")
+        st.caption(
+            f"A point costs what all its devices cost, used or idle.{of_all} The address of the page keeps the prices."
+        )
 
 
 def _box(label: str, key: str, value: float | None, take: Callable[[float | None], None]) -> None:

@@ -172,7 +172,9 @@ def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: fl
         )
     figure.update_traces(cliponaxis=False, selector={"type": "scatter"})  # points at cost 0 are whole
     if at_least is not None:
-        figure.add_hline(at_least, **_wish(theme, f"at least {as_given(at_least)} {unit_of(spec)}/s"))
+        # The front rises to the right: what is low is written behind it, what is high before it.
+        side = "left" if at_least > 0.5 * max((point.rate for point in front), default=0.0) else "right"
+        figure.add_hline(at_least, **_wish(theme, f"at least {as_given(at_least)} {unit_of(spec)}/s", side))
     if budget is not None:
         figure.add_vline(budget, **_wish(theme, f"budget {as_given(budget)}"))
     figure.update_xaxes(title_text=cost_label(prices), rangemode="tozero", **IN_FULL)
@@ -180,9 +182,9 @@ def pareto_figure(picture: Picture, *, at_least: float | None = None, budget: fl
     return figure
 
 
-def _wish(theme: ThemeName, text: str) -> dict[str, Any]:
+def _wish(theme: ThemeName, text: str, side: str = "left") -> dict[str, Any]:
     return {
         "line": {"color": ink(theme), "width": 1.5, "dash": "dash"},
         "annotation": {"text": text, "font": {"color": ink(theme), "size": 12}},
-        "annotation_position": "top left",
+        "annotation_position": f"top {side}",
     }

@@ -201,15 +201,13 @@ def no_split_fits(problem: Problem) -> str:
         wider = "" if problem.family is Family.FREE else f", or allow more than {problem.family.named} splits"
         return f"No split that honours the pins keeps every device within its limits; unpin some nodes{wider}."
     size = "" if memory is None else f" of {binary_size(memory)}"
-    wider = (
-        ""
-        if problem.family is Family.FREE
-        else f" No {problem.family.named} split fits; a less restricted split type may."
-    )
-    if problem.objective is Objective.LATENCY:
+    is_free, is_latency = problem.family is Family.FREE, problem.objective is Objective.LATENCY
+    how = "way to share them" if is_free or is_latency else f"{problem.family.named} split"
+    wider = "" if is_free or is_latency else " A less restricted split type may fit."
+    if is_latency:
         wider = " (Accelerators must not wait for each other in a circle.)"
     return (
-        "The nodes fit in total, but no way to share them keeps every one of the "
+        f"The nodes fit in total, but no {how} keeps every one of the "
         f"{problem.deployment.num_accelerators} accelerators{size} within its memory; "
         f"add memory, an accelerator or a CPU.{wider}"
     )

@@ -145,6 +145,15 @@ def test_what_an_address_asks_in_vain_is_named_and_the_rest_is_used() -> None:
     assert not any("cpus" in warning.value for warning in app.warning)
 
 
+def test_a_level_that_does_not_exist_is_named_with_those_that_do() -> None:
+    app = visited(sample="gpt2_xl_layer_training", level="nodes")
+    (warning,) = app.warning
+    allowed = "devices, stages, blocks, layers, operators"
+    assert warning.value.replace("\\", "") == f"Ignored from the link: level nodes (allowed: {allowed})."
+    for level in allowed.split(", "):
+        assert not visited(sample="gpt2_xl_layer_training", level=level).warning, level
+
+
 def test_of_hundreds_of_unknown_parts_a_few_are_named() -> None:
     app = visited(sample="teaching_chain", **{f"x{i}": "1" for i in range(900)})
     (warning,) = app.warning

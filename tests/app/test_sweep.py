@@ -37,6 +37,7 @@ from solvers.sweep.run import run_sweep
 from solvers.sweep.spec import Index, SweepSpec
 from solvers.sweep.table import sweep_rows
 from tests.support.graphs import chain
+from tests.support.opened_app import unescaped
 from tests.support.sweeps import threads
 from tests.support.waiting import eventually
 
@@ -483,7 +484,7 @@ def test_what_to_buy_asks_for_prices_and_leaves_out_what_has_none() -> None:
     links = SweepSpec(chain([1.0] * 4), Deployment(2), (Axis(Quantity.BANDWIDTH_FACTOR, (1.0, 2.0, 4.0)),))
     fixed = bought(replace(mixed, spec=links, answers=solved(links)), Prices(3.0), sweep_at_least=1.0, sweep_budget=1.0)
     assert [box.label for box in fixed.number_input] == ["At least (micro-batches/s)"]
-    assert fixed.markdown[1].value.startswith("Least demanding with at least 1 micro")
+    assert unescaped(fixed.markdown[1].value).startswith("Least demanding with at least 1 micro")
     assert fixed.caption[0].value == "Links and memory have no price, so every point costs 6 per hour\\."
     assert not fixed.text
 

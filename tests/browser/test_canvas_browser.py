@@ -126,9 +126,8 @@ def test_details_give_size_and_time_of_every_tensor_in_and_out(chromium_page, se
     chromium_page.mouse.click(*picture.point("p.screenPositionOf(3)"))
     details = chromium_page.locator(".details:not([hidden])")
     details.wait_for()
-    sections = details.locator("section").all_inner_texts()
-    assert "976.6 KiB · 0.25 ms, not cut" in sections[0]
-    assert "976.6 KiB · 0.25 ms, cut" in sections[1]
+    expect(details.locator("section").first).to_contain_text("976.6 KiB · 0.25 ms, not cut")
+    expect(details.locator("section").nth(1)).to_contain_text("976.6 KiB · 0.25 ms, cut")
     expect(details).to_contain_text("0.25 ms each way, cut")
     expect(details).to_contain_text("sent to")
 
@@ -142,7 +141,7 @@ def test_details_and_notes_give_what_each_end_of_a_cut_tensor_pays(chromium_page
     expect(details).to_contain_text("send 0.25 ms, receive 1 ms, cut")
     details.get_by_role("button", name="op 4").click()
     expect(details).to_contain_text("1 ms each way, not cut")
-    assert "976.6 KiB · send 0.25 ms, receive 1 ms, cut" in details.locator("section").all_inner_texts()[0]
+    expect(details.locator("section").first).to_contain_text("976.6 KiB · send 0.25 ms, receive 1 ms, cut")
 
 
 def test_all_lanes_of_many_devices_are_shown(chromium_page, server):

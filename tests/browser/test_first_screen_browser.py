@@ -55,7 +55,14 @@ def test_that_no_plan_exists_is_said_where_the_headline_stands(
         wait_until_apart(one, picture, across=False)
 
 
-@pytest.mark.parametrize("query", ["sample=llama3_8b_layer_training", "sample=bert_base_operator_training&lanes=yes"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sample=llama3_8b_layer_training",
+        "sample=bert_base_operator_training&lanes=yes",
+        "sample=unet_operator_inference&level=operators",
+    ],
+)
 def test_every_box_of_an_example_has_a_name(address: str, chromium_page: "Page", query: str) -> None:
     chromium_page.set_viewport_size({"width": 1024, "height": 768})
     chromium_page.goto(f"{address}/?{query}")

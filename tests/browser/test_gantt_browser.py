@@ -316,6 +316,18 @@ def test_pictures_of_a_group_share_the_playhead(chromium_page: Any, server: str)
     assert other.evaluate("root => root.__placement.replay.timeMs") == pytest.approx(ms)
 
 
+@pytest.mark.parametrize("micro_batches", [8, 20, 30])
+def test_lines_of_bounds_cross_no_number(chromium_page: Any, server: str, micro_batches: int) -> None:
+    query = f"?graph=training&nodes=24&stages=4&micro_batches={micro_batches}"
+    picture = Picture(chromium_page, f"{server}/{query}")
+    lines = picture.get("p.boundLines()")
+    assert len({x for x, _, _ in lines}) >= 2
+    for lane, passes in enumerate(picture.get("p.labelsOfLanes()")):
+        middle = picture.get(f"p.laneMiddle({lane})")
+        for label in (label for of_pass in passes for label in of_pass["labels"]):
+            assert not [x for x, top, end in lines if label["from"] < x < label["to"] and top < middle < end]
+
+
 @pytest.mark.parametrize("micro_batches", [4, 12, 30, 90])
 def test_all_bars_of_a_lane_are_labelled_or_every_nth(chromium_page: Any, server: str, micro_batches: int) -> None:
     query = f"?graph=training&nodes=24&stages=4&schedule=zb-h1&micro_batches={micro_batches}"

@@ -70,7 +70,7 @@ def test_what_would_help_is_what_a_solve_finds(app: str, chromium_page: Any) -> 
     row.get_by_text(f"{value:.4g} ms", exact=True).wait_for(timeout=SOLVE_MS)
     page.get_by_text(re.compile("would help most:")).wait_for(timeout=SOLVE_MS)
     shares = page.get_by_role("table", name="What would help, by gain").locator("td.strong").all_inner_texts()
-    gains = [float(text.removesuffix(" %")) for text in shares]
+    gains = [float(text.removesuffix("%")) for text in shares]
     assert gains == sorted(gains, reverse=True)
     assert len(gains) >= 2
     for width in (1024, 390):  # nothing is cut off beside the words, or on a phone

@@ -43,7 +43,7 @@ def start_slow_solve(page: Any, app: str) -> None:
 
 def elapsed_s(page: Any) -> float:
     text = page.locator(".solve-strip").inner_text()
-    found = re.search(r"([\d.]+) s", text)
+    found = re.search(r"([\d.]+)\ss", text)
     assert found is not None, text
     return float(found[1])
 

@@ -230,6 +230,30 @@ def test_banners_do_not_move_the_picture(app: str, chromium_page: Any) -> None:
     assert told["y"] == plain["y"]
 
 
+def test_banners_leave_most_of_the_page_in_sight(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    opened(page, f"{app}/?sample=gpt2_xl_layer_training&cpus=0", 1024, 600)
+    box = page.get_by_role("spinbutton", name="Memory (GiB)")
+    box.fill("1")
+    box.press("Enter")
+    page.get_by_role("button", name="What would make a plan possible?").click(timeout=BUSY_MS)
+    page.get_by_role("table", name="What would make a plan possible").wait_for(timeout=BUSY_MS)
+    notices = page.locator(".st-key-notices")
+    page.wait_for_function("e => e.scrollHeight > 0.5 * innerHeight", arg=notices.element_handle())
+    assert notices.evaluate("e => e.offsetHeight") <= 0.45 * 600 + 1
+    notices.get_by_role("button").last.scroll_into_view_if_needed()
+    expect(notices.get_by_role("button").last).to_be_in_viewport(ratio=1)
+
+
+def test_buttons_of_picture_and_tables_take_one_row_each_on_a_projector(app: str, chromium_page: Any) -> None:
+    root = opened(chromium_page, f"{app}/?sample=unet_operator_inference", 1024, 768).root
+    for row in (".toolbar button, .toolbar select, .toolbar input", ".tables header button"):
+        parts = root.evaluate("(root, row) => [...root.querySelectorAll(row)].map(e => e.getBoundingClientRect())", row)
+        shown = [part for part in parts if part["width"]]
+        assert len(shown) > 3
+        assert max(part["top"] for part in shown) < min(part["bottom"] for part in shown)
+
+
 @pytest.mark.parametrize("width", [1280, 1024, 390])
 def test_nothing_is_cut_off_at_the_sides(app: str, chromium_page: Any, width: int) -> None:
     picture = opened(chromium_page, f"{app}/?sample=gpt2_xl_layer_training", width, 844)

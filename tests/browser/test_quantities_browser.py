@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from explorer.words.wording import unbroken
 from solvers import quantities as q
 from tests.support.root import ROOT
 
@@ -98,3 +99,25 @@ def test_transfers_and_counts_are_written_alike(in_the_browser: Any) -> None:
     ]
     counts = [0, 1, 999, 1000, 123456789, -1000]
     assert in_the_browser("formatCount", [[n] for n in counts]) == list(map(q.count, counts))
+
+
+def test_units_stay_with_their_numbers_in_the_picture_as_on_the_page(chromium_page: Any) -> None:
+    source = (ROOT / "explorer" / "canvas" / "kit" / "names.js").read_text(encoding="utf-8")
+    texts = [f"{write(value)} · 3 nodes" for write in WRITERS.values() for value in VALUES]
+    texts += [
+        "send 0.5 ms, receive 2 ms",
+        "12 GB/s",
+        "11.8 sequences/s",
+        "1.5 × as fast",
+        "4 s later",
+        "10 more",
+        "8 Bs",
+    ]
+    shown = chromium_page.evaluate(
+        """async ([source, texts]) => {
+          const { unbroken } = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+          return texts.map(unbroken);
+        }""",
+        [source, texts],
+    )
+    assert shown == [unbroken(text) for text in texts]

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.picture import Picture, served_picture
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
 TITLES = ("Devices", "Cut tensors", "Nodes", "Events")
@@ -55,7 +56,7 @@ def test_devices_are_shown_first_with_what_they_do_and_hold(chromium_page: Any, 
     assert rows[0]["Compute (ms)"] == "5"
     assert (rows[0]["Receive (ms)"], rows[0]["Send (ms)"], rows[0]["Load (ms)"]) == ("0", "0.5", "5.5")
     assert rows[0]["Capacity (GiB)"] == "16"
-    assert max(row["Of max-load"] for row in rows if row["Of max-load"] == "100 %") == "100 %"
+    assert "100\xa0%" in [row["Of max-load"] for row in rows]
     expect(table.locator("caption")).to_have_text("Compute, transfers, load and memory of every device")
 
 
@@ -178,6 +179,42 @@ def test_folded_tables_stay_folded_on_the_next_visit(chromium_page: Any, server:
         tables(chromium_page).get_by_role("button", name="Show tables").wait_for()
         expect(tables(chromium_page).locator("table:visible")).to_have_count(0)
         expect(tables(chromium_page).get_by_role("button", name="Hide tables")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1280, 1024, 390])
+@pytest.mark.parametrize("stages", [3, 6, 8, 11])
+def test_the_legend_tells_on_few_lines_what_every_device_takes(
+    chromium_page: Any, server: str, width: int, stages: int
+) -> None:
+    chromium_page.set_viewport_size({"width": width, "height": 900})
+    Picture(chromium_page, f"{server}/?graph=chain&nodes=72&stages={stages}")
+    legend = chromium_page.locator(".legend").first
+    most = 95 if width < 640 else 60 if stages > 8 or width == 1024 else 40
+    expect(legend.locator("button.device")).to_have_count(stages)
+    eventually(lambda: legend.evaluate("e => e.clientHeight") < most, 20)
+    table = tables(chromium_page).locator(".table-scroll:not([hidden]) table")
+    loads = [dict(zip(heads(table), row, strict=True))["Load (ms)"] for row in cells(table)][:stages]
+    entries = [(one.inner_text(), one.get_attribute("title") or "") for one in legend.locator("button.device").all()]
+    entries = [(text.replace("\xa0", " "), title) for text, title in entries]
+    for i, (load, (text, title)) in enumerate(zip(loads, entries, strict=False)):
+        if load not in text:  # said once for several in a row
+            text = next(text for text, _ in entries[i:] if "each" in text)
+            assert f"{load} ms" in title
+        assert load in text
+    assert " ms" in legend.inner_text().replace("\xa0", " ")
+
+
+def test_times_of_sending_and_receiving_are_left_out_together(chromium_page: Any, server: str) -> None:
+    Picture(chromium_page, f"{server}/?graph=training&stages=3")
+    seen = set()
+    for width in (1280, 1150, 1024, 950, 900, 850, 800, 700, 600):
+        chromium_page.set_viewport_size({"width": width, "height": 800})
+        place = tables(chromium_page).locator(".table-scroll:not([hidden])")
+        eventually(lambda place=place: place.evaluate("e => e.scrollWidth <= e.clientWidth"), 20)
+        there = [name in heads(place.locator("table")) for name in ("Receive (ms)", "Send (ms)")]
+        assert there[0] == there[1], width
+        seen.add(there[0])
+    assert seen == {True, False}
 
 
 @pytest.mark.parametrize("width", [1024, 700, 390])

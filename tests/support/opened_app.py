@@ -32,6 +32,11 @@ def metrics(app: AppTest) -> dict[str, str]:
     return {metric.label: metric.value for metric in app.metric}
 
 
+def unescaped(text: str) -> str:
+    """Return a text of the page as one reads it: without the escapes of Markdown, all spaces alike."""
+    return text.replace("\\", "").replace("\xa0", " ")
+
+
 def number(app: AppTest, label: str) -> Any:
     return next(box for box in app.number_input if box.label == label)
 
@@ -64,7 +69,7 @@ QUERIES: list[dict[str, str]] = [
 
 
 def html(app: AppTest) -> str:
-    return " ".join(element.proto.body for element in app.get("html"))
+    return " ".join(element.proto.body for element in app.get("html")).replace("\xa0", " ")
 
 
 def is_over(batch: Batch) -> bool:

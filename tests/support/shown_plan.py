@@ -42,8 +42,8 @@ class Shown:
 
     @property
     def html(self) -> str:
-        """All HTML of the page."""
-        return " ".join(element.proto.body for element in self.app.get("html"))
+        """All HTML of the page, all spaces alike."""
+        return " ".join(element.proto.body for element in self.app.get("html")).replace("\xa0", " ")
 
     @property
     def load_bars(self) -> dict[str, dict[str, str]]:
@@ -132,7 +132,7 @@ def _bare(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text or "")
+    return re.sub(r"\\(.)", r"\1", text or "").replace("\xa0", " ")
 
 
 @contextmanager

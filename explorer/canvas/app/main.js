@@ -14,7 +14,8 @@ import { formatCount } from "../kit/quantities.js";
 import { MAX_FIT_SCALE } from "../graph/graph_view.js";
 import { Presentation } from "./presentation.js";
 import { KeySheet, pressInside, pressOnPage } from "./keys.js";
-import { Legend, Toolbar, Tooltip, describeThing } from "../panels/panel.js";
+import { Legend } from "../panels/legend.js";
+import { Toolbar, Tooltip, describeThing } from "../panels/panel.js";
 import { unpack } from "../data/payload.js";
 import { probe } from "./probe.js";
 import { parseSearch, searchable } from "../data/search.js";
@@ -72,7 +73,7 @@ export class PlacedPipeline {
       className: "placed-pipeline", tabindex: "-1", role: "group",
       "aria-label": "Placed graph and timeline. Press the question mark for the keys.",
       onkeydown: (event) => pressInside(this, event),
-    }, [this.presentation.element, this.toolbar.element, make("div", { className: "legend-row" }, [this.legend.element]),
+    }, [this.presentation.element, make("div", { className: "toolbar-place" }, [this.toolbar.element]), make("div", { className: "legend-row" }, [this.legend.element]),
       make("div", { className: "keys-row" }, [this.editBar.element, this.legend.keys]),
       this.graphPart, this.timeline.element, this.tables.element, this.tooltip.element, this.keySheet.element, this.status]);
     this.presentation.root = this.root;
@@ -195,6 +196,7 @@ export class PlacedPipeline {
     // A phone's window grows and shrinks with its bars while the page is scrolled: the picture must not jump with it.
     if (!isNarrow || width !== this.measuredWidth) this.windowHeight = window.innerHeight;
     this.measuredWidth = width;
+    this.legend.fit();
     this.setGraphHeight();
     this.placeDetails();
   }

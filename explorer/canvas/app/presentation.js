@@ -3,7 +3,7 @@
    It lies in the browser's top layer (a popover), above whatever the page shows. Canvases are drawn as if they were
    smaller and the screen denser (`Surface.zoom`), so that everything on them grows alike. */
 
-import { inOrder } from "../kit/names.js";
+import { inOrder, unbroken } from "../kit/names.js";
 import { make } from "../kit/dom.js";
 
 /** A window of this size is drawn at its natural size; larger ones are magnified. */
@@ -31,7 +31,7 @@ export class Presentation {
   show({ title, facts }) {
     this.said = { title, facts };
     this.title.textContent = this.isOn ? inOrder(title) : "";
-    this.facts.textContent = this.isOn ? facts : "";
+    this.facts.textContent = this.isOn ? unbroken(facts) : "";
   }
 
   /** How much larger than in the page everything is drawn. */

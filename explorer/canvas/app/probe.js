@@ -5,6 +5,7 @@
      selection, selectedIds   what is selected     screenPositionOf(id)     page coordinates of a node's box
      graphLook       colours, order, minimap       search(text)             ids of the nodes that are found, or the error
      costs, cutLines()   what transfers are said to cost, and where they run    names()   what is written on the boxes
+     boundLines()    the drawn parts of the lines of bounds, each [x, top, end]   laneMiddle(lane)   where a lane is
      boxColourOf(id) fill it should have           barPosition(i)           page coordinates of a bar's middle */
 
 import { TOP } from "../timeline/gantt_marks.js";
@@ -50,7 +51,8 @@ export function probe(picture) {
     zoom,
     notes: picture.graph.notes.shown.map((note) => ({ ...note, area: picture.graph.notes.areaOf(picture.graph.surface.ctx, note).area })),
     boxArea: (id) => { const r = picture.graph.boxRect(indexOf(id)); return { ...onPage(picture.graphCanvas, [r.x, r.y]), width: r.width * zoom, height: r.height * zoom }; },
-    labelsOfLanes: () => picture.gantt.labelsOfLanes,
+    labelsOfLanes: () => picture.gantt.labelsOfLanes, boundLines: () => picture.gantt.boundLines,
+    laneMiddle: (lane) => TOP + (lane + 0.5) * picture.gantt.laneHeight - picture.gantt.view.offset,
     names: () => picture.graph.names,
     deviceOf: (id) => store.data.graph.nodes.device[indexOf(id)],
     pinned: (store.data?.edits?.pinned ?? []).map((i) => store.data.graph.nodes.id[i]),

@@ -13,6 +13,8 @@ import { TiePainter } from "./graph_ties.js";
 const DEVICE_MODE = COLOUR_MODES[0];
 const LINE_HEIGHT = 1.32;
 const TEXT_STEP = 4;
+/** What is said of a stage has at least this size where its box is small; fewer facts are said then. */
+const LEAST_FACT = 10;
 
 /** The device of a box that is on one alone. */
 const onlyOne = (shares) => (shares.length === 1 ? shares[0][0] : undefined);
@@ -217,7 +219,7 @@ export class BoxPainter extends TiePainter {
 
   /** The size of the texts on boxes of a height in pixels. */
   fitTextSize(height) {
-    const wanted = this.isCoarse() ? 0.145 * height : Math.min(0.62 * height, 5 + 0.28 * height);
+    const wanted = this.isCoarse() ? Math.max(LEAST_FACT, 0.145 * height) : Math.min(0.62 * height, 5 + 0.28 * height);
     const size = Math.round(Math.min(15, Math.max(7, wanted)) * 2) / 2;
     if (this.textSize !== size) this.widths.clear();
     this.textSize = size;
@@ -260,11 +262,12 @@ export class BoxPainter extends TiePainter {
     ctx.fillText(text, x, y);
   }
 
-  /** What a box may be called, the longest first; beside its label the rest of a device's name says nothing more. */
+  /** What a box may be called, the longest first, at last without a number at the beginning; beside its label the rest
+      of a device's name says nothing more. */
   namesOf(i, name, hasBadge) {
     const { short, shares } = this.level.boxes;
     const isLabel = hasBadge && short[i] === this.store.data.devices[shares[i][0][0]].label;
-    return (isLabel ? [name] : [name, short[i]]).map(inOrder);
+    return (isLabel ? [name] : [name, short[i], short[i].replace(/^\d+ (?=\p{L}{2})/u, "")]).map(inOrder);
   }
 
   drawLabels(ctx, i, x, y, width, height, size, font) {
@@ -316,9 +319,12 @@ export class BoxPainter extends TiePainter {
     // a little smaller, then is left out.
     const names = this.namesOf(i, boxes.label[i], badge > 0);
     let name = firstThatFits(ctx, names, space - countWidth, this.widths);
-    if (!name) {
-      const smaller = sizeThatFits(ctx, names[0], nameSize, space - countWidth, this.widths);
-      if (smaller) [name, ctx.font] = [names[0], `${smaller}px ${font}`];
+    for (const candidate of name ? [] : names.filter(Boolean)) {
+      const smaller = sizeThatFits(ctx, candidate, nameSize, space - countWidth, this.widths);
+      if (smaller) {
+        [name, ctx.font] = [candidate, `${smaller}px ${font}`];
+        break;
+      }
     }
     this.names.push([i, name]);
     this.write(ctx, i, name, x0, y + room / 2 + 0.5, onlyOne(shares));
@@ -354,13 +360,14 @@ export class BoxPainter extends TiePainter {
     const bottom = shares.length > 1 ? this.stripeHeight(height) : 7;
     ctx.font = `${size}px ${font}`;
     const facts = this.facts(i).map((texts) => firstThatFits(ctx, texts, space, this.widths)).filter(Boolean);
-    const lines = [boxes.title[i], ...facts].slice(0, Math.max(1, Math.floor((height - bottom - 3) / step)));
+    ctx.font = `600 ${size}px ${font}`;
+    const name = firstThatFits(ctx, this.namesOf(i, boxes.title[i], badge > 0), space, this.widths);
+    const lines = [...(name ? [name] : []), ...facts].slice(0, Math.max(1, Math.floor((height - bottom - 3) / step)));
     const top = y + (height - bottom - lines.length * step) / 2 + step / 2 + 1;
     ctx.fillStyle = this.textColour(i, this.look.of[i]?.text ?? this.store.theme.ink);
     lines.forEach((line, k) => {
-      ctx.font = `${k === 0 ? "600 " : ""}${size}px ${font}`;
-      const texts = k === 0 ? this.namesOf(i, line, badge > 0) : [line];
-      this.write(ctx, i, firstThatFits(ctx, texts, space, this.widths), x0, top + k * step, onlyOne(shares));
+      ctx.font = `${k === 0 && name ? "600 " : ""}${size}px ${font}`;
+      this.write(ctx, i, line, x0, top + k * step, onlyOne(shares));
     });
     if (!this.mode.of && shares.length === 1) {
       this.drawTimeBar(ctx, x, y, width, height, maxTimeMs > 0 ? boxes.timeMs[i] / maxTimeMs : 0, 3);

@@ -306,7 +306,7 @@ const DESCRIPTIONS = {
     return {
       title: `${links.tensors[t].name ? `Tensor ${links.tensors[t].name}` : "Output"} of ${nodeName(nodes, source)}`, subtitle: to.length > 1 ? `moved to ${to.length} devices` : "moved between devices",
       rows: [["from", writer.device(from)], ...writer.devices("to", to), ["time", formatMove(sendMs, receiveMs, EACH_WAY)], ["size", formatBytes(bytes)],
-        ...writer.stages("made by", [...send]), ...writer.stages("received by", [...receive])],
+        ...writer.stages("made by stage", [...send]), ...writer.stages("received by stage", [...receive])],
       lists: [writer.nodeList("made by", [source]), writer.nodeList("read there by", readers)],
     };
   },

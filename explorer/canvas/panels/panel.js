@@ -1,4 +1,4 @@
-/* Everything around the canvases: toolbar, legend, tooltip. Names are set as text, never as HTML. */
+/* Around the canvases: toolbar, tooltip. Names are set as text, never as HTML. */
 
 import { LEVEL_BLOCKS, LEVEL_LAYERS, PASS_NAMES, SLOT_WORDS } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
@@ -34,13 +34,14 @@ export class Toolbar {
     const button = (text, label, onclick) => make("button", { text, title: label, "aria-label": label, onclick, type: "button" });
     this.element = make("div", { className: "toolbar" }, [
       this.levels,
-      make("div", { className: "search" }, [this.input, this.count]),
-      make("span", { className: "space" }),
-      make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
-        button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
-        button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
-        button("Fit", "Fit: show everything ( F )", () => actions.fit()),
-        button("?", "Keys ( ? )", () => actions.showKeys()),
+      make("div", { className: "search-and-zoom" }, [
+        make("div", { className: "search" }, [this.input, this.count]),
+        make("div", { className: "zoom", role: "group", "aria-label": "View" }, [
+          button("−", "Zoom out ( - )", () => actions.zoom(1 / 1.4)),
+          button("+", "Zoom in ( + )", () => actions.zoom(1.4)),
+          button("Fit", "Fit: show everything ( F )", () => actions.fit()),
+          button("?", "Keys ( ? )", () => actions.showKeys()),
+        ]),
       ]),
     ]);
   }
@@ -93,74 +94,9 @@ export class Toolbar {
   }
 }
 
-/** Devices with their load and memory; a click highlights one until the next click. */
-export class Legend {
-  constructor(actions) {
-    this.actions = actions;
-    this.element = make("div", { className: "legend", role: "group", "aria-label": "Devices" });
-    this.keys = make("div", { className: "keys" });
-  }
-
-  show(data) {
-    const placed = data.graph?.placed ?? true;
-    const used = placed ? data.devices.filter((d) => d.numNodes > 0) : data.devices;
-    const idle = placed ? data.devices.filter((d) => d.numNodes === 0) : [];
-    const parts = used.map((device) => this.entry(device, placed, data.memoryUnit));
-    if (idle.length) parts.push(make("span", { className: "idle", text: `idle: ${listNames(idle)}` }));
-    this.element.replaceChildren(...parts);
-  }
-
-  /** What the lines of a level mean, with how many of them are drawn there. */
-  showKeys(data, level, numTies) {
-    const keys = [];
-    const key = (className, text, title) => keys.push(make("span", { className: "key", title }, [make("span", { className }), make("span", { text })]));
-    if (level?.cut.length) {
-      key("line", counted(level.cut.length, "transfer"), `${counted(data.graph.numCutTensors, "tensor")} moved between devices. A line stands for `
-        + "all that pass between two boxes and is the wider the longer they take; a tensor that several boxes read has several lines.");
-    }
-    if (level?.seams.size) {
-      key("seam", `${formatCount(level.seams.size)} inside boxes`, "A box on several devices: what passes between them inside it");
-    }
-    if (numTies) key("tie", counted(numTies, "tie"), "Nodes that must share a device");
-    if (data.graph?.training) key("hatched", "backward");
-    this.keys.replaceChildren(...keys);
-  }
-
-  entry(device, placed, memoryUnit) {
-    const facts = [];
-    if (device.replicas > 1) facts.push(`${device.replicas} replicas`);
-    if (placed && device.loadMs !== null) facts.push(formatMs(device.loadMs));
-    if (placed && device.memoryBytes !== null && device.memoryBytes > 0) facts.push(formatBytes(device.memoryBytes, memoryUnit));
-    const isFull = device.capacityBytes !== null && device.memoryBytes > device.capacityBytes * (1 + 1e-9);
-    const entry = make("button", {
-      type: "button", className: `device${device.isBottleneck ? " slowest" : ""}`, "data-device": device.device,
-      title: `${device.name}${device.isBottleneck ? ", the slowest" : ""}${isFull ? ", over its memory" : ""}`,
-      onclick: () => this.actions.selectDevice(device.device),
-      onmouseenter: () => this.actions.hover({ kind: "device", device: device.device }),
-      onmouseleave: () => this.actions.hover(null),
-    }, [deviceChip(device), ...(device.type ? [make("span", { className: "type", text: device.type })] : []), make("span", { className: "facts", text: facts.join(" · ") || device.name })]);
-    if (device.isBottleneck) entry.append(make("em", { text: "slowest" }));
-    if (isFull) entry.append(make("em", { className: "over", text: "over memory" }));
-    return entry;
-  }
-
-  /** Mark the devices in focus, and the selected one as pressed. */
-  mark(devices, selected) {
-    for (const entry of this.element.querySelectorAll("button.device")) {
-      const device = Number(entry.dataset.device);
-      entry.classList.toggle("on", Boolean(devices?.has(device)));
-      entry.setAttribute("aria-pressed", String(device === selected));
-    }
-  }
-}
-
-function counted(count, name) {
+/** Write how many things there are. */
+export function counted(count, name) {
   return `${formatCount(count)} ${name}${count === 1 ? "" : "s"}`;
-}
-
-function listNames(devices) {
-  const names = devices.map((d) => d.name);
-  return names.length > 6 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");
 }
 
 /** A note at the pointer. */

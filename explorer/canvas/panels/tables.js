@@ -146,7 +146,7 @@ function isThing(selection, thing) {
 }
 
 const numberColumn = (name, value, title) => ({ name, value, title, isNumber: true });
-/** A column that is left out where there is no room, those of lower rank before it. */
+/** A column that is left out where there is no room, those of lower rank before it and those of its own rank with it. */
 const minor = (rank, column) => ({ ...column, minor: rank });
 const idColumn = (name, value, title) => ({ ...numberColumn(name, value, title), text: (row) => String(value(row)) });
 const scaledBytes = (bytes, unit) => (bytes === null || bytes === undefined ? null : bytes / unit);
@@ -174,9 +174,9 @@ const SHEETS = [
       return [
         deviceColumn("Device", store, (row) => [row]),
         ...(devices.some((d) => d.replicas > 1) ? [numberColumn("Replicas", (row) => devices[row].replicas)] : []),
-        minor(3, numberColumn("Nodes", (row) => devices[row].numNodes)),
+        minor(1, numberColumn("Nodes", (row) => devices[row].numNodes)),
         minor(5, numberColumn("Compute (ms)", (row) => devices[row].computeMs, "Per micro-batch")),
-        minor(1, numberColumn("Receive (ms)", (row) => devices[row].receiveMs, "Per micro-batch")),
+        minor(2, numberColumn("Receive (ms)", (row) => devices[row].receiveMs, "Per micro-batch")),
         minor(2, numberColumn("Send (ms)", (row) => devices[row].sendMs, "Per micro-batch")),
         numberColumn("Load (ms)", (row) => devices[row].loadMs, "Compute and transfers per micro-batch"),
         { ...numberColumn("Of max-load", share, "The device with 100 % is the bottleneck"), text: (row) => (share(row) === null ? "–" : formatPercent(share(row))),

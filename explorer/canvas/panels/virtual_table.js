@@ -2,7 +2,8 @@
 
    A column is {name, title?, isNumber?, value(i), text?(i), cell?(i), minor?}: `value` sorts and goes to CSV (null is
    unknown and sorts last), `text` is shown, `cell` makes the nodes of a cell that is more than text. Where there is no
-   room for all, columns with a `minor` are left out, the least first, and named below. Rows are known by number. */
+   room for all, columns with a `minor` are left out, the least first and those of one rank together, and named below.
+   Rows are known by number. */
 
 import { formatNumber } from "../kit/quantities.js";
 import { make } from "../kit/dom.js";
@@ -64,8 +65,9 @@ export class VirtualTable {
     this.setWidths();
     const minor = this.all.filter((column) => column.minor).sort((a, b) => a.minor - b.minor);
     while (minor.length && width > 0 && this.table.scrollWidth > width) {
-      const least = minor.shift();
-      this.columns = this.columns.filter((column) => column !== least);
+      const least = minor.shift().minor;
+      this.columns = this.columns.filter((column) => column.minor !== least);
+      while (minor[0]?.minor === least) minor.shift();
       this.setWidths();
     }
     if (width > 0 && this.table.scrollWidth > width) this.setWidths(true);
@@ -77,13 +79,11 @@ export class VirtualTable {
     this.arrange();
   }
 
-  /** Give each column the room that it needs, or its share of what there is. */
+  /** Give each column the room that it needs; `isShared` has texts share what numbers leave, since half a number misleads. */
   setWidths(isShared = false) {
-    const widths = this.columns.map((column) => this.widthOf(column));
-    const all = widths.reduce((sum, one) => sum + one, 0);
-    this.sizes.replaceChildren(...widths.map((width) => {
+    this.sizes.replaceChildren(...this.columns.map((column) => {
       const col = make("col");
-      col.style.width = isShared ? `${(100 * width) / all}%` : `${width}ch`;
+      if (!isShared || column.isNumber) col.style.width = `${this.widthOf(column)}ch`;
       return col;
     }));
     this.table.style.width = isShared ? "100%" : "";

@@ -86,7 +86,8 @@ export function drawPeriod(ctx, picture) {
   ctx.globalAlpha = 0.55;
   ctx.setLineDash([3, 3]);
   for (const x of [x0, x1]) {
-    strokeLine(ctx, theme.ink, 1, [[x, y + 6], [x, Math.min(laneTop + picture.laneHeight, TOP + picture.plotHeight)]]);
+    const end = Math.min(laneTop + picture.laneHeight, TOP + picture.plotHeight);
+    for (const [from, to] of clearOfNumbers(picture, x, y + 6, end)) strokeLine(ctx, theme.ink, 1, [[x, from], [x, to]]);
   }
   ctx.restore();
   // The text of a bracket at the edge may reach into the margin.
@@ -171,12 +172,30 @@ export function drawBounds(ctx, picture) {
     ctx.fillStyle = theme.ink;
     ctx.fillText(text, spot, bottom + BOUND_ROW / 2 + 1.5);
   }
+  picture.boundLines = [];
   for (const [x, dash] of lines) {
     const isOverText = taken.some(([from, to]) => from - 2 < x && x < to + 2);
     ctx.setLineDash(dash);
-    strokeLine(ctx, theme.ink, 1.25, [[x, TOP - 2], [x, isOverText ? bottom : bottom + BOUND_ROW]]);
+    for (const [top, end] of clearOfNumbers(picture, x, TOP - 2, isOverText ? bottom : bottom + BOUND_ROW)) {
+      strokeLine(ctx, theme.ink, 1.25, [[x, top], [x, end]]);
+      picture.boundLines.push([x, top, end]);
+    }
     ctx.setLineDash([]);
   }
+}
+
+/** The parts from `top` to `end` of a vertical line at x that cross no number of a micro-batch. */
+function clearOfNumbers(picture, x, top, end) {
+  const parts = [];
+  let from = top;
+  picture.labelsOfLanes.forEach((passes, lane) => {
+    if (!passes.some(({ labels }) => labels.some((label) => label.from - 2 < x && x < label.to + 2))) return;
+    const laneTop = TOP + lane * picture.laneHeight - picture.view.offset;
+    if (laneTop > from) parts.push([from, Math.min(end, laneTop)]);
+    from = Math.max(from, laneTop + picture.laneHeight);
+  });
+  if (from < end) parts.push([from, end]);
+  return parts;
 }
 
 /** Lines from one critical slot to the next where the chain of waits goes over to another lane. */

@@ -5,6 +5,7 @@ import { GanttPicture, ganttHeight } from "./gantt_canvas.js";
 import { PASS_LETTERS, PASS_NAMES, SLOT_COMPUTE } from "../kit/contract.js";
 import { MemoryPicture, STRIP_HEIGHT } from "./memory_strip.js";
 import { make } from "../kit/dom.js";
+import { unbroken } from "../kit/names.js";
 import { Replay, ReplayBar, prefersCalm } from "../replay/replay.js";
 import { ReplayGraph } from "../replay/replay_graph.js";
 import { ReplayState } from "../replay/replay_state.js";
@@ -99,7 +100,7 @@ export class TimelinePart {
     this.keys.replaceChildren(...this.legend(gantt, bars));
     this.memoryNote.hidden = gantt.tellsMemory;
     this.modeGroup.hidden = !gantt.tellsMemory;
-    this.notes.textContent = [...gantt.notes, ...(gantt.idle ? [gantt.idle] : [])].join(" ");
+    this.notes.textContent = unbroken([...gantt.notes, ...(gantt.idle ? [gantt.idle] : [])].join(" "));
     this.canvas.setAttribute("aria-label", gantt.summary);
     this.memoryCanvas.setAttribute("aria-label", this.memory.summary());
     this.setMode(this.shared.memoryMode);

@@ -115,7 +115,7 @@ def test_ends_of_a_stack_are_one_box_each():
     "labels",
     [["block 1", "block 2"], ["a.b.1", "a.b.2", "c"], ["x"], ["MatMul_1", "Add_1"], ["encoder embedding", "head"], []],
 )
-def test_what_is_left_of_a_name_is_its_end(labels):
+def test_what_is_left_of_a_short_name_is_its_end(labels):
     for label, short in zip(labels, short_names(labels), strict=True):
         assert label.endswith(short)
         assert short != label

@@ -1,17 +1,19 @@
 """Words of the page: what has changed between two questions is always named."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from explorer.jobs.pool import Question
-from explorer.words.wording import differences, proof
+from explorer.words.wording import differences, plain, proof, unbroken
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family
 from solvers.problem.pins import pins_of
+from solvers.quantities import bandwidth, binary_size, decimal_size, factor, flops, milliseconds, percent, seconds
 from tests.support.graphs import chain
 
 GRAPH = chain((1.0, 2.0))
@@ -73,3 +75,16 @@ def test_a_plan_far_above_its_bound_is_not_called_near_the_optimum() -> None:
     assert proof(replace(found, status=SolveStatus.OPTIMAL, lower_bound_ms=10.13)) == "optimal (proven)"
     assert proof(replace(found, lower_bound_ms=0.0)) == "no useful bound"
     assert proof(replace(found, lower_bound_ms=None)) == "no bound yet"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [bandwidth, binary_size, decimal_size, factor, flops, milliseconds, percent, seconds],
+    ids=lambda f: f.__name__,
+)
+def test_no_line_ends_between_a_number_and_its_unit(write: Callable[[float], str]) -> None:
+    for value in (0.0, 1e-9, 0.5, 1.0, 17.5, 1023.0, 1e6, 2.5e9, 1e13):
+        assert " " not in unbroken(write(value))
+        assert unbroken(write(value)).replace("\xa0", " ") == write(value)
+        assert " " not in plain(write(value))
+    assert unbroken("11.8 sequences/s, 4 nodes of 2 devices") == "11.8\xa0sequences/s, 4 nodes of 2 devices"
