@@ -307,7 +307,7 @@ LESSON = Lesson(
         ),
         Exercise(
             "How many ways are there to cut a chain of n layers into 3 stages that are not empty? And into k?",
-            "(n - 1)(n - 2) / 2, one for each pair of places; for k stages, n - 1 choose k - 1.",
+            "(n − 1)(n − 2) / 2, one for each pair of places; for k stages, n − 1 choose k − 1.",
         ),
         Exercise(
             "Transfers cost nothing. Prove that the best largest load is at least the sum of the times divided by k.",

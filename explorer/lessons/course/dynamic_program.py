@@ -343,7 +343,7 @@ LESSON = Lesson(
         ),
         Exercise(
             "How does the recurrence change if a plan is judged by the sum of the loads instead of the largest one?",
-            "max becomes +: D(I, j) = min over I' of D(I', j - 1) + load of I - I'.",
+            "max becomes +: D(I, j) = min over I′ within I of D(I′, j − 1) + load of I − I′.",
         ),
         Exercise(
             "Two labels at one ideal: (2 devices, 7 ms) and (3 devices, 6 ms). Does one dominate the other?",

@@ -237,7 +237,7 @@ LESSON = Lesson(
             "Latency 20 ms, period 8 ms. With 6 ms the latency is 21.5 ms and the period is still 8 ms.",
         ),
         Exercise(
-            "Draw the timeline of 3 equal stages and 3 micro-batches and mark the bubble.",
+            "Draw the timeline of 3 equal stages and micro-batches 0, 1 and 2, and mark the bubble.",
             "Nine boxes in a staircase over 5 intervals; two empty intervals in each of the three rows: 2 / 5.",
             lambda _: _staircase(filled=False),
             lambda _: _staircase(filled=True),

@@ -298,7 +298,7 @@ LESSON = Lesson(
         ),
         Exercise(
             "4 equal stages, 5 micro-batches; a forward pass takes one interval, a backward pass two. Draw the "
-            "timeline of 1F1B: 1 for the forward pass of micro-batch 1, 1′ for its backward pass.",
+            "timeline of 1F1B: 0 for the forward pass of micro-batch 0, 0′ for its backward pass.",
             lambda _: f"It takes {number(_by_hand().makespan_ms / STAGE_FORWARD_MS)} intervals.",
             lambda _: grid_scene(_by_hand(), DEPLOYMENT, STAGE_FORWARD_MS, filled=False),
             lambda _: grid_scene(_by_hand(), DEPLOYMENT, STAGE_FORWARD_MS, filled=True),
@@ -307,7 +307,7 @@ LESSON = Lesson(
             "Which device keeps the least under 1F1B, and why?", "The last: it goes backward at once, so it keeps 1."
         ),
         Exercise(
-            "With v stages on each device the bubble is (p - 1) / v intervals. Why does nobody take v = 100?",
+            "With v stages on each device the bubble is (p − 1) / v intervals. Why does nobody take v = 100?",
             "Every stage border is a transfer, so there are 100 times as many; and the model may not have 400 layers.",
         ),
     ),

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from html import unescape
 from itertools import pairwise
 from math import ceil
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.elements.load_bars import load_bars
 from explorer.lessons.board import Placement, judged, judged_so_far
 from explorer.lessons.catalogue import COURSE, lesson_named
 from explorer.lessons.course import (
@@ -107,6 +109,11 @@ def test_the_sheet_has_all_exercises_and_their_answers_behind_them(lesson: Lesso
     assert questions.count("<svg") == sum(one.given is not None for one in lesson.exercises)
     assert answers.count("<svg") == sum(one.drawn is not None for one in lesson.exercises)
     assert ElementTree.fromstring(re.sub(r"<(!doctype html|meta [^>]*)>", "", page)).tag == "html"  # noqa: S314 -- our own
+
+
+@ALL
+def test_a_sheet_writes_arrows_as_arrows(lesson: Lesson) -> None:
+    assert re.findall(r".{9}(?:->|<-|=>).{9}", unescape(sheet_html(lesson, desk(lesson)))) == []
 
 
 def test_names_are_unique_and_found() -> None:
@@ -271,6 +278,14 @@ def test_no_arrow_passes_a_box_and_all_of_it_is_within_its_figure(own: LoadedGra
 def test_the_time_that_a_cut_costs_stands_above_its_line() -> None:
     marks = [mark.id for mark in cuts.cut_scene((2, 4)).marks]
     assert marks.index("line2") < marks.index("nt2")
+
+
+def test_the_parts_of_a_load_stand_in_one_order_wherever_they_are_bars() -> None:
+    in_table = load_bars(split_costs(cuts.GRAPH, cuts.DEPLOYMENT, cuts.split_at(cuts.FIRST)), cuts.DEPLOYMENT, None)
+    assert re.findall(r'<i class="(\w+)" role', in_table)[2:5] == list(cuts.PARTS), "of a device between two others"
+    assert re.findall(r'<i class="(\w+)"></i>', in_table) == list(cuts.PARTS), "in the legend"
+    shown = {mark.id: mark.x for mark in cuts.cut_scene(cuts.FIRST).marks}
+    assert sorted(cuts.PARTS, key=lambda part: shown[f"{part}1"]) == list(cuts.PARTS) == ["receive", "compute", "send"]
 
 
 def test_a_click_or_a_drag_moves_one_cut() -> None:
@@ -515,6 +530,9 @@ def test_a_timeline_on_paper_has_as_many_boxes_as_the_pipeline_has_passes(p: int
     empty, full = (grid_scene(schedule, deployment, pipelining.STAGE_MS, filled=filled) for filled in (False, True))
     boxes = {mark.id for mark in full.marks if mark.shape == "box"} - {mark.id for mark in empty.marks}
     assert len(boxes) == p * m
+    assert {mark.text for mark in full.marks if mark.id in boxes} == set(map(str, range(m))), (
+        "as in the app's timelines"
+    )
     assert sum(mark.shape == "box" for mark in empty.marks) == p * (m + p - 1)
     assert all(mark.x + mark.w <= full.width and mark.y + mark.h <= full.height for mark in full.marks)
 
