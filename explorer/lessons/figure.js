@@ -8,8 +8,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const LEAST_SCALE = 0.8;
 /** Pixels of a page's letters, which are larger where it is presented; figures grow with them. */
 const ROOT_FONT = 16;
-/** Height of the bar at the top of a page, under which it scrolls, in rem. */
-const HEADER = 3.75;
+/** What of a page's height a figure leaves free: the bar at the top, under which it scrolls, unless the page says. */
+const ABOVE = "var(--lesson-above, 3.75rem)";
 const FIELDS = ["look", "text", "sub", "fill", "ink", "tip", "x", "w"];
 
 function make(tag, className = "", attributes = {}) {
@@ -129,7 +129,7 @@ class Figure {
     this.say.hidden = lines === 0;
     // What is below stays in its place while the lines change.
     this.say.style.minHeight = `${lines * 1.6}em`;
-    this.above = HEADER + (this.controls.hidden ? 0 : 2.5) + lines * 1.4 + 1;
+    this.above = (this.controls.hidden ? 0 : 2.5) + lines * 1.4 + 1;
     this.slider.max = String(Math.max(0, this.frames.length - 1));
     this.show(isSameFilm ? this.frame : 0);
     if (focused) this.marks.get(focused)?.group.focus({ preventScroll: true });
@@ -142,7 +142,7 @@ class Figure {
     const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role });
     svg.setAttribute("aria-label", scene.alt);
     // All of it, with its controls and what is said above, stays within the window where letters stay readable.
-    svg.style.maxWidth = `min(${(width * 1.35) / ROOT_FONT}rem, (100vh - ${this.above}rem) * ${width / height})`;
+    svg.style.maxWidth = `min(${(width * 1.35) / ROOT_FONT}rem, (100vh - ${ABOVE} - ${this.above}rem) * ${width / height})`;
     svg.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`;
     const defs = makeSvg("defs", {});
     const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" });

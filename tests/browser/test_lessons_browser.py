@@ -113,7 +113,7 @@ def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Le
             settled(page)
         if lesson.name == "dynamic_program":
             assert page.locator("[data-mark='n1']").count() == 1, "the graph stands there once"
-            if number == 7:
+            if number == 8:
                 page.get_by_text(
                     re.compile(r"On Inception v3.* keeps .* where the table has 142,728: one in \d+")
                 ).wait_for()
@@ -223,6 +223,32 @@ def test_a_lesson_is_presented_larger_and_without_notes(app: str, chromium_page:
     page.locator("body").press("p")
     page.get_by_text("Notes for the lecturer").wait_for()
     page.wait_for_url(re.compile("^(?!.*present)"))
+
+
+BELOW_THE_SCREEN = 200
+"""Pixels of a presented step that may lie below a projector's screen."""
+
+
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_question_figure_and_answer_of_a_presented_step_are_on_one_screen(
+    app: str, chromium_page: Any, lesson: Lesson
+) -> None:
+    page = chromium_page
+    sizes = ((1024, 768), (1920, 1080))
+    below = "e => e.scrollHeight - e.clientHeight"
+    begin(page, app, lesson)
+    page.locator("body").press("p")
+    page.wait_for_url(re.compile("present=yes"))
+    for number, step in enumerate(lesson.steps, start=1):
+        at_step(page, lesson, number)
+        settled(page)
+        if step.ask is not None:
+            predict(page, lesson, number, rightly=False)
+            settled(page)
+        for width, height in sizes:
+            page.set_viewport_size({"width": width, "height": height})
+            eventually(lambda: page.get_by_test_id("stMain").evaluate(below) <= BELOW_THE_SCREEN)
+        page.locator("body").press("n")
 
 
 def test_on_a_phone_the_diagram_goes_below_its_graph(app: str, chromium_page: Any) -> None:

@@ -109,7 +109,8 @@ def _all_four(desk: Desk) -> None:
         one = schedule(kind, 8)
         numbers = (percent(bubble(one)), binary_size(one.peak_memory_bytes[0]))
         rows.append([Cell(KIND_TITLES[kind]), *(Cell(text, "number") for text in numbers)])
-    st.html(html_table("The four schedules with 8 micro-batches", header, rows, width_rem=36))
+    if not desk.is_presented:  # the same stands at the lanes, and a room is to see all four at once
+        st.html(html_table("The four schedules with 8 micro-batches", header, rows, width_rem=36))
     _timelines(desk, KINDS, 8, lanes_only=True)
 
 
