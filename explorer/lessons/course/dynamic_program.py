@@ -126,11 +126,11 @@ def _labels(desk: Desk) -> None:
 
 
 def _counted(_: Desk) -> None:
-    names = ("Ideals", "Cells", "Candidates of the table", "Labels made", "Labels kept", "Kept, of candidates")
+    names = ("Cells", "Candidates", "Labels made", "Labels kept", "Kept, of candidates")
     rows = []
     for width in WIDTHS:
         one = counts_of(width)
-        texts = [count(value) for value in (one.ideals, one.cells, one.candidates, one.made, one.kept)]
+        texts = [count(value) for value in (one.cells, one.candidates, one.made, one.kept)]
         texts.append(f"{number(one.kept_share)} %")
         rows.append([HtmlCell(f"{width} branches"), *(HtmlCell(text, "number") for text in texts)])
     header = [HtmlCell("Of two layers, on three accelerators"), *(HtmlCell(name, "number") for name in names)]
@@ -222,7 +222,8 @@ LESSON = Lesson(
         ),
         Step(
             "The table fills",
-            "Now the whole table: a column for each beginning of the chain, a row for each number of accelerators.",
+            "Now the whole table: a column for each beginning of the chain, a row for each number of accelerators (on "
+            "a narrow screen the other way round).",
             None,
             AskChoice(
                 "In which order must the cells be filled?",
@@ -243,16 +244,16 @@ LESSON = Lesson(
         ),
         Step(
             "The same on ideals",
-            "A network with branches has no beginnings, but it has ideals, and nothing else changes: a column for each "
-            "ideal, and I′ runs over the ideals within I.",
+            "A network with branches has no beginnings, but it has ideals, and nothing else changes: the table has an "
+            "ideal where it had a beginning, and I′ runs over the ideals within I.",
             show_graph_before(LATTICE, Deployment(2)),
             AskNumber(
-                "How many columns does the table have for this network?",
+                "How many ideals does the table have for this network?",
                 float(len(ideals_of(ON_LATTICE))),
-                "columns",
+                "ideals",
                 0.0,
-                right="As many as it has ideals; you saw them in lesson 3.",
-                wrong="One for each ideal: ∅, {1}, {1,2}, {1,3}, {1,2,3}, {1,2,4}, {1–4}, all.",
+                right="You saw them in lesson 3.",
+                wrong="They are ∅, {1}, {1, 2}, {1, 3}, {1–3}, {1, 2, 4}, {1–4} and all.",
             ),
             "",
             lambda desk: _film(desk, ON_LATTICE),
