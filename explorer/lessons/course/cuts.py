@@ -202,9 +202,13 @@ def _best(desk: Desk) -> float | None:
     return None if result is None else result.value_ms
 
 
-def _shown_best(desk: Desk) -> None:
+def _best_plan(desk: Desk) -> None:
     show_graph(desk, GRAPH, DEPLOYMENT, split_at(BEST), "best")
     show_loads(desk, GRAPH, DEPLOYMENT, split_at(BEST))
+
+
+def _shown_best(desk: Desk) -> None:
+    _best_plan(desk)
     show_check(desk, LESSON.setting, max(loads_at(BEST)))
 
 
@@ -276,7 +280,7 @@ LESSON = Lesson(
             "Only the slowest device counts",
             "Look at the best plan again. Suppose somebody makes a layer 1 ms faster that is **not** on the busiest "
             "device.",
-            lambda desk: show_loads(desk, GRAPH, DEPLOYMENT, split_at(BEST)),
+            _best_plan,
             AskChoice(
                 "With the same cuts, by how much does the time per micro-batch fall?",
                 ("By 1 ms", "By a third of a ms: the gain is shared", "Not at all"),

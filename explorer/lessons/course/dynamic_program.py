@@ -222,8 +222,8 @@ LESSON = Lesson(
         ),
         Step(
             "The table fills",
-            "Now the whole table: a column for each beginning of the chain, a row for each number of accelerators (on "
-            "a narrow screen the other way round).",
+            "Now the whole table: a column for each beginning of the chain, a row for each number of accelerators, "
+            "acc. for short (on a narrow screen the other way round).",
             None,
             AskChoice(
                 "In which order must the cells be filled?",

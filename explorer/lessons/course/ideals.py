@@ -210,9 +210,9 @@ LESSON = Lesson(
                 "that "
                 "makes 18.",
             ),
-            "With w branches of length L there are (L + 1)ʷ + 2 ideals: each branch is taken up to some length. Move "
-            "the "
-            "sliders until it explodes.",
+            "With w branches of length L there are (L + 1)ʷ + 2 ideals: each branch is taken up to some length. "
+            "A stage lies between two of them, so there are pairs of ideals to look at, still more. Move the sliders "
+            "until it explodes.",
             _grow,
         ),
         Step(

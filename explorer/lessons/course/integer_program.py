@@ -327,9 +327,9 @@ LESSON = Lesson(
                 right="One for each of five nodes and two devices.",
                 wrong="One for each node and each device: 5 · 2.",
             ),
-            "What makes a placement valid, and what it costs, is written as linear rows. For example, "
-            "x[1,1] − x[2,1] − y[1,1] ≤ 0 says: if node 1 is on device 1 and node 2, which reads it, is not, then "
-            "y[1,1] must be 1, and device 1 pays for the output of node 1. Point at a row (or go "
+            "What makes a placement valid, and what it costs, is written in rows: linear equations and inequalities. "
+            "For example, x[1,1] − x[2,1] − y[1,1] ≤ 0 says: if node 1 is on device 1 and node 2, which reads it, is "
+            "not, then y[1,1] must be 1, and device 1 pays for the output of node 1. Point at a row (or go "
             "to it with the Tab key) to see the nodes it is about, at a node to see the rows that speak of it. Turn "
             "contiguity on to see the rows that make the placement a pipeline.",
             _rows,

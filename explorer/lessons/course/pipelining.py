@@ -80,7 +80,8 @@ def _speed(desk: Desk) -> str | None:
     return (
         f"The same work on the same devices takes {milliseconds(slow.makespan_ms)} one by one, and "
         f"{milliseconds(fast.makespan_ms)} as a pipeline. The bracket marks the **period**: the time from one finished "
-        "micro-batch to the next once the pipeline is full. It is the load of the busiest device, the **bottleneck**. "
+        "micro-batch to the next once the pipeline is full, in its **steady state**. "
+        "It is the load of the busiest device, the **bottleneck**. "
         "The first "
         "micro-batch gains nothing: its **latency** "
         "is as long as before."

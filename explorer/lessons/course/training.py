@@ -97,6 +97,10 @@ def _timelines(
     show_timelines(desk, DEPLOYMENT, runs, lanes_only=lanes_only)
 
 
+def _one_alone(desk: Desk) -> None:
+    show_timelines(desk, DEPLOYMENT, [("Forward, then backward", schedule(ScheduleKind.GPIPE, 1))])
+
+
 def peak_gib(kind: ScheduleKind, m: int, recompute: bool = False) -> float:
     """Return the peak memory of device 1 in GiB."""
     return schedule(kind, m, recompute).peak_memory_bytes[0] / 2**30
@@ -184,7 +188,7 @@ LESSON = Lesson(
                 wrong="The last layer goes backward right after it went forward; the first one waits for all others.",
             ),
             "One micro-batch: down the devices and back. Hatched bars are backward passes.",
-            lambda desk: _timelines(desk, (ScheduleKind.GPIPE,), 1),
+            _one_alone,
         ),
         Step(
             "GPipe: all forward, then all backward",
@@ -250,9 +254,9 @@ LESSON = Lesson(
                 100 * bubble(schedule(ScheduleKind.INTERLEAVED, 8)),
                 "%",
                 0.06,
-                right="The pipeline fills in half the time: (p − 1) / v = 1.5 intervals instead of 3, beside 8 of "
+                right="The pipeline fills in half the time: (p − 1) / 2 = 1.5 intervals instead of 3, beside 8 of "
                 "work.",
-                wrong="The pipeline fills in half the time: (p − 1) / v = 1.5 intervals beside 8 of work, 1.5 / 9.5.",
+                wrong="The pipeline fills in half the time: (p − 1) / 2 = 1.5 intervals beside 8 of work, 1.5 / 9.5.",
             ),
             "All four on the same stages and the same axis. Nothing is free: interleaving sends twice as many tensors "
             "(here transfers take no time), and keeps more in flight; zero bubble needs a runtime that can run the "
