@@ -1,7 +1,6 @@
 """The dynamic program as a film: the table fills cell by cell, then the path is traced back and colours the graph."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 
 from explorer.lessons.graphs import colours, fold_of, graph_marks, set_text
@@ -96,8 +95,10 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
     narrow = Narrow(max(width, wide_upright), low_upright, (*nodes, *arrows, *upright), fold)
     width = max(width, wide)
     if not is_chain:
-        under, right, down = lattice_marks(problem, ideals, 4.0, low_upright + 16)
-        narrow = replace(narrow, width=max(narrow.width, right + 10), height=down + 8, marks=(*narrow.marks, *under))
+        beside, right, down = lattice_marks(problem, ideals, narrow.width + LATTICE_GAP / 2, 8.0)
+        end = max(low_upright, down + 8)
+        fold_at = (narrow.width + LATTICE_GAP / 2, end)
+        narrow = Narrow(right + 10, end, (*narrow.marks, *beside), fold_at)
         # Beside graph and table, so that all three are seen at once.
         left = width + LATTICE_GAP
         lattice, right, _ = lattice_marks(problem, ideals, left, 8.0)
