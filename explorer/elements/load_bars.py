@@ -8,7 +8,7 @@ from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
 from solvers.quantities import milliseconds
 
-PARTS = {"compute": "Compute", "receive": "Receive", "send": "Send", "sync": "Gradients of replicas"}
+PARTS = {"receive": "Receive", "compute": "Compute", "send": "Send", "sync": "Gradients of replicas"}
 """The parts of a load, in the order they have in a bar; each is a field of `LoadParts` with "_ms"."""
 SAME_LINE = 1e-3
 """A bound nearer to max-load than this part of it is not drawn: the two lines would be one."""

@@ -61,8 +61,8 @@ def _add_loads(figure: go.Figure, costs: SplitCosts, deployment: Deployment, the
     transfer = THEMES[theme].transfer
     loads = [load_parts(device) for device in costs.devices]
     parts = [
-        ("Compute", [load.compute_ms for load in loads], ""),
         ("Receive", [load.receive_ms for load in loads], "/"),
+        ("Compute", [load.compute_ms for load in loads], ""),
         ("Send", [load.send_ms for load in loads], "\\"),
     ]
     if any(load.sync_ms for load in loads):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from explorer.lessons.desk import Desk, Setting
-from explorer.lessons.graphs import fold_of, graph_marks
+from explorer.lessons.graphs import fold_of, graph_marks, narrow_graph
 from explorer.lessons.parts import show_loads
 from explorer.lessons.scene import Scene, show_scene
 from explorer.state import lessons as state
@@ -150,7 +150,8 @@ def show_board(desk: Desk, setting: Setting, name: str, title: str = "") -> Judg
     marks, width, height = graph_marks(graph, deployment, placed.device_of)
     picks = tuple(f"n{node.id}" for node in graph.nodes)
     alt = f"A board of {len(graph.nodes)} nodes; {len(placed.device_of)} of them are placed"
-    scene = Scene(width, height, tuple(marks), alt, picks=picks, film=name, fold=fold_of(graph))
+    narrow = narrow_graph(graph, deployment, placed.device_of)
+    scene = Scene(width, height, tuple(marks), alt, picks=picks, film=name, fold=fold_of(graph), narrow=narrow)
     show_scene(scene, f"{name}_figure", lambda: _take_pick(name, f"{name}_figure", len(names)))
     outcome = judged(subject, placed)
     if outcome is not None:

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 from explorer.lessons.graphs import colours, fold_of, graph_marks, set_text
 from explorer.lessons.lattice import LATTICE_GAP, ideal_id, lattice_marks
-from explorer.lessons.scene import Change, Frame, Mark, Scene
+from explorer.lessons.scene import Change, Frame, Mark, Narrow, Scene
 from solvers.quantities import counted, number
 from solvers.teaching.dynamic_program import Candidate, Cell, On, State, filled_cells, split_of, traced_back
 from solvers.teaching.ideals import ideals_of
@@ -13,6 +13,8 @@ from solvers.teaching.small import SmallProblem
 
 CELL_H, ROW_H = 32.0, 50.0
 """A row is higher than its cells, so that the winners' arrows are seen between the rows."""
+UPRIGHT_W, UPRIGHT_GAP, UPRIGHT_ROW = 440.0, 26.0, 34.0
+"""The table on a narrow page: its width, the room of the arrows between its columns, and the height of a row."""
 MOST_SAID = 4
 """Candidates that are written out; of more, the best ones."""
 NO_PLAN = "–"
@@ -88,8 +90,15 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
     chain_fold = fold_of(problem.graph)
     fold = None if chain_fold is None else (chain_fold[0], below + 8)
     table, wide, low = table_marks(ideals, rows, below + 16)
+    upright, wide_upright, low_upright = upright_marks(ideals, rows, below + 16)
+    arrows = winner_arrows({name.id: name for name in upright}, cells, across=True)
+    narrow = Narrow(max(width, wide_upright), low_upright, (*nodes, *arrows, *upright), fold)
     width = max(width, wide)
     if not is_chain:
+        beside, right, down = lattice_marks(problem, ideals, narrow.width + LATTICE_GAP / 2, 8.0)
+        end = max(low_upright, down + 8)
+        fold_at = (narrow.width + LATTICE_GAP / 2, end)
+        narrow = Narrow(right + 10, end, (*narrow.marks, *beside), fold_at)
         # Beside graph and table, so that all three are seen at once.
         left = width + LATTICE_GAP
         lattice, right, _ = lattice_marks(problem, ideals, left, 8.0)
@@ -131,6 +140,7 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
         film=film,
         pace=650.0,
         fold=fold,
+        narrow=narrow,
     )
 
 
@@ -155,14 +165,46 @@ def table_marks(
     return marks, starts[-1] + 8, top + CELL_H + ROW_H * len(rows) + 8
 
 
-def winner_arrows(boxes: Mapping[str, Mark], cells: Sequence[Cell]) -> list[Mark]:
-    """Return an arrow to every cell from the one that its winner continues, hidden until the cell is filled."""
+def upright_marks(
+    ideals: Sequence[frozenset[int]], rows: Sequence[tuple[int, int]], top: float
+) -> tuple[list[Mark], float, float]:
+    """Return the marks of the table for a narrow page, a row an ideal, and where it ends to the right and below."""
+    texts = [set_text(ideal) for ideal in ideals]
+    left = 14 + 7.2 * max(map(len, texts))
+    gap = UPRIGHT_GAP if len(rows) <= 4 else UPRIGHT_GAP / 2
+    w = max(36.0, min(64.0, (UPRIGHT_W - left) / len(rows) - gap))
+    marks = [Mark("corner", "text", 4, top, left - 4, CELL_H, text="ideal", anchor="left", look="quiet")]
+    for c, (accelerators, cpus) in enumerate(rows):
+        x, on_cpus = left + c * (w + gap), f"+ {counted(cpus, 'CPU')}" if cpus else ""
+        text = devices_text(accelerators, 0)
+        marks.append(Mark(f"row{c}", "text", x, top, w, CELL_H, text=text, sub=on_cpus, look="head-cell", size=12))
+    for i, ideal in enumerate(ideals):
+        y = top + CELL_H + 4 + UPRIGHT_ROW * i
+        marks.append(
+            Mark(f"head{i}", "text", 4, y, left - 8, CELL_H - 2, text=texts[i], anchor="left", look="head-cell")
+        )
+        for c, (accelerators, cpus) in enumerate(rows):
+            tip = f"D({texts[i]}, {devices_text(accelerators, cpus)})"
+            name = state_id(State(ideal, accelerators, cpus))
+            marks.append(Mark(name, "box", left + c * (w + gap), y, w, CELL_H - 2, tip=tip))
+    return marks, left + len(rows) * (w + gap), top + CELL_H + 4 + UPRIGHT_ROW * len(ideals) + 4
+
+
+def winner_arrows(boxes: Mapping[str, Mark], cells: Sequence[Cell], *, across: bool = False) -> list[Mark]:
+    """Return an arrow to every cell from the one that its winner continues, hidden until the cell is filled.
+
+    They go from row to row, or `across` from column to column.
+    """
     marks: list[Mark] = []
     for cell in cells:
         if cell.winner is not None:
             begin, end = boxes[state_id(cell.winner.before)], boxes[state_id(cell.state)]
-            x, x2 = begin.x + begin.w / 2, end.x + end.w / 2
-            marks.append(Mark(arrow_id(cell.state), "arrow", x, begin.y + begin.h, x2=x2, y2=end.y - 1, look="hidden"))
+            if across:
+                way = (begin.x + begin.w, begin.y + begin.h / 2, end.x - 1, end.y + end.h / 2)
+            else:
+                way = (begin.x + begin.w / 2, begin.y + begin.h, end.x + end.w / 2, end.y - 1)
+            x, y, x2, y2 = way
+            marks.append(Mark(arrow_id(cell.state), "arrow", x, y, x2=x2, y2=y2, look="hidden"))
     return marks
 
 

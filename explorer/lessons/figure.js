@@ -3,13 +3,13 @@
    Streamlit calls the default export at mount and again whenever the data change. A frame says what changes from the
    one before, so a step touches only that. Text is set as text, never as markup. For tests the root has `__figure`. */
 
+import { LEAST_SCALE, arranged } from "./figure_layout.js";
+
 const SVG = "http://www.w3.org/2000/svg";
-/** Below this share of their size letters are too small to read, and the figure scrolls. */
-const LEAST_SCALE = 0.8;
 /** Pixels of a page's letters, which are larger where it is presented; figures grow with them. */
 const ROOT_FONT = 16;
-/** Height of the bar at the top of a page, under which it scrolls, in rem. */
-const HEADER = 3.75;
+/** What of a page's height a figure leaves free: the bar at the top, under which it scrolls, unless the page says. */
+const ABOVE = "var(--lesson-above, 3.75rem)";
 const FIELDS = ["look", "text", "sub", "fill", "ink", "tip", "x", "w"];
 
 function make(tag, className = "", attributes = {}) {
@@ -23,23 +23,6 @@ function makeSvg(tag, attributes) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   return element;
-}
-
-/** Lay out what stands at the right of a figure's fold below what stands at its left, for a narrow page. */
-function folded(scene) {
-  const [x, y] = scene.fold;
-  const end = (marks, at, size) => Math.max(0, ...marks.map((mark) => mark[at] + mark[size]));
-  const isBelow = (mark) => mark.y >= y;
-  const isRight = (mark) => mark.x >= x && !isBelow(mark);
-  const [left, right, below] = [(mark) => !isRight(mark) && !isBelow(mark), isRight, isBelow].map((is) => scene.marks.filter(is));
-  const down = end(left, "y", "h") + 16;
-  // What stands at the right may begin lower than the figure does.
-  const drop = down - Math.max(0, Math.min(...right.map((mark) => mark.y)) - 8);
-  const lower = drop + end(right, "y", "h") + 16 - y;
-  const moved = (mark, dx, dy) => ({ ...mark, x: mark.x - dx, x2: mark.x2 - dx, y: mark.y + dy, y2: mark.y2 + dy,
-    cx: mark.cx === null ? null : mark.cx - dx, cy: mark.cy === null ? null : mark.cy + dy });
-  const marks = [...left, ...right.map((mark) => moved(mark, x, drop)), ...below.map((mark) => moved(mark, 0, lower))];
-  return { ...scene, marks, width: end(marks, "x", "w") + 10, height: scene.height + (below.length ? lower : drop + end(right, "y", "h") + 8 - scene.height) };
 }
 
 class Figure {
@@ -62,18 +45,26 @@ class Figure {
     document.addEventListener("pointercancel", this.onCancel);
     this.onMove = (event) => this.follow(event);
     document.addEventListener("pointermove", this.onMove);
-    this.watch = new ResizeObserver(() => this.scene && this.isNarrow() !== this.isFolded && this.show(this.frame));
+    this.watch = new ResizeObserver(() => this.resized());
     this.watch.observe(this.root);
   }
 
-  isNarrow() {
-    return Boolean(this.scene.fold) && this.root.clientWidth < LEAST_SCALE * this.scene.width;
+  /** Whether it is laid out otherwise than on a wide page. */
+  get isFolded() {
+    return this.shown !== this.scene;
+  }
+
+  /** Draw the figure anew where its page has become too narrow for it, or wide enough. */
+  resized() {
+    if (!this.scene) return;
+    const now = arranged(this.scene, this.root.clientWidth);
+    if (now.width !== this.shown.width || now.height !== this.shown.height) this.show(this.frame);
   }
 
   /** Draw the figure anew, at a frame. */
   show(frame) {
-    this.isFolded = this.isNarrow();
-    this.draw(this.isFolded ? folded(this.scene) : this.scene);
+    this.shown = arranged(this.scene, this.root.clientWidth);
+    this.draw(this.shown);
     this.frame = -1;
     this.go(frame, false);
   }
@@ -129,7 +120,7 @@ class Figure {
     this.say.hidden = lines === 0;
     // What is below stays in its place while the lines change.
     this.say.style.minHeight = `${lines * 1.6}em`;
-    this.above = HEADER + (this.controls.hidden ? 0 : 2.5) + lines * 1.4 + 1;
+    this.above = (this.controls.hidden ? 0 : 2.5) + lines * 1.4 + 1;
     this.slider.max = String(Math.max(0, this.frames.length - 1));
     this.show(isSameFilm ? this.frame : 0);
     if (focused) this.marks.get(focused)?.group.focus({ preventScroll: true });
@@ -142,7 +133,7 @@ class Figure {
     const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role });
     svg.setAttribute("aria-label", scene.alt);
     // All of it, with its controls and what is said above, stays within the window where letters stay readable.
-    svg.style.maxWidth = `min(${(width * 1.35) / ROOT_FONT}rem, (100vh - ${this.above}rem) * ${width / height})`;
+    svg.style.maxWidth = `min(${(width * 1.35) / ROOT_FONT}rem, (100vh - ${ABOVE} - ${this.above}rem) * ${width / height})`;
     svg.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`;
     const defs = makeSvg("defs", {});
     const head = makeSvg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" });
@@ -155,7 +146,7 @@ class Figure {
     // What was begun on marks that are no more.
     this.painted = [];
     this.drag = this.previewed = null;
-    this.middles = new Map(scene.marks.map((mark) => [mark.id, mark.x + mark.w / 2]));
+    this.middles = new Map(scene.marks.map((mark) => [mark.id, [mark.x + mark.w / 2, mark.y + mark.h / 2]]));
     for (const mark of scene.marks) this.drawMark(svg, mark);
     this.scroll.replaceChildren(svg);
   }
@@ -219,7 +210,7 @@ class Figure {
     group.addEventListener("pointerdown", (event) => {
       event.preventDefault();
       this.painted = [id];
-      this.drag = this.scene.drags[id];
+      this.drag = this.shown.drags[id];
       group.classList.add("held");
       group.focus({ preventScroll: true });
     });
@@ -229,7 +220,7 @@ class Figure {
     group.addEventListener("pointerenter", (event) => this.paintOver(event));
     group.addEventListener("keydown", (event) => {
       if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
-        if (!this.scene.drags[id]) return;
+        if (!this.shown.drags[id]) return;
         this.stepDrag(id, event.key === "ArrowLeft" ? -1 : 1);
       } else if (event.key === "Enter" || event.key === " ") this.pick([id], null);
       else if (/^[1-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) this.pick([id], Number(event.key));
@@ -255,10 +246,14 @@ class Figure {
     const [origin] = this.painted;
     const places = [origin, ...Object.keys(this.drag.over)];
     const toFigure = this.scroll.firstChild.getScreenCTM().inverse();
-    const pointed = new DOMPoint(event.clientX, event.clientY).matrixTransform(toFigure).x;
-    const x = Math.max(Math.min(...places.map(middle)), Math.min(Math.max(...places.map(middle)), pointed));
-    const nearest = places.reduce((best, id) => (Math.abs(middle(id) - x) < Math.abs(middle(best) - x) ? id : best));
-    this.moveLine(x - middle(origin));
+    const pointed = new DOMPoint(event.clientX, event.clientY).matrixTransform(toFigure);
+    const away = (id) => Math.hypot(middle(id)[0] - pointed.x, middle(id)[1] - pointed.y);
+    const nearest = places.reduce((best, id) => (away(id) < away(best) ? id : best));
+    const xs = places.map((id) => middle(id)[0]);
+    const isOneRow = places.every((id) => middle(id)[1] === middle(origin)[1]);
+    // Along one row the line goes with the pointer, else from place to place.
+    if (isOneRow) this.moveLine(Math.max(Math.min(...xs), Math.min(Math.max(...xs), pointed.x)) - middle(origin)[0], 0);
+    else this.moveLine(middle(nearest)[0] - middle(origin)[0], middle(nearest)[1] - middle(origin)[1]);
     if (nearest === (this.painted[1] ?? origin)) return;
     this.endPreview();
     this.painted = nearest === origin ? [origin] : [origin, nearest];
@@ -270,8 +265,9 @@ class Figure {
 
   /** Move what can be dragged to the next place on that side, by a key. */
   stepDrag(id, side) {
-    const away = (other) => side * (this.middles.get(other) - this.middles.get(id));
-    const [next] = Object.keys(this.scene.drags[id].over).filter((other) => away(other) > 0).sort((a, b) => away(a) - away(b));
+    const along = (other) => 1e4 * this.middles.get(other)[1] + this.middles.get(other)[0];  // row by row
+    const away = (other) => side * (along(other) - along(id));
+    const [next] = Object.keys(this.shown.drags[id].over).filter((other) => away(other) > 0).sort((a, b) => away(a) - away(b));
     if (!next) return;
     this.marks.get(next).group.focus({ preventScroll: true });
     this.pick([id, next], null);
@@ -279,15 +275,15 @@ class Figure {
 
   /** Put back what was dragged: the browser has taken the pointer for something else. */
   endDrag() {
-    if (this.drag) this.moveLine(0);
+    if (this.drag) this.moveLine(0, 0);
     this.endPreview();
     this.painted = [];
     this.drag = null;
     for (const known of this.marks.values()) known.group.classList.remove("held");
   }
 
-  moveLine(dx) {
-    this.marks.get(this.drag.line).group.setAttribute("transform", `translate(${dx} 0)`);
+  moveLine(dx, dy) {
+    this.marks.get(this.drag.line).group.setAttribute("transform", `translate(${dx} ${dy})`);
   }
 
   endPreview() {
@@ -302,7 +298,10 @@ class Figure {
     const ids = this.painted;
     this.painted = [];
     // What is shown stays until the answer comes, which draws the figure anew.
-    if (this.drag) this.moveLine(this.middles.get(ids.at(-1)) - this.middles.get(ids[0]));
+    if (this.drag) {
+      const [[x, y], [x2, y2]] = [ids[0], ids.at(-1)].map((id) => this.middles.get(id));
+      this.moveLine(x2 - x, y2 - y);
+    }
     this.drag = null;
     for (const known of this.marks.values()) known.group.classList.remove("held");
     this.pick(ids, null);

@@ -1,9 +1,10 @@
 """Small graphs as figures: boxes in layers from left to right, in the colours of their devices."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from explorer.lessons.scene import Mark, Scene
+from explorer.lessons.scene import Mark, Narrow, Scene
 from explorer.picture.palette import device_colour
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Node
@@ -14,6 +15,8 @@ BOX_W, BOX_H = 74.0, 44.0
 GAP_X, GAP_Y = 42.0, 18.0
 """Four layers in a row fit a phone."""
 MOST_IN_A_ROW = 4
+GAP_DOWN = 34.0
+"""Between layers that stand below each other."""
 MARGIN = 12.0
 
 
@@ -57,28 +60,30 @@ def fold_of(graph: DnnGraph) -> Point | None:
         return None
     _, _, height = positions(graph)
     # As far before a box as the row above begins before its first; the arrow to it and its time stay above.
-    return (len(rows) + 1) // 2 * (BOX_W + GAP_X), height
+    return len(rows) // 2 * (BOX_W + GAP_X), height
 
 
-def way_between(source: Point, target: Point, boxes: Collection[Point]) -> tuple[Point, Point, Point]:
+def way_between(
+    source: Point, target: Point, boxes: Collection[Point], wide: float = BOX_W, high: float = BOX_H
+) -> tuple[Point, Point, Point]:
     """Return where the arrow between two boxes begins, is bent towards, and ends; boxes are given by their middles.
 
     An arrow to a box further along the same row goes over the boxes between them, the farther the higher. Any other is
-    bent as little as keeps it clear of them.
+    bent as little as keeps it clear of them. `wide` and `high` are the extents of all boxes.
     """
     (x, y), (x2, y2) = source, target
     between = [(a, b) for a, b in boxes if x < a < x2]
-    if abs(y - y2) < 1 and any(abs(b - y) < BOX_H for _, b in between):
-        above = y - BOX_H / 2
+    if abs(y - y2) < 1 and any(abs(b - y) < high for _, b in between):
+        above = y - high / 2
         return (x, above), ((x + x2) / 2, above - 20 - 0.09 * (x2 - x)), (x2, above)
-    begin, end = (x + BOX_W / 2, y), (x2 - BOX_W / 2, y2)
+    begin, end = (x + wide / 2, y), (x2 - wide / 2, y2)
     cx, straight = (begin[0] + end[0]) / 2, (y + y2) / 2
 
     def is_free(cy: float) -> bool:
         for t in (i / 40 for i in range(1, 40)):
             near, mid, far = (1 - t) ** 2, 2 * t * (1 - t), t**2
             px, py = near * begin[0] + mid * cx + far * end[0], near * y + mid * cy + far * y2
-            if any(abs(px - a) < BOX_W / 2 + 3 and abs(py - b) < BOX_H / 2 + 5 for a, b in between):
+            if any(abs(px - a) < wide / 2 + 3 and abs(py - b) < high / 2 + 5 for a, b in between):
                 return False
         return True
 
@@ -166,7 +171,52 @@ def graph_scene(graph: DnnGraph, deployment: Deployment, split: Split | None = N
     device_of = None if split is None else split.on(deployment).device_of()
     marks, width, height = graph_marks(graph, deployment, device_of)
     alt = "; ".join(mark.tip for mark in marks if mark.tip)
-    return Scene(width, height, tuple(marks), alt, fold=fold_of(graph))
+    narrow = narrow_graph(graph, deployment, device_of)
+    return Scene(width, height, tuple(marks), alt, fold=fold_of(graph), narrow=narrow)
+
+
+def narrow_graph(graph: DnnGraph, deployment: Deployment, device_of: Mapping[int, int] | None) -> Narrow | None:
+    """Return a graph with its layers from top to bottom; None for a chain, which is folded, and a short graph."""
+    rows = layers(graph)
+    if len(rows) <= MOST_IN_A_ROW or fold_of(graph) is not None:
+        return None
+    drawn, _, _ = graph_marks(graph, deployment, device_of)
+    flat = {mark.id: mark for mark in drawn}
+    most = max(map(len, rows))
+    wide = 2 * MARGIN + most * BOX_W + (most - 1) * GAP_X
+    middle: dict[int, Point] = {}
+    for i, row in enumerate(rows):
+        left = (wide - len(row) * BOX_W - (len(row) - 1) * GAP_X) / 2
+        for j, v in enumerate(row):
+            middle[v] = left + j * (BOX_W + GAP_X) + BOX_W / 2, MARGIN + i * (BOX_H + GAP_DOWN) + BOX_H / 2
+    turned = [(y, x) for x, y in middle.values()]
+    marks: list[Mark] = []
+    for edge in graph.edges:
+        (x, y), (x2, y2) = middle[edge.source], middle[edge.target]
+        way = way_between((y, x), (y2, x2), turned, BOX_H, BOX_W)
+        (y, x), (cy, cx), (y2, x2) = way
+        name = f"ne{edge.source}_{edge.target}"
+        marks.append(replace(flat[name], x=x, y=y, cx=cx, cy=cy, x2=x2, y2=y2))
+    for u, (x, y) in middle.items():
+        if time := flat.get(f"nt{u}"):
+            x2, y2 = min(
+                (middle[e.target] for e in graph.edges if e.source == u), key=lambda at: (at[1], abs(at[0] - x))
+            )
+            is_next = y2 - y < BOX_H + GAP_DOWN + 1
+            across = (x + x2) / 2 if is_next else x
+            beside = 16 if abs(x2 - x) < 1 or not is_next else 0
+            y_text = y + BOX_H / 2 + GAP_DOWN / 2 - time.h / 2
+            marks.append(replace(time, x=across - time.w / 2 + beside, y=y_text))
+    marks += [replace(flat[f"n{v}"], x=x - BOX_W / 2, y=y - BOX_H / 2) for v, (x, y) in middle.items()]
+    # What is bent around the boxes needs its room at the left, or at the right.
+    peaks = [(mark.x + 2 * (mark.cx or 0.0) + mark.x2) / 4 for mark in marks if mark.shape == "arrow"]
+    over = max([0.0, *(4.0 - x for x in peaks)])
+    moved = tuple(
+        replace(mark, x=mark.x + over, x2=mark.x2 + over, cx=None if mark.cx is None else mark.cx + over)
+        for mark in marks
+    )
+    end = 2 * MARGIN + len(rows) * BOX_H + (len(rows) - 1) * GAP_DOWN
+    return Narrow(max([wide, *(x + 4.0 for x in peaks)]) + over, end, moved)
 
 
 def colours(device: int | None, deployment: Deployment) -> dict[str, str | None]:

@@ -15,7 +15,8 @@ LEFT, TOP = 128.0, 24.0
 def grid_scene(schedule: Schedule, deployment: Deployment, interval_ms: float, *, filled: bool) -> Scene:
     """Return the grid of a schedule whose slots are whole intervals; empty, or with the micro-batches in their places.
 
-    A box is one pass of a micro-batch, as wide as it takes; a backward pass is grey and has a stroke: 1'.
+    A box is one pass of a micro-batch, as wide as it takes; a backward pass is grey and has a stroke: 0′.
+    Micro-batches are numbered from 0, as in the timelines of the app.
     """
     columns = math.ceil(schedule.makespan_ms / interval_ms - 1e-9)
     used = sorted({slot.device for slot in schedule.slots})
@@ -33,7 +34,7 @@ def grid_scene(schedule: Schedule, deployment: Deployment, interval_ms: float, *
         is_forward = slot.direction is Pass.FORWARD
         look = colours(slot.device, deployment) if is_forward else {"fill": "#ddd", "ink": None}
         x, width = (LEFT + t / interval_ms * CELL for t in (slot.start_ms, slot.end_ms - slot.start_ms))
-        text = f"{slot.micro_batch + 1}{'' if is_forward else '′'}"
+        text = f"{slot.micro_batch}{'' if is_forward else '′'}"
         y, w = row[slot.device], width - LEFT
         marks.append(Mark(f"s{i}", "box", x, y, w, CELL, text=text, fill=look["fill"], ink=look["ink"], r=0))
     said = f"the timeline of {schedule.num_micro_batches} micro-batches" if filled else "an empty timeline"

@@ -1,8 +1,8 @@
 """Labels as a film, on the table of the dynamic program: which cells are ever needed, and why a label is dropped."""
 
-from explorer.lessons.dp_table import devices_text, state_id, table_marks
-from explorer.lessons.graphs import colours, graph_marks, set_text
-from explorer.lessons.scene import Change, Frame, Scene
+from explorer.lessons.dp_table import devices_text, state_id, table_marks, upright_marks
+from explorer.lessons.graphs import colours, fold_of, graph_marks, set_text
+from explorer.lessons.scene import Change, Frame, Narrow, Scene
 from solvers.quantities import counted, number
 from solvers.teaching.dynamic_program import On, State
 from solvers.teaching.ideals import ideals_of
@@ -41,6 +41,10 @@ def label_scene(problem: SmallProblem, *, film: str) -> Scene:
     pairs = [(j, c) for j in range(deployment.num_accelerators + 1) for c in range(deployment.num_cpus + 1)]
     rows = sorted(pairs, key=lambda jc: (sum(jc), jc[1]))
     table, wide, low = table_marks(ideals, rows, below + 16)
+    upright, wide_upright, low_upright = upright_marks(ideals, rows, below + 16)
+    chain_fold = fold_of(problem.graph)
+    fold = None if chain_fold is None else (chain_fold[0], below + 8)
+    narrow = Narrow(max(width, wide_upright), low_upright, (*nodes, *upright), fold)
     start = state_id(State(frozenset(), 0, 0))
     frames = [
         Frame(("One label to begin with: nothing is placed, on no device, and no load.",), {start: {"text": "0"}})
@@ -95,4 +99,5 @@ def label_scene(problem: SmallProblem, *, film: str) -> Scene:
             at = at.before
         frames.append(Frame(((text, "strong"), cells), last))
     alt = f"Labels on the table of {len(ideals)} ideals and {counted(len(rows), 'row')} of devices"
-    return Scene(max(width, wide), low, (*nodes, *table), alt, tuple(frames), film=film, pace=900.0)
+    size = max(width, wide), low
+    return Scene(*size, (*nodes, *table), alt, tuple(frames), film=film, pace=900.0, narrow=narrow)

@@ -75,7 +75,9 @@ def _plans(fields: Fields) -> NamedFigure:
 
     def draw(desk: Desk, setting: Setting) -> None:
         titles = (fields.get("title", ""), fields.get("against_title", ""))
-        sides = zip(st.columns(2), (setting, against), titles, ("first", "second"), strict=True)
+        # A presented step has its figures in a column of the page; two in that would be too small for a room.
+        places = (st.container(), st.container()) if desk.is_presented else st.columns(2)
+        sides = zip(places, (setting, against), titles, ("first", "second"), strict=True)
         for column, one, title, side in sides:
             with column:
                 _plan({**fields, "title": title, "place": f"{fields['place']}_{side}"})(desk, one)

@@ -18,6 +18,8 @@ from explorer.state import session
 from explorer.words.wording import plain
 from solvers.model.errors import PlacementError
 
+WORDS_AND_FIGURES = (4, 7)
+"""Shares of the width that words and figures have where they stand side by side."""
 STYLE = """<style>
 .st-key-lesson_text p, .st-key-lesson_text li { font-size: 1.05rem; line-height: 1.55; }
 .st-key-lesson_text { max-width: 46rem; }
@@ -39,6 +41,10 @@ html { font-size: clamp(16px, min(1.29vw, 2.22vh), 41.6px) !important; }
 .stMainBlockContainer { padding: 0.8rem 2.5rem 1rem; }
 .st-key-lesson_text, .st-key-lesson_reveal { max-width: 66rem; }
 :is(.st-key-lesson_text, .st-key-lesson_ask, .st-key-lesson_reveal) :is(p, li) { font-size: 1.15rem; line-height: 1.4; }
+.stColumn :is(.st-key-lesson_text, .st-key-lesson_ask, .st-key-lesson_reveal) :is(p, li) {
+  font-size: 1.02rem; line-height: 1.38; }
+/* What is above a figure, and the line below it: read by `figure.js`. */
+:root { --lesson-above: 9.5rem; }
 /* As little between the parts as reads well: a picture below the edge of a projector's screen is not seen. */
 [data-testid="stMainBlockContainer"] [data-testid="stVerticalBlock"] { gap: 0.5rem; }
 [data-testid="stAlertContainer"] { padding: 0.4rem 0.8rem; }
@@ -212,22 +218,29 @@ def _navigation(lesson: Lesson, number: int, title: str) -> None:
 
 def _show_parts(lesson: Lesson, step: Step, number: int, desk: Desk) -> None:
     is_open = step.ask is None or desk.is_revealed
-    with st.container(key="lesson_text"):
+    has_figure = step.draw is not None or step.after is not None
+    words = figures = st.container()
+    if desk.is_presented and has_figure:
+        # Beside each other, so that a room sees question, figure and answer at once.
+        words, figures = st.columns(WORDS_AND_FIGURES, gap="medium")
+    with words.container(key="lesson_text"):
         st.markdown(said(step.text, desk) or "")
     if step.draw is not None:
-        step.draw(desk)
+        with figures:
+            step.draw(desk)
     if step.ask is not None:
-        with st.container(key="lesson_ask"):
+        with words.container(key="lesson_ask"):
             if desk.is_revealed:
                 show_outcome(lesson.name, number, step.ask, desk)
             else:
                 ask(lesson.name, number, step.ask, desk)
     if is_open:
         if told := said(step.reveal, desk):
-            with st.container(key="lesson_reveal"):
+            with words.container(key="lesson_reveal"):
                 st.markdown(told)
         if step.after is not None:
-            step.after(desk)
+            with figures:
+                step.after(desk)
 
 
 def _show_closing(lesson: Lesson, number: int, desk: Desk) -> None:

@@ -19,6 +19,9 @@ from solvers.model.split import Split
 from solvers.quantities import milliseconds
 from solvers.schedule.simulate import Schedule
 
+FIGURES_SHARE = 0.88
+"""Of the height of a presented step, what its figures may take beside the heading."""
+
 
 def show_loads(
     desk: Desk, graph: DnnGraph, deployment: Deployment, split: Split, bound_ms: float | None = None
@@ -60,7 +63,13 @@ def show_timelines(
             None,
             gantt_info(schedule, deployment, title=title, has_bounds=False),
             key=f"{desk.key}_{name}_{i}",
-            options=PictureOptions(compact=True, time_max_ms=end_ms, large=desk.is_presented, lanes_only=lanes_only),
+            options=PictureOptions(
+                compact=True,
+                time_max_ms=end_ms,
+                large=desk.is_presented,
+                lanes_only=lanes_only,
+                window_share=FIGURES_SHARE / len(runs),
+            ),
         )
 
 

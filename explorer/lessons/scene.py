@@ -7,6 +7,7 @@ module knows of the component.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -73,6 +74,18 @@ class Drag:
     over: Mapping[str, Frame]
 
 
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """How a figure is laid out where the page is too narrow for it; None is as in the wide one, except for the fold."""
+
+    width: float
+    height: float
+    marks: tuple[Mark, ...]
+    fold: tuple[float, float] | None = None
+    links: Mapping[str, list[str]] | None = None
+    drags: Mapping[str, Drag] | None = None
+
+
 @dataclass(frozen=True)
 class Scene:
     """A figure. `links` says which marks light up with another, `picks` which can be picked, `film` names the frames.
@@ -80,8 +93,9 @@ class Scene:
     `drags` says what is shown while one of the picks is dragged along, before the server is asked.
 
     `fold` is the place (x, y) at which a figure too wide for its page is folded: what begins right of x and above y
-    goes below what is left of x. A figure that is drawn again with the same film stays at its frame. `pace` is the
-    time of a frame in ms as it plays. `transfer` is the colour of what is hatched as receive or send.
+    goes below what is left of x. `narrow` is another layout for such a page, which may be folded, too. A figure that is
+    drawn again with the same film stays at its frame. `pace` is the time of a frame in ms as it plays. `transfer` is
+    the colour of what is hatched as receive or send.
     """
 
     width: float
@@ -96,6 +110,7 @@ class Scene:
     pace: float = 700.0
     fold: tuple[float, float] | None = None
     transfer: str = ""
+    narrow: Narrow | None = None
 
 
 def show_scene(scene: Scene, key: str, on_pick: Callable[[], None] | None = None) -> None:
@@ -173,9 +188,10 @@ def _head(x: float, y: float, angle: float) -> str:
 
 def _component() -> Any:
     folder = files("explorer") / "lessons"
-    return _register(
-        (folder / "figure.js").read_text(encoding="utf-8"), (folder / "figure.css").read_text(encoding="utf-8")
-    )
+    # A component has one module: those of the figure are joined, in the order of their imports.
+    parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in ("figure_layout", "figure")]
+    js = re.sub(r"^import .*;\n|^export (?!default)", "", "\n".join(parts), flags=re.MULTILINE)
+    return _register(js, (folder / "figure.css").read_text(encoding="utf-8"))
 
 
 @cache

@@ -61,7 +61,8 @@ class PictureOptions:
     view. `compact` leaves out the tables and lowers the graph. `time_max_ms` is where the time axis ends at the
     earliest, so that several timelines have one scale. `look` is what the picture is to show when it comes from an
     address. `title` and `facts` head it in a presentation.
-    `large` draws it larger in its place, for a page that is presented.
+    `large` draws it larger in its place, for a page that is presented, and `window_share` is how much of such a page's
+    height it may take.
     `lanes_only` leaves out all of the timeline but its title and lanes.
     """
 
@@ -74,6 +75,7 @@ class PictureOptions:
     facts: str = ""
     lanes_only: bool = False
     large: bool = False
+    window_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def pack(
         "facts": options.facts,
         "lanesOnly": options.lanes_only,
         "large": options.large,
+        "windowShare": options.window_share,
         "themes": {
             name: {
                 "transfer": theme.transfer,

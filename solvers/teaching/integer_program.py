@@ -52,10 +52,10 @@ class Row:
 
     @property
     def text(self) -> str:
-        """The row as it is written: variables on the left, a number on the right."""
+        """The row as it is written: variables on the left, a number on the right; with a true minus."""
         parts: list[str] = []
         for name, factor in self.coefficients:
-            sign = "-" if factor < 0 else "+" if parts else ""
+            sign = "−" if factor < 0 else "+" if parts else ""
             size = "" if abs(factor) == 1 else f"{number(abs(factor))} "
             parts.append(f"{sign}{' ' if sign and parts else ''}{size}{name}")
         return f"{' '.join(parts)} {'=' if self.is_equal else '≤'} {number(self.right)}"

@@ -113,7 +113,7 @@ def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Le
             settled(page)
         if lesson.name == "dynamic_program":
             assert page.locator("[data-mark='n1']").count() == 1, "the graph stands there once"
-            if number == 7:
+            if number == 8:
                 page.get_by_text(
                     re.compile(r"On Inception v3.* keeps .* where the table has 142,728: one in \d+")
                 ).wait_for()
@@ -225,6 +225,32 @@ def test_a_lesson_is_presented_larger_and_without_notes(app: str, chromium_page:
     page.wait_for_url(re.compile("^(?!.*present)"))
 
 
+BELOW_THE_SCREEN = 200
+"""Pixels of a presented step that may lie below a projector's screen."""
+
+
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_question_figure_and_answer_of_a_presented_step_are_on_one_screen(
+    app: str, chromium_page: Any, lesson: Lesson
+) -> None:
+    page = chromium_page
+    sizes = ((1024, 768), (1920, 1080))
+    below = "e => e.scrollHeight - e.clientHeight"
+    begin(page, app, lesson)
+    page.locator("body").press("p")
+    page.wait_for_url(re.compile("present=yes"))
+    for number, step in enumerate(lesson.steps, start=1):
+        at_step(page, lesson, number)
+        settled(page)
+        if step.ask is not None:
+            predict(page, lesson, number, rightly=False)
+            settled(page)
+        for width, height in sizes:
+            page.set_viewport_size({"width": width, "height": height})
+            eventually(lambda: page.get_by_test_id("stMain").evaluate(below) <= BELOW_THE_SCREEN)
+        page.locator("body").press("n")
+
+
 def test_on_a_phone_the_diagram_goes_below_its_graph(app: str, chromium_page: Any) -> None:
     page = chromium_page
     lesson = lesson_called("ideals")
@@ -252,25 +278,48 @@ def test_on_a_phone_the_diagram_goes_below_its_graph(app: str, chromium_page: An
     eventually(is_beside)
 
 
-@pytest.mark.parametrize(("name", "last"), [("pipelining", 6), ("dynamic_program", 5), ("integer_program", 5)])
-def test_all_of_a_small_graph_is_on_a_phone_without_scrolling_sideways(
-    app: str, chromium_page: Any, name: str, last: int
-) -> None:
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_no_figure_of_a_lesson_is_scrolled_sideways_on_a_phone(app: str, chromium_page: Any, lesson: Lesson) -> None:
     page = chromium_page
-    begin(page, app, lesson_called(name))
+    begin(page, app, lesson)
+    page.set_viewport_size({"width": 390, "height": 844})
+    fits = "all => all.every(e => e.scrollWidth <= e.clientWidth + 1)"
+    for number, step in enumerate(lesson.steps, start=1):
+        at_step(page, lesson, number)
+        settled(page)
+        if step.ask is not None:
+            eventually(lambda: page.locator(".lesson-figure .scroll, .insight-place").evaluate_all(fits))
+            predict(page, lesson, number, rightly=False)
+            settled(page)
+        eventually(lambda: page.locator(".lesson-figure .scroll, .insight-place").evaluate_all(fits))
+        eventually(lambda: page.get_by_test_id("stMain").evaluate("e => e.scrollWidth <= e.clientWidth"))
+        eventually(lambda: cut_off(page) == [])
+        page.locator("body").press("n")
+
+
+def test_a_cut_is_dragged_to_the_row_below_on_a_phone(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    begin(page, app, lesson_called("cuts"))
+    page.get_by_role("button", name=re.compile("^Next")).first.click()
+    at_step(page, lesson_called("cuts"), 2)
     settled(page)
     page.set_viewport_size({"width": 390, "height": 844})
-    node = page.locator(f"[data-mark='n{last}']").first
-    eventually(lambda: node.evaluate("e => e.getBoundingClientRect().right <= innerWidth"))
-    if name == "dynamic_program":
-        page.set_viewport_size({"width": 1280, "height": 800})
-        go_on_to(page, lesson_called(name), 3)
-        predict(page, lesson_called(name), 3, rightly=True)
-        settled(page)
-        page.set_viewport_size({"width": 390, "height": 844})
-        eventually(lambda: figure(page).evaluate("root => root.__figure.isFolded"))
-    scroll = figure(page).locator(".scroll")
-    eventually(lambda: scroll.evaluate("e => e.scrollWidth <= e.clientWidth + 1"))
+    first, last = (page.locator(f"[data-mark='cut{i}']") for i in (2, 5))
+    eventually(lambda: middle_of(last)[1] > middle_of(first)[1] + 40)
+    page.mouse.move(*middle_of(page.locator("[data-mark='cut4']")))
+    page.mouse.down()
+    page.mouse.move(*middle_of(last), steps=4)
+    page.get_by_text("Loads 8, 9.5, 3.5 ms.").wait_for()
+    eventually(lambda: abs(middle_of(page.locator("[data-mark='line4']"))[0] - middle_of(last)[0]) < 4)
+    page.mouse.up()
+    page.locator("[data-mark='line5']").wait_for(state="attached")
+    page.locator("[data-mark='cut5']").focus()
+    page.keyboard.press("ArrowLeft")
+    page.get_by_text("Loads 8, 11, 7 ms.").wait_for()
+    page.locator("[data-mark='cut4']").focus()
+    page.keyboard.press("ArrowLeft")
+    page.locator("[data-mark='line3']").wait_for(state="attached")
+    page.get_by_text("Loads 8, 5, 11 ms.").wait_for()
 
 
 def test_a_board_that_is_folded_on_a_phone_is_filled(app: str, chromium_page: Any) -> None:

@@ -142,7 +142,9 @@ export class PlacedPipeline {
     this.root.classList.toggle("compact", Boolean(data.compact));
     const isOtherSize = this.presentation.isLarge !== data.large;
     this.presentation.isLarge = data.large;
+    this.presentation.windowShare = data.windowShare;
     this.root.classList.toggle("large", data.large);
+    this.root.classList.toggle("without-graph", !data.graph);
     if (sameGraph) this.graph.startTransition();
     this.storageKey = `placement-view ${data.key}`;
     if (!sameGraph) {

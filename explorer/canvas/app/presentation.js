@@ -10,6 +10,10 @@ import { make } from "../kit/dom.js";
 const NATURAL = [1240, 720];
 const MAGNIFIED = [1, 2.6];
 const TIMELINE_SHARE = 0.4;
+/** Above and between what is drawn on canvases, in pixels at the natural size. */
+const HEAD_PIXELS = 34, REPLAY_PIXELS = 36;
+/** Drawn smaller than this, letters would no longer be read. */
+const LEAST_FITTING = 0.6;
 
 export class Presentation {
   /** `actions` are {changed(), fit(), toggleNotes(), clearNotes()}. */
@@ -18,6 +22,7 @@ export class Presentation {
     this.isOn = false;
     /** Whether the page itself is presented, and this picture in its place on it. */
     this.isLarge = false;
+    this.windowShare = 1;
     this.title = make("h3");
     this.facts = make("span", { className: "facts" });
     const button = (text, label, onclick) => make("button", { type: "button", text, title: label, "aria-label": label, onclick });
@@ -41,9 +46,17 @@ export class Presentation {
     return Math.min(MAGNIFIED[1], Math.max(MAGNIFIED[0], fits));
   }
 
-  /** The height of the timeline's lanes, which need `pixels` in the page; null for what it is there. */
-  laneHeight(pixels) {
-    return Math.round(this.isOn ? Math.min(pixels * this.zoom, TIMELINE_SHARE * window.innerHeight) : pixels * this.zoom);
+  /** The heights of the timeline's lanes and of the curves of memory below them, 0 for none, by those in the page. */
+  heights(lanes, memory) {
+    if (this.isOn) return [Math.round(Math.min(lanes * this.zoom, TIMELINE_SHARE * window.innerHeight)), Math.round(memory * this.zoom)];
+    const scale = this.isLarge ? this.zoom * this.fitting(lanes + memory, HEAD_PIXELS + (memory ? REPLAY_PIXELS : 0)) : 1;
+    return [Math.round(lanes * scale), Math.round(memory * scale)];
+  }
+
+  /** How much lower canvases are drawn so that all pictures of a presented page are seen at once, 1 for no lower. */
+  fitting(pixels, head) {
+    const room = (this.windowShare * window.innerHeight) / this.zoom - head;
+    return Math.min(1, Math.max(LEAST_FITTING, room / pixels));
   }
 
   /** Begin or end; tells nobody. */

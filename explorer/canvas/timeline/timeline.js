@@ -72,9 +72,10 @@ export class TimelinePart {
   /** Give the lanes their height, which is another one in a presentation. */
   setHeights(presentation) {
     this.presentation = presentation;
-    const { gantt } = this.store.data ?? {};
-    if (gantt) this.canvas.style.height = `${presentation.laneHeight(ganttHeight(gantt))}px`;
-    this.memoryCanvas.style.height = `${Math.round(STRIP_HEIGHT * presentation.zoom)}px`;
+    const { gantt, lanesOnly } = this.store.data ?? {};
+    const [lanes, memory] = presentation.heights(gantt ? ganttHeight(gantt) : 0, lanesOnly ? 0 : STRIP_HEIGHT);
+    if (gantt) this.canvas.style.height = `${lanes}px`;
+    this.memoryCanvas.style.height = `${memory}px`;
   }
 
   /** Take in a message; `view` is what was last seen of the timeline of this graph. */

@@ -14,13 +14,14 @@ from explorer.lessons.graphs import (
     MARGIN,
     chain_device_of,
     colours,
+    fold_of,
     graph_marks,
     graph_scene,
     node_tip,
 )
 from explorer.lessons.parts import show_check, show_graph, show_loads
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
-from explorer.lessons.scene import Change, Drag, Frame, Mark, Scene, show_scene
+from explorer.lessons.scene import Change, Drag, Frame, Mark, Narrow, Scene, show_scene
 from explorer.picture.palette import THEMES, ThemeName
 from explorer.state import lessons as state
 from solvers.analysis.load_parts import load_parts
@@ -55,6 +56,8 @@ LARGEST_MS = max(max(loads_at(cuts)) for cuts in ALL_CUTS)
 """The load that fills the whole width of the bars, so that bars of different cuts compare."""
 PARTS = ("receive", "compute", "send")
 BARS_X, BARS_W, BAR_H, BAR_STEP = 110.0, 500.0, 18.0, 26.0
+NARROW_W = 240.0
+"""The whole width of the bars on a phone, where the chain is folded."""
 BEST = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts)))
 EQUAL_GRAPH = chain_graph("Six layers that can be cut equally", (4, 3, 1, 5, 2, 6), (2.0, 0.5, 3.0, 3.0, 0.5, 0.0))
 EQUAL = min(ALL_CUTS, key=lambda cuts: max(loads_at(cuts, EQUAL_GRAPH)) - min(loads_at(cuts, EQUAL_GRAPH)))
@@ -99,14 +102,14 @@ def loads_text(cuts: tuple[int, ...]) -> str:
     return f"Loads {', '.join(map(number, loads))} ms. Time per micro-batch: the largest, {milliseconds(max(loads))}."
 
 
-def bars_of(cuts: tuple[int, ...]) -> dict[str, Change]:
+def bars_of(cuts: tuple[int, ...], whole: float = BARS_W) -> dict[str, Change]:
     """Return the parts of each load as places and widths of the bars' marks, and the loads as texts."""
     changes: dict[str, Change] = {}
     costs = split_costs(GRAPH, DEPLOYMENT, split_at(cuts))
     for load in map(load_parts, costs.devices):
         x = BARS_X
         for part in PARTS:
-            w = BARS_W * float(getattr(load, f"{part}_ms")) / LARGEST_MS
+            w = whole * float(getattr(load, f"{part}_ms")) / LARGEST_MS
             changes[f"{part}{load.device}"] = {"x": x, "w": w}
             x += w
         look = "strong" if load.load_ms == costs.max_load_ms else ""
@@ -114,13 +117,13 @@ def bars_of(cuts: tuple[int, ...]) -> dict[str, Change]:
     return changes
 
 
-def _bar_marks(cuts: tuple[int, ...], top: float) -> Iterator[Mark]:
+def _bar_marks(cuts: tuple[int, ...], top: float, whole: float) -> Iterator[Mark]:
     """Yield a row for each device: its name, its bar in parts, and its load."""
-    shown = bars_of(cuts)
+    shown = bars_of(cuts, whole)
     for d in range(DEPLOYMENT.num_devices):
         y = top + d * BAR_STEP
         yield Mark(f"name{d}", "text", MARGIN, y, 90, BAR_H, text=DEPLOYMENT.device_name(d), anchor="left")
-        yield Mark(f"load{d}", "text", BARS_X + BARS_W + 8, y, 50, BAR_H, anchor="left").changed(shown[f"load{d}"])
+        yield Mark(f"load{d}", "text", BARS_X + whole + 8, y, 50, BAR_H, anchor="left").changed(shown[f"load{d}"])
         for part in PARTS:
             fill = colours(d, DEPLOYMENT)["fill"] if part == "compute" else None
             bar = Mark(f"{part}{d}", "box", BARS_X, y, 0, BAR_H, look=part, fill=fill, r=0)
@@ -134,11 +137,11 @@ def _handle(i: int, cuts: tuple[int, ...]) -> Change:
     return {"text": "✂" if is_cut else "", "look": "cut" if is_cut else "soft", "tip": tip}
 
 
-def shown_at(cuts: tuple[int, ...], origin: int, place: int) -> Frame:
+def shown_at(cuts: tuple[int, ...], origin: int, place: int, whole: float = BARS_W) -> Frame:
     """Return what the figure of some cuts shows while one of them is dragged to another place."""
     new = moved(cuts, [origin, place])
     device_of = chain_device_of(ORDER, new)
-    shown: dict[str, Change] = bars_of(new)
+    shown: dict[str, Change] = bars_of(new, whole)
     for v in ORDER:
         shown[f"n{v}"] = {**colours(device_of[v], DEPLOYMENT), "tip": node_tip(GRAPH, v, device_of[v], DEPLOYMENT)}
     for i in (origin, place):
@@ -160,17 +163,29 @@ def cut_scene(cuts: tuple[int, ...], theme: ThemeName = "light") -> Scene:
             marks.insert(0, Mark(f"line{i}", "line", x, 6, x2=x, y2=height + 4, look="cut"))
         marks.append(Mark(f"cut{i}", "round", x - 13, MARGIN + BOX_H + 24, 26, 26).changed(_handle(i, cuts)))
     top = height + 46
-    marks.extend(_bar_marks(cuts, top))
+    end = top + DEPLOYMENT.num_devices * BAR_STEP
     free = [i for i in places if i not in cuts]
+
+    def drags(whole: float) -> dict[str, Drag]:
+        return {
+            f"cut{cut}": Drag(f"line{cut}", {f"cut{i}": shown_at(cuts, cut, i, whole) for i in free}) for cut in cuts
+        }
+
+    chain_fold = fold_of(GRAPH)
+    assert chain_fold is not None
+    narrow = Narrow(
+        width, end, (*marks, *_bar_marks(cuts, top, NARROW_W)), (chain_fold[0], top - 8), drags=drags(NARROW_W)
+    )
     return Scene(
         width,
-        top + DEPLOYMENT.num_devices * BAR_STEP,
-        tuple(marks),
+        end,
+        (*marks, *_bar_marks(cuts, top, BARS_W)),
         "A chain of six layers with two cuts that can be moved, and the loads of three accelerators as bars",
         frames=(Frame((loads_text(cuts),)),),
         picks=tuple(f"cut{i}" for i in places),
         transfer=THEMES[theme].transfer,
-        drags={f"cut{cut}": Drag(f"line{cut}", {f"cut{i}": shown_at(cuts, cut, i) for i in free}) for cut in cuts},
+        drags=drags(BARS_W),
+        narrow=narrow,
     )
 
 
@@ -187,9 +202,13 @@ def _best(desk: Desk) -> float | None:
     return None if result is None else result.value_ms
 
 
-def _shown_best(desk: Desk) -> None:
+def _best_plan(desk: Desk) -> None:
     show_graph(desk, GRAPH, DEPLOYMENT, split_at(BEST), "best")
     show_loads(desk, GRAPH, DEPLOYMENT, split_at(BEST))
+
+
+def _shown_best(desk: Desk) -> None:
+    _best_plan(desk)
     show_check(desk, LESSON.setting, max(loads_at(BEST)))
 
 
@@ -261,7 +280,7 @@ LESSON = Lesson(
             "Only the slowest device counts",
             "Look at the best plan again. Suppose somebody makes a layer 1 ms faster that is **not** on the busiest "
             "device.",
-            lambda desk: show_loads(desk, GRAPH, DEPLOYMENT, split_at(BEST)),
+            _best_plan,
             AskChoice(
                 "With the same cuts, by how much does the time per micro-batch fall?",
                 ("By 1 ms", "By a third of a ms: the gain is shared", "Not at all"),
@@ -307,7 +326,7 @@ LESSON = Lesson(
         ),
         Exercise(
             "How many ways are there to cut a chain of n layers into 3 stages that are not empty? And into k?",
-            "(n - 1)(n - 2) / 2, one for each pair of places; for k stages, n - 1 choose k - 1.",
+            "(n − 1)(n − 2) / 2, one for each pair of places; for k stages, n − 1 choose k − 1.",
         ),
         Exercise(
             "Transfers cost nothing. Prove that the best largest load is at least the sum of the times divided by k.",

@@ -11,7 +11,7 @@ from explorer.lessons.desk import Desk
 from explorer.lessons.dp_table import dp_scene
 from explorer.lessons.example_graphs import branches, chain_graph, loaded, small_graph
 from explorer.lessons.graphs import graph_scene
-from explorer.lessons.kept import Network, kept_on, kept_text, show_kept_table
+from explorer.lessons.kept import Kept, Network, kept_on, kept_text, show_kept_table
 from explorer.lessons.label_film import label_scene
 from explorer.lessons.parts import show_check, show_graph, show_graph_before
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
@@ -123,16 +123,18 @@ def _labels(desk: Desk) -> None:
     desk.own = loaded(LATTICE, FOR_LABELS.deployment)
     best = best_label(FOR_LABELS, label_steps(FOR_LABELS, from_line=False))
     show_check(desk, setting_of(FOR_LABELS), None if best is None else best.value_ms)
-    names = ("Ideals", "Cells", "Candidates of the table", "Labels made", "Labels kept", "Kept, of candidates")
+
+
+def _counted(_: Desk) -> None:
+    names = ("Cells", "Candidates", "Labels made", "Labels kept", "Kept, of candidates")
     rows = []
     for width in WIDTHS:
         one = counts_of(width)
-        texts = [count(value) for value in (one.ideals, one.cells, one.candidates, one.made, one.kept)]
+        texts = [count(value) for value in (one.cells, one.candidates, one.made, one.kept)]
         texts.append(f"{number(one.kept_share)} %")
-        rows.append([HtmlCell(f"{width} branches of two layers"), *(HtmlCell(text, "number") for text in texts)])
-    header = [HtmlCell("Network, on three accelerators"), *(HtmlCell(name, "number") for name in names)]
+        rows.append([HtmlCell(f"{width} branches"), *(HtmlCell(text, "number") for text in texts)])
+    header = [HtmlCell("Of two layers, on three accelerators"), *(HtmlCell(name, "number") for name in names)]
     st.html(html_table("What the table and the labels look at", header, rows, width_rem=58))
-    show_kept(desk)
 
 
 COUNTED = (
@@ -145,14 +147,22 @@ COUNTED = (
 """Networks of growing width on which the cells that the production solver keeps are counted."""
 
 
-def show_kept(desk: Desk) -> None:
-    """Count what the production solver keeps, as a table, and say what it shows."""
+def kept(desk: Desk) -> list[Kept] | None:
+    """Count what the production solver keeps on each of these networks; None while it is at work."""
     found = [kept_on(desk, network) for network in COUNTED]
     known = [one for one in found if one is not None]
-    if len(known) < len(COUNTED):
-        return
-    st.markdown(kept_text(known))
-    show_kept_table(known)
+    return known if len(known) == len(COUNTED) else None
+
+
+def _kept_text(desk: Desk) -> str | None:
+    known = kept(desk)
+    return None if known is None else kept_text(known)
+
+
+def _kept_table(desk: Desk) -> None:
+    known = kept(desk)
+    if known is not None:
+        show_kept_table(known)
 
 
 def _own() -> LoadedGraph:
@@ -212,7 +222,8 @@ LESSON = Lesson(
         ),
         Step(
             "The table fills",
-            "Now the whole table: a column for each beginning of the chain, a row for each number of accelerators.",
+            "Now the whole table: a column for each beginning of the chain, a row for each number of accelerators, "
+            "acc. for short (on a narrow screen the other way round).",
             None,
             AskChoice(
                 "In which order must the cells be filled?",
@@ -233,16 +244,16 @@ LESSON = Lesson(
         ),
         Step(
             "The same on ideals",
-            "A network with branches has no beginnings, but it has ideals, and nothing else changes: a column for each "
-            "ideal, and I′ runs over the ideals within I.",
+            "A network with branches has no beginnings, but it has ideals, and nothing else changes: the table has an "
+            "ideal where it had a beginning, and I′ runs over the ideals within I.",
             show_graph_before(LATTICE, Deployment(2)),
             AskNumber(
-                "How many columns does the table have for this network?",
+                "How many ideals does the table have for this network?",
                 float(len(ideals_of(ON_LATTICE))),
-                "columns",
+                "ideals",
                 0.0,
-                right="As many as it has ideals; you saw them in lesson 3.",
-                wrong="One for each ideal: ∅, {1}, {1,2}, {1,3}, {1,2,3}, {1,2,4}, {1–4}, all.",
+                right="You saw them in lesson 3.",
+                wrong="They are ∅, {1}, {1, 2}, {1, 3}, {1–3}, {1, 2, 4}, {1–4} and all.",
             ),
             "",
             lambda desk: _film(desk, ON_LATTICE),
@@ -311,12 +322,26 @@ LESSON = Lesson(
                 wrong="Most labels are dropped at once, so few are there to be extended.",
             ),
             "The film begins without a plan, so that you see each of the reasons. A number is a label that is kept, ✕ "
-            "one that was dropped, an empty cell one that nobody asked for. Then the same is counted, with a first "
-            "plan, as branches are added. Making a label is a comparison; only those that are kept take memory and "
-            "lead on, and their share falls as networks grow. The solver of this app compares labels within a stage, "
-            "too, and what it keeps is counted last. Its answer is as certain as that of the table, because a label is "
-            "dropped only with a reason why nothing is lost.",
+            "one that was dropped, an empty cell one that nobody asked for. The answer is as certain as that of the "
+            "table, because a label is dropped only with a reason why nothing is lost.",
             _labels,
+        ),
+        Step(
+            "What is kept of large networks",
+            "The same is counted here, with a first plan, as branches are added. Making a label is a comparison; only "
+            "those that are kept take memory and lead on, and their share falls as networks grow. The solver of this "
+            "app works with labels like these, and compares them within a stage, too.",
+            _counted,
+            AskChoice(
+                "Inception v3 has many branches. Of how many cells of its table does the solver keep one, on three "
+                "accelerators?",
+                ("Of two", "Of ten", "Of more than a hundred"),
+                2,
+                right="It was counted just now.",
+                wrong="The more branches there are, the fewer of the ideals lie on a way to a good plan.",
+            ),
+            _kept_text,
+            _kept_table,
         ),
     ),
     closing=Closing(
@@ -343,7 +368,7 @@ LESSON = Lesson(
         ),
         Exercise(
             "How does the recurrence change if a plan is judged by the sum of the loads instead of the largest one?",
-            "max becomes +: D(I, j) = min over I' of D(I', j - 1) + load of I - I'.",
+            "max becomes +: D(I, j) = min over I′ within I of D(I′, j − 1) + load of I − I′.",
         ),
         Exercise(
             "Two labels at one ideal: (2 devices, 7 ms) and (3 devices, 6 ms). Does one dominate the other?",

@@ -144,7 +144,7 @@ def _mixed(desk: Desk) -> None:
     deployment = subject.question.deployment
     split = result.split.on(deployment)
     show_loads(desk, subject.graph, deployment, split, result.lower_bound_ms)
-    held = [f"{deployment.device_name(d)} {len(members)}" for d, members in enumerate(split.devices) if members]
+    held = [f"{deployment.device_name(d)}: {len(members)}" for d, members in enumerate(split.devices) if members]
     st.caption(f"Nodes held: {', '.join(held)}.")
 
 
@@ -235,8 +235,8 @@ LESSON = Lesson(
             ),
             "This is the **roofline** (Williams, Waterman and Patterson, 2009). The slope on the left is the memory, "
             "the flat "
-            "roof on the right the arithmetic. Both axes grow by factors of ten. The dots are two nodes of the "
-            "first block of GPT-2 XL, its first normalisation (1 norm 1) and its attention, "
+            "roof on the right the arithmetic. Both axes grow by factors of ten; T is tera, 10¹². The dots are two "
+            "nodes of the first block of GPT-2 XL, its first normalisation (1 norm 1) and its attention, "
             "on both "
             "devices. Peaks are those of the data sheets, of which half (arithmetic) and three quarters (memory) are "
             "counted.",

@@ -210,9 +210,9 @@ LESSON = Lesson(
                 "that "
                 "makes 18.",
             ),
-            "With w branches of length L there are (L + 1)ʷ + 2 ideals: each branch is taken up to some length. Move "
-            "the "
-            "sliders until it explodes.",
+            "With w branches of length L there are (L + 1)ʷ + 2 ideals: each branch is taken up to some length. "
+            "A stage lies between two of them, so there are pairs of ideals to look at, still more. Move the sliders "
+            "until it explodes.",
             _grow,
         ),
         Step(
@@ -244,7 +244,7 @@ LESSON = Lesson(
     ),
     exercises=(
         Exercise(
-            "List all ideals of the graph 1 -> 2, 1 -> 3, 2 -> 4, 3 -> 4.",
+            "List all ideals of the graph 1 → 2, 1 → 3, 2 → 4, 3 → 4.",
             "∅, {1}, {1,2}, {1,3}, {1,2,3}, all.",
             lambda _: graph_scene(DIAMOND.graph, DIAMOND.deployment),
             lambda _: lattice_scene(DIAMOND, ideals_of(DIAMOND)),
@@ -260,7 +260,7 @@ LESSON = Lesson(
         ),
         Exercise(
             "Two chains of 3 nodes each, side by side and not connected: how many ideals?",
-            "4 x 4 = 16: each chain is taken up to some length, independently.",
+            "4 · 4 = 16: each chain is taken up to some length, independently.",
             lambda _: graph_scene(TWO_CHAINS.graph, TWO_CHAINS.deployment),
             lambda _: lattice_scene(TWO_CHAINS, ideals_of(TWO_CHAINS)),
         ),

@@ -1,8 +1,9 @@
 """Lesson 5: the integer program, its relaxation, and branch and bound as a tree that grows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -12,7 +13,7 @@ from explorer.lessons.example_graphs import loaded, small_graph
 from explorer.lessons.graphs import BOX_H, BOX_W, MARGIN, colours, graph_marks, graph_scene
 from explorer.lessons.parts import show_check, show_graph_before
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Draw, Exercise, Lesson, Step
-from explorer.lessons.scene import Change, Frame, Mark, Scene, show_scene
+from explorer.lessons.scene import Change, Frame, Mark, Narrow, Scene, show_scene
 from solvers.model.deployment import Deployment
 from solvers.quantities import counted, milliseconds, number
 from solvers.teaching.small import SmallProblem
@@ -32,7 +33,9 @@ FAMILIES = {
     "order": "Contiguous: a node is on no later device than those that read it",
 }
 LEVEL = 62.0
-PROBLEM_W = 66.0
+PROBLEM_W, NARROW_PROBLEM_W = 66.0, 46.0
+NARROW_LETTERS = 62
+"""Letters of a row that fit a line on a phone."""
 
 
 @cache
@@ -59,11 +62,27 @@ def rows_scene(rows: "Sequence[Row]") -> Scene:
 
     Pointing at a row lights its nodes, pointing at a node the rows that speak of it.
     """
-    plain, _, height = graph_marks(GRAPH, PROBLEM.deployment)
-    marks = [replace(mark, focusable=mark.shape == "box") for mark in plain]
+    plain, width, height = graph_marks(GRAPH, PROBLEM.deployment)
+    nodes = [replace(mark, focusable=mark.shape == "box") for mark in plain]
     left, wide, right = MARGIN, 480.0, 510.0
     at = {"one device": (left, wide), "load": (left, wide), "order": (left, wide), "cut": (right, 290.0)}
-    below = {left: height + 12, right: 8.0}
+    marks, links, low = _row_marks(rows, at, {left: height + 12, right: 8.0})
+    alt = f"The graph of five nodes with the {len(rows)} rows of the integer program"
+    folded, links_folded, end = _row_marks(
+        rows, dict.fromkeys(at, (left, width - 2 * left)), {left: height + 12}, NARROW_LETTERS
+    )
+    narrow = Narrow(width, end, (*nodes, *folded), links=links_folded)
+    return Scene(right + 300.0, low, (*nodes, *marks), alt, links=links, narrow=narrow)
+
+
+def _row_marks(
+    rows: "Sequence[Row]", at: Mapping[str, tuple[float, float]], below: dict[float, float], most: int | None = None
+) -> tuple[list[Mark], dict[str, list[str]], float]:
+    """Return the rows by family, what lights up with what, and where they end below.
+
+    `at` is the column of a family and its width, `below` where each column begins, `most` the letters of a line.
+    """
+    marks: list[Mark] = []
     links: dict[str, list[str]] = {f"n{v}": [] for v in PROBLEM.order}
     for family, (x, w) in at.items():
         of_family = [(i, row) for i, row in enumerate(rows) if row.family == family]
@@ -75,21 +94,24 @@ def rows_scene(rows: "Sequence[Row]") -> Scene:
         below[x] += 22
         for i, row in of_family:
             tip = f"{FAMILIES[family]}: {row.text}"
-            marks.append(
-                Mark(
-                    f"r{i}", "box", x, below[x], w, 18, text=row.text, look="plain", tip=tip, anchor="left",
-                    focusable=True, size=12,
-                )
-            )  # fmt: skip
-            below[x] += 19
-            links[f"r{i}"] = [f"n{v}" for v in row.about]
+            lines = [row.text] if most is None else wrap(row.text, most)
+            # The lines of a row that is too long for one light up with the first.
+            names = [f"r{i}", *(f"r{i}_{j}" for j in range(1, len(lines)))]
+            for name, line in zip(names, lines, strict=True):
+                indent = 0 if name == names[0] else 14
+                marks.append(
+                    Mark(
+                        name, "box", x + indent, below[x], w - indent, 18, text=line, look="plain", tip=tip,
+                        anchor="left", focusable=name == names[0], size=12,
+                    )
+                )  # fmt: skip
+                below[x] += 19
+            links[names[0]] = [*(f"n{v}" for v in row.about), *names[1:]]
             for v in PROBLEM.order:
                 if f"x[{v}," in row.text:
-                    links[f"n{v}"].append(f"r{i}")
+                    links[f"n{v}"] += names
         below[x] += 8
-    alt = f"The graph of five nodes with the {len(rows)} rows of the integer program"
-    fold = (right, max(below.values()))
-    return Scene(right + 300.0, max(below.values()), tuple(marks), alt, links=links, fold=fold)
+    return marks, links, max(below.values())
 
 
 def _rows(desk: Desk) -> None:
@@ -140,32 +162,12 @@ def tree_scene(contiguous: bool) -> Scene:
     steps = tree(contiguous)
     marks, width, top = sliced_marks()
     top += 20
-    children: dict[int, list[int]] = {}
-    for step in steps:
-        if step.parent is not None:
-            children.setdefault(step.parent, []).append(step.number)
-    depth, column = {0: 0}, dict[int, float]()
     by_number = {step.number: step for step in steps}
-
-    def place(n: int, left: float) -> float:
-        right = left
-        for child in sorted(children.get(n, [])):
-            depth[child] = depth[n] + 1
-            right = place(child, right)
-        right = max(right, left + PROBLEM_W + 8)
-        column[n] = (left + right - PROBLEM_W - 8) / 2
-        return right
-
-    wide = place(0, 8.0)
-    for step in steps:
-        x, y = column[step.number], top + depth[step.number] * LEVEL
-        if step.parent is not None:
-            up = column[step.parent] + PROBLEM_W / 2
-            y_up = top + depth[step.parent] * LEVEL + 34
-            marks.append(Mark(f"b{step.number}", "line", up, y_up, x2=x + PROBLEM_W / 2, y2=y, look="hidden"))
-        marks.append(Mark(f"t{step.number}", "box", x, y, PROBLEM_W, 34, look="hidden"))
+    boxes, wide, low = _problem_marks(steps, top, PROBLEM_W)
+    narrow_boxes, narrow_wide, _ = _problem_marks(steps, top, NARROW_PROBLEM_W)
     chart, wide_chart = closing_marks(steps, width + 40)
-    marks += chart
+    narrow = Narrow(max(wide_chart, narrow_wide), low, (*marks, *narrow_boxes, *chart), (width + 30, top))
+    marks += [*boxes, *chart]
     frames: list[Frame] = []
     before: str | None = None
     for i, step in enumerate(steps):
@@ -187,11 +189,38 @@ def tree_scene(contiguous: bool) -> Scene:
         found = {(v, d): float(device_of[v] == d) for v in PROBLEM.order for d in range(2)}
         say = f"Nothing is open any more: {number(last.incumbent_ms)} ms is the optimum, proven by the tree."
         frames.append(Frame(((say, "strong"), "The colours are the best plan."), slice_changes(found)))
-    height = top + (max(depth.values()) + 1) * LEVEL
     alt = f"A tree of {counted(len(steps), 'problem')}"
-    size, fold = (max(wide_chart, wide), height), (width + 30, top)
     film = f"tree{contiguous}"
-    return Scene(*size, tuple(marks), alt, tuple(frames), film=film, pace=1100.0, fold=fold)
+    return Scene(max(wide_chart, wide), low, tuple(marks), alt, tuple(frames), film=film, pace=1100.0, narrow=narrow)
+
+
+def _problem_marks(steps: "Sequence[BranchStep]", top: float, w: float) -> tuple[list[Mark], float, float]:
+    """Return the boxes of the tree, hidden, of this width, and where it ends to the right and below."""
+    children: dict[int, list[int]] = {}
+    for step in steps:
+        if step.parent is not None:
+            children.setdefault(step.parent, []).append(step.number)
+    depth, column = {0: 0}, dict[int, float]()
+
+    def place(n: int, left: float) -> float:
+        right = left
+        for child in sorted(children.get(n, [])):
+            depth[child] = depth[n] + 1
+            right = place(child, right)
+        right = max(right, left + w + 8)
+        column[n] = (left + right - w - 8) / 2
+        return right
+
+    wide = place(0, 8.0)
+    marks: list[Mark] = []
+    for step in steps:
+        x, y = column[step.number], top + depth[step.number] * LEVEL
+        if step.parent is not None:
+            up = column[step.parent] + w / 2
+            y_up = top + depth[step.parent] * LEVEL + 34
+            marks.append(Mark(f"b{step.number}", "line", up, y_up, x2=x + w / 2, y2=y, look="hidden"))
+        marks.append(Mark(f"t{step.number}", "box", x, y, w, 34, look="hidden"))
+    return marks, wide, top + (max(depth.values()) + 1) * LEVEL
 
 
 def closing_marks(steps: "Sequence[BranchStep]", left: float) -> tuple[list[Mark], float]:
@@ -298,9 +327,9 @@ LESSON = Lesson(
                 right="One for each of five nodes and two devices.",
                 wrong="One for each node and each device: 5 · 2.",
             ),
-            "What makes a placement valid, and what it costs, is written as linear rows. For example, "
-            "x[1,1] − x[2,1] − y[1,1] ≤ 0 says: if node 1 is on device 1 and node 2, which reads it, is not, then "
-            "y[1,1] must be 1, and device 1 pays for the output of node 1. Point at a row (or go "
+            "What makes a placement valid, and what it costs, is written in rows: linear equations and inequalities. "
+            "For example, x[1,1] − x[2,1] − y[1,1] ≤ 0 says: if node 1 is on device 1 and node 2, which reads it, is "
+            "not, then y[1,1] must be 1, and device 1 pays for the output of node 1. Point at a row (or go "
             "to it with the Tab key) to see the nodes it is about, at a node to see the rows that speak of it. Turn "
             "contiguity on to see the rows that make the placement a pipeline.",
             _rows,

@@ -80,7 +80,8 @@ def _speed(desk: Desk) -> str | None:
     return (
         f"The same work on the same devices takes {milliseconds(slow.makespan_ms)} one by one, and "
         f"{milliseconds(fast.makespan_ms)} as a pipeline. The bracket marks the **period**: the time from one finished "
-        "micro-batch to the next once the pipeline is full. It is the load of the busiest device, the **bottleneck**. "
+        "micro-batch to the next once the pipeline is full, in its **steady state**. "
+        "It is the load of the busiest device, the **bottleneck**. "
         "The first "
         "micro-batch gains nothing: its **latency** "
         "is as long as before."
@@ -237,7 +238,7 @@ LESSON = Lesson(
             "Latency 20 ms, period 8 ms. With 6 ms the latency is 21.5 ms and the period is still 8 ms.",
         ),
         Exercise(
-            "Draw the timeline of 3 equal stages and 3 micro-batches and mark the bubble.",
+            "Draw the timeline of 3 equal stages and micro-batches 0, 1 and 2, and mark the bubble.",
             "Nine boxes in a staircase over 5 intervals; two empty intervals in each of the three rows: 2 / 5.",
             lambda _: _staircase(filled=False),
             lambda _: _staircase(filled=True),

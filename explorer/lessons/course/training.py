@@ -97,6 +97,10 @@ def _timelines(
     show_timelines(desk, DEPLOYMENT, runs, lanes_only=lanes_only)
 
 
+def _one_alone(desk: Desk) -> None:
+    show_timelines(desk, DEPLOYMENT, [("Forward, then backward", schedule(ScheduleKind.GPIPE, 1))])
+
+
 def peak_gib(kind: ScheduleKind, m: int, recompute: bool = False) -> float:
     """Return the peak memory of device 1 in GiB."""
     return schedule(kind, m, recompute).peak_memory_bytes[0] / 2**30
@@ -109,7 +113,8 @@ def _all_four(desk: Desk) -> None:
         one = schedule(kind, 8)
         numbers = (percent(bubble(one)), binary_size(one.peak_memory_bytes[0]))
         rows.append([Cell(KIND_TITLES[kind]), *(Cell(text, "number") for text in numbers)])
-    st.html(html_table("The four schedules with 8 micro-batches", header, rows, width_rem=36))
+    if not desk.is_presented:  # the same stands at the lanes, and a room is to see all four at once
+        st.html(html_table("The four schedules with 8 micro-batches", header, rows, width_rem=36))
     _timelines(desk, KINDS, 8, lanes_only=True)
 
 
@@ -183,7 +188,7 @@ LESSON = Lesson(
                 wrong="The last layer goes backward right after it went forward; the first one waits for all others.",
             ),
             "One micro-batch: down the devices and back. Hatched bars are backward passes.",
-            lambda desk: _timelines(desk, (ScheduleKind.GPIPE,), 1),
+            _one_alone,
         ),
         Step(
             "GPipe: all forward, then all backward",
@@ -249,9 +254,9 @@ LESSON = Lesson(
                 100 * bubble(schedule(ScheduleKind.INTERLEAVED, 8)),
                 "%",
                 0.06,
-                right="The pipeline fills in half the time: (p − 1) / v = 1.5 intervals instead of 3, beside 8 of "
+                right="The pipeline fills in half the time: (p − 1) / 2 = 1.5 intervals instead of 3, beside 8 of "
                 "work.",
-                wrong="The pipeline fills in half the time: (p − 1) / v = 1.5 intervals beside 8 of work, 1.5 / 9.5.",
+                wrong="The pipeline fills in half the time: (p − 1) / 2 = 1.5 intervals beside 8 of work, 1.5 / 9.5.",
             ),
             "All four on the same stages and the same axis. Nothing is free: interleaving sends twice as many tensors "
             "(here transfers take no time), and keeps more in flight; zero bubble needs a runtime that can run the "
@@ -298,7 +303,7 @@ LESSON = Lesson(
         ),
         Exercise(
             "4 equal stages, 5 micro-batches; a forward pass takes one interval, a backward pass two. Draw the "
-            "timeline of 1F1B: 1 for the forward pass of micro-batch 1, 1′ for its backward pass.",
+            "timeline of 1F1B: 0 for the forward pass of micro-batch 0, 0′ for its backward pass.",
             lambda _: f"It takes {number(_by_hand().makespan_ms / STAGE_FORWARD_MS)} intervals.",
             lambda _: grid_scene(_by_hand(), DEPLOYMENT, STAGE_FORWARD_MS, filled=False),
             lambda _: grid_scene(_by_hand(), DEPLOYMENT, STAGE_FORWARD_MS, filled=True),
@@ -307,7 +312,7 @@ LESSON = Lesson(
             "Which device keeps the least under 1F1B, and why?", "The last: it goes backward at once, so it keeps 1."
         ),
         Exercise(
-            "With v stages on each device the bubble is (p - 1) / v intervals. Why does nobody take v = 100?",
+            "With v stages on each device the bubble is (p − 1) / v intervals. Why does nobody take v = 100?",
             "Every stage border is a transfer, so there are 100 times as many; and the model may not have 400 layers.",
         ),
     ),

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from html import unescape
 from itertools import pairwise
 from math import ceil
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.elements.load_bars import load_bars
 from explorer.lessons.board import Placement, judged, judged_so_far
 from explorer.lessons.catalogue import COURSE, lesson_named
 from explorer.lessons.course import (
@@ -107,6 +109,11 @@ def test_the_sheet_has_all_exercises_and_their_answers_behind_them(lesson: Lesso
     assert questions.count("<svg") == sum(one.given is not None for one in lesson.exercises)
     assert answers.count("<svg") == sum(one.drawn is not None for one in lesson.exercises)
     assert ElementTree.fromstring(re.sub(r"<(!doctype html|meta [^>]*)>", "", page)).tag == "html"  # noqa: S314 -- our own
+
+
+@ALL
+def test_a_sheet_writes_arrows_as_arrows(lesson: Lesson) -> None:
+    assert re.findall(r".{9}(?:->|<-|=>).{9}", unescape(sheet_html(lesson, desk(lesson)))) == []
 
 
 def test_names_are_unique_and_found() -> None:
@@ -268,9 +275,70 @@ def test_no_arrow_passes_a_box_and_all_of_it_is_within_its_figure(own: LoadedGra
             assert inside == [], f"{arrow.id} at {t}"
 
 
+WITH_NARROW = {
+    "cuts": cuts.cut_scene(cuts.FIRST),
+    **{f"table {i}": dp_scene(problem, film="film") for i, problem in enumerate(
+        (dynamic_program.ON_CHAIN, dynamic_program.ON_LATTICE, dynamic_program.WITH_CPU), start=1)},
+    "labels": label_scene(dynamic_program.FOR_LABELS, film="film"),
+    "rows": integer_program.rows_scene(IntegerProgram(integer_program.PROBLEM, True).rows),
+    "tree": integer_program.tree_scene(False),
+    "tree of pipelines": integer_program.tree_scene(True),
+    **{f"round {i}": graph_scene(beat_the_solver.ROUNDS[i - 1].own.graph, Deployment(3)) for i in (5, 8)},
+}  # fmt: skip
+"""Figures with a layout of their own for a phone."""
+
+
+@pytest.mark.parametrize("scene", WITH_NARROW.values(), ids=WITH_NARROW)
+def test_a_figure_on_a_phone_has_all_marks_of_the_wide_one_and_none_over_another(scene: Scene) -> None:
+    narrow = scene.narrow
+    assert narrow is not None
+    wide, marks = {mark.id for mark in scene.marks}, {mark.id: mark for mark in narrow.marks}
+    assert len(marks) == len(narrow.marks)
+    assert {name for name in marks if not re.fullmatch(r"r\d+_\d+", name)} == wide, "but for the further lines of rows"
+    for links in (scene.links if narrow.links is None else narrow.links).items():
+        assert {links[0], *links[1]} <= marks.keys()
+    assert narrow.width <= PHONE_W or narrow.fold is not None, "where it is folded it is half as wide, about"
+    parts = {"slice", *cuts.PARTS}
+    boxes = [mark for mark in narrow.marks if mark.shape == "box" and not parts & set(mark.look.split())]
+    for i, one in enumerate(boxes):
+        assert 0 <= one.x <= one.x + one.w <= narrow.width
+        assert 0 <= one.y <= one.y + one.h <= narrow.height
+        for other in boxes[:i]:
+            apart = one.x >= other.x + other.w or other.x >= one.x + one.w
+            assert apart or one.y >= other.y + other.h or other.y >= one.y + one.h, (one.id, other.id)
+
+
+PHONE_W = 358 / 0.8
+"""What a figure may be wide on a phone of 390 pixels, drawn as small as letters are read."""
+
+
+def test_bars_on_a_phone_are_those_of_the_wide_figure_on_a_smaller_scale() -> None:
+    scene = cuts.cut_scene(cuts.FIRST)
+    assert scene.narrow is not None
+    assert scene.narrow.drags is not None
+    wide, narrow = ({mark.id: mark for mark in marks} for marks in (scene.marks, scene.narrow.marks))
+    for handle, drag in scene.drags.items():
+        for place, frame in drag.over.items():
+            small = scene.narrow.drags[handle].over[place]
+            assert small.say == frame.say
+            for name in (f"{part}{d}" for part in cuts.PARTS for d in range(3)):
+                large, less = wide[name].changed(frame.set[name]), narrow[name].changed(small.set[name])
+                for one, other in ((wide[name], narrow[name]), (large, less)):
+                    assert other.w == pytest.approx(one.w * cuts.NARROW_W / cuts.BARS_W)
+                    assert other.x - cuts.BARS_X == pytest.approx((one.x - cuts.BARS_X) * cuts.NARROW_W / cuts.BARS_W)
+
+
 def test_the_time_that_a_cut_costs_stands_above_its_line() -> None:
     marks = [mark.id for mark in cuts.cut_scene((2, 4)).marks]
     assert marks.index("line2") < marks.index("nt2")
+
+
+def test_the_parts_of_a_load_stand_in_one_order_wherever_they_are_bars() -> None:
+    in_table = load_bars(split_costs(cuts.GRAPH, cuts.DEPLOYMENT, cuts.split_at(cuts.FIRST)), cuts.DEPLOYMENT, None)
+    assert re.findall(r'<i class="(\w+)" role', in_table)[2:5] == list(cuts.PARTS), "of a device between two others"
+    assert re.findall(r'<i class="(\w+)"></i>', in_table) == list(cuts.PARTS), "in the legend"
+    shown = {mark.id: mark.x for mark in cuts.cut_scene(cuts.FIRST).marks}
+    assert sorted(cuts.PARTS, key=lambda part: shown[f"{part}1"]) == list(cuts.PARTS) == ["receive", "compute", "send"]
 
 
 def test_a_click_or_a_drag_moves_one_cut() -> None:
@@ -515,6 +583,9 @@ def test_a_timeline_on_paper_has_as_many_boxes_as_the_pipeline_has_passes(p: int
     empty, full = (grid_scene(schedule, deployment, pipelining.STAGE_MS, filled=filled) for filled in (False, True))
     boxes = {mark.id for mark in full.marks if mark.shape == "box"} - {mark.id for mark in empty.marks}
     assert len(boxes) == p * m
+    assert {mark.text for mark in full.marks if mark.id in boxes} == set(map(str, range(m))), (
+        "as in the app's timelines"
+    )
     assert sum(mark.shape == "box" for mark in empty.marks) == p * (m + p - 1)
     assert all(mark.x + mark.w <= full.width and mark.y + mark.h <= full.height for mark in full.marks)
 

@@ -118,9 +118,9 @@ def test_rows_are_written_as_in_a_book() -> None:
     rows = IntegerProgram(SmallProblem(chain([2.0, 3.0], 0.5), Deployment(2)), contiguous=True).rows
     texts = [row.text for row in rows]
     assert texts[0] == "x[1,1] + x[1,2] = 1"
-    assert "x[1,1] - x[2,1] - y[1,1] ≤ 0" in texts
-    assert "2 x[1,1] + 3 x[2,1] + 0.5 y[1,1] - T ≤ 0" in texts
-    assert texts[-1] == "x[2,1] - x[1,1] ≤ 0"
+    assert "x[1,1] − x[2,1] − y[1,1] ≤ 0" in texts
+    assert "2 x[1,1] + 3 x[2,1] + 0.5 y[1,1] − T ≤ 0" in texts
+    assert texts[-1] == "x[2,1] − x[1,1] ≤ 0"
 
 
 def test_a_tree_that_is_too_large_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
