@@ -220,7 +220,7 @@ def _show_parts(lesson: Lesson, step: Step, number: int, desk: Desk) -> None:
     is_open = step.ask is None or desk.is_revealed
     has_figure = step.draw is not None or step.after is not None
     words = figures = st.container()
-    if desk.is_presented and has_figure:
+    if desk.is_presented and has_figure and not step.is_wide:
         # Beside each other, so that a room sees question, figure and answer at once.
         words, figures = st.columns(WORDS_AND_FIGURES, gap="medium")
     with words.container(key="lesson_text"):

@@ -51,7 +51,8 @@ Ask = AskNumber | AskChoice
 class Step:
     """A step of a lesson: `text` and `draw` are there at once, `reveal` and `after` once a prediction was made.
 
-    Without a question `reveal` and `after` are there at once, too.
+    Without a question `reveal` and `after` are there at once, too. `is_wide` says that its figures need all of the
+    width where it is presented, below the words rather than beside them.
     """
 
     title: str
@@ -60,6 +61,7 @@ class Step:
     ask: Ask | None = None
     reveal: Told = ""
     after: Draw | None = None
+    is_wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,8 @@ def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Le
             predict(page, lesson, number, rightly=number % 2 == 1)
             settled(page)
         if lesson.name == "dynamic_program":
-            assert page.locator("[data-mark='n1']").count() == 1, "the graph stands there once"
+            graphs = 0 if number == 8 else 1  # the last step has tables alone
+            assert page.locator("[data-mark='n1']").count() == graphs, "the graph stands there once"
             if number == 8:
                 page.get_by_text(
                     re.compile(r"On Inception v3.* keeps .* where the table has 142,728: one in \d+")

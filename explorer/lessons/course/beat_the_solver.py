@@ -319,6 +319,7 @@ LESSON = Lesson(
             "with Tab and press the digit of a device. Score: 100 times the optimum, divided by your time per "
             "micro-batch. You submit once: the first plan counts, since afterwards the solver's answer is shown.",
             _draw(number),
+            is_wide=True,
         )
         for number, one in enumerate(ROUNDS, start=1)
     ),
