@@ -29,12 +29,18 @@ LOOK_MS = 100
 """How often a page is looked at while an answer is awaited; what is measured is late by half of it."""
 
 
-@asynccontextmanager
-async def chromium() -> AsyncIterator[Any]:
-    """Start a headless Chromium."""
+def find_chromium() -> str:
+    """Return the path of the browser; ends the program if there is none."""
     path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     if path is None:
         raise SystemExit("No browser found; install chromium.")
+    return path
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Any]:
+    """Start a headless Chromium."""
+    path = find_chromium()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
         try:

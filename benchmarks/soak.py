@@ -12,19 +12,18 @@ which nothing is left.
 import argparse
 import asyncio
 import json
-import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.browser_page import chromium, set_number, settled_in_browser
 from benchmarks.explorer_page import Answer, parts_of, settled
 from benchmarks.http_door import Door, PageError, query_string
 from benchmarks.machine import machine
-from benchmarks.server_process import MIB, Server, command_of, family_of, private_bytes, pss_bytes, server
+from benchmarks.server_process import MIB, Server, family_of, private_bytes, pss_bytes, server
 from benchmarks.streamlit_client import StreamlitClient
+from benchmarks.unwatched_page import unwatched_page
 from tests.support.serving import free_port, served
 
 SAMPLE = "gnmt_layer_inference"
@@ -91,48 +90,28 @@ async def many_sessions(one: Server, sessions: int) -> list[dict[str, float]]:
 
 async def in_chromium(address: str, changes: int) -> list[dict[str, float]]:
     """Make many changes in a page of Chromium; heap and renderer's memory at points on the way, in MiB."""
-    async with chromium() as browser:
-        context = await browser.new_context(viewport={"width": 1280, "height": 800})
-        page = await context.new_page()
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        await page.goto(f"{address}/?sample={SAMPLE}")
-        await page.get_by_role("spinbutton", name="Accelerators", exact=True).wait_for(timeout=1000 * PATIENCE_S)
-        devtools = await context.new_cdp_session(page)
-        await devtools.send("HeapProfiler.enable")
-        await devtools.send("Performance.enable")
-
-        async def show(count: int) -> None:
-            await set_number(page, "Accelerators", count)
-            await settled_in_browser(page, "accelerators", str(count), PATIENCE_S)
+    async with unwatched_page(f"{address}/?sample={SAMPLE}", PATIENCE_S) as page:
 
         async def step(i: int) -> None:
-            await show(SHOWN + 1 + i % MOST_MORE)
+            await page.set_number("Accelerators", SHOWN + 1 + i % MOST_MORE)
 
         async def of_page() -> dict[str, float]:
-            await show(SHOWN)
-            renderers = [pid for pid in family_of(one_browser) if "--type=renderer" in command_of(pid)]
-            of_renderer = max(private_bytes(pid) for pid in renderers)
+            await page.set_number("Accelerators", SHOWN)
+            of_renderer = page.renderer_bytes()
             # What Chromium keeps as long as the machine has room for it is no growth of the page's.
-            await devtools.send("Memory.simulatePressureNotification", {"level": "critical"})
+            await page.call("Memory.simulatePressureNotification", level="critical")
             for _ in range(2):
-                await devtools.send("HeapProfiler.collectGarbage")
+                await page.call("HeapProfiler.collectGarbage")
             await asyncio.sleep(SETTLE_S)
-            metrics = (await devtools.send("Performance.getMetrics"))["metrics"]
-            heap = next(metric["value"] for metric in metrics if metric["name"] == "JSHeapUsedSize")
-            nodes = next(metric["value"] for metric in metrics if metric["name"] == "Nodes")
+            counters = await page.call("Memory.getDOMCounters")
             return {
-                "heap": heap / MIB,
+                "heap": (await page.call("Runtime.getHeapUsage"))["usedSize"] / MIB,
                 RENDERER: of_renderer / MIB,
-                RENDERER_SHORT: max(private_bytes(pid) for pid in renderers) / MIB,
-                "nodes of the document": nodes,
+                RENDERER_SHORT: page.renderer_bytes() / MIB,
+                "nodes of the document": counters["nodes"],
             }
 
-        one_browser = os.getpid()
-        found = await measured(changes, step, of_page)
-        if errors:
-            print(f"errors in the page: {errors[:5]}")
-        return found
+        return await measured(changes, step, of_page)
 
 
 async def of_server(one: Server) -> dict[str, float]:
