@@ -191,7 +191,7 @@ def shown_ms(text: str) -> tuple[float, float]:
     >>> shown_ms("7.026 ms"), shown_ms("17,571 ms"), shown_ms("5 ms")
     ((7.026, 0.0005), (17571.0, 0.5), (5.0, 0.0005))
     """
-    digits = text.removesuffix(" ms").replace(",", "")
+    digits = text.replace("\xa0", " ").removesuffix(" ms").replace(",", "")
     value = float(digits)
     if value >= 9999.5:
         return value, 0.5

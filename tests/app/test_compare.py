@@ -24,7 +24,7 @@ from solvers.quantities import milliseconds
 from solvers.samples import read_sample
 from solvers.solve import solve
 from tests.support.graphs import chain, training_chain
-from tests.support.opened_app import html, is_over
+from tests.support.opened_app import html, is_over, unescaped
 from tests.support.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
@@ -62,7 +62,7 @@ def split(*devices: set[int]) -> Split:
 
 
 def markdown(app: AppTest) -> str:
-    return " ".join(element.value for element in app.markdown).replace("\\", "")
+    return unescaped(" ".join(element.value for element in app.markdown))
 
 
 def row(table: str, heading: str) -> list[str]:

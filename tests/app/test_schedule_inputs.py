@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from solvers.parameters.schedule import SCHEDULE
 from solvers.schedule.records import INFERENCE_KINDS, LOOPED_KINDS, TRAINING_KINDS, ScheduleKind
-from tests.support.opened_app import metrics, number, opened, solved
+from tests.support.opened_app import metrics, number, opened, solved, unescaped
 
 pytestmark = pytest.mark.usefixtures("solver_processes")
 
@@ -21,7 +21,7 @@ def labels(app: AppTest) -> set[str]:
 
 
 def captions(app: AppTest) -> str:
-    return " ".join(caption.value for caption in app.caption)
+    return unescaped(" ".join(caption.value for caption in app.caption))
 
 
 def test_every_training_schedule_is_shown_and_only_looped_ones_cut_the_plan_anew() -> None:
@@ -37,7 +37,7 @@ def test_every_training_schedule_is_shown_and_only_looped_ones_cut_the_plan_anew
         assert ("Weight gradients (% of backward)" in labels(app)) is kind.startswith("zb")
         shown = metrics(app)["Time per micro-batch"]  # of a looped schedule, the time of the split that it runs
         if kind in LOOPED_KINDS:
-            assert f"{shown} per micro-batch instead of {value}" in captions(app).replace("\\", "")
+            assert f"{shown} per micro-batch instead of {value}" in captions(app)
         else:
             assert shown == value
 

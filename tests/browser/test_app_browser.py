@@ -125,7 +125,7 @@ def test_infeasible_says_why_and_keeps_the_plan(app: str, chromium_page: Any) ->
     value = f"{without_cpu:,.4g} ms"
     wait_for_metric(page, "Time per micro-batch", value)
     set_number(page, "Memory (GiB)", "1")
-    page.get_by_text(re.compile(r"No plan exists.*needs .* GiB")).wait_for()
+    page.get_by_text(re.compile(r"No plan exists.*needs .*\sGiB")).wait_for()
     assert metric(page, "Time per micro-batch") == value
     page.get_by_text("The plan shown is stale").wait_for()
 

@@ -121,4 +121,4 @@ def test_names_from_right_to_left_turn_nothing_beside_them(app: str, chromium_pa
     title = details.get_by_role("heading", name=HEBREW)
     assert title.evaluate(STANDS_LEFT_OF, [HEBREW, "7"])
     passing = details.locator("small").filter(has_text=HEBREW).first
-    assert passing.evaluate(STANDS_LEFT_OF, [HEBREW, "2 MiB"])
+    assert passing.evaluate(STANDS_LEFT_OF, [HEBREW, "2\xa0MiB"])
