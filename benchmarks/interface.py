@@ -16,7 +16,6 @@ The browser has no GPU. On a machine with a screen and one, frames take less.
 """
 
 import json
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,10 +25,11 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
+from benchmarks.browser_page import find_chromium
 from benchmarks.machine import machine
 from sample_graphs.synthetic import layered
 from solvers.formats.graph_json import graph_document
-from tests.support.fixtures import CHROMIUM_FLAGS, CHROMIUM_NAMES
+from tests.support.fixtures import CHROMIUM_FLAGS
 from tests.support.serving import free_port, served
 
 HARNESS = "tests/support/canvas_page.py"
@@ -131,9 +131,7 @@ def main(repeats: int) -> None:
 @contextmanager
 def browser() -> Iterator[Any]:
     """Start Chromium as the tests do."""
-    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
-    if path is None:
-        sys.exit("No browser found; install chromium.")
+    path = find_chromium()
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
         yield chromium

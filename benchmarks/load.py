@@ -275,6 +275,8 @@ def main() -> None:
     options = parser.parse_args()
     REPORT.parent.mkdir(exist_ok=True)
     if options.judge:
+        if not TRIAL.exists():
+            parser.error(f"there is no trial to judge ({TRIAL}); run one without --judge first")
         found, record = pickle.loads(TRIAL.read_bytes())  # noqa: S301 -- written by this program
         found |= _judged(record)
     else:

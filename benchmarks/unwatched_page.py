@@ -5,7 +5,10 @@ evaluated and keys are pressed, no more, so that what is measured is what a user
 """
 
 import asyncio
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -85,14 +88,15 @@ async def unwatched_page(address: str, patience_s: float) -> AsyncIterator[Unwat
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         options = [f"--remote-debugging-port={port}", f"--user-data-dir={folder}", "--window-size=1280,800"]
         command = [find_chromium(), "--headless=new", *CHROMIUM_FLAGS, *options, address]
-        browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
+        browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 -- our own options
         try:
             socket_address = await _address_of_page(port, patience_s)
             async with websockets.connect(socket_address, max_size=None) as socket:
                 yield UnwatchedPage(socket, browser.pid, patience_s)
         finally:
             for pid in family_of(browser.pid)[::-1]:
-                subprocess.run(["kill", "-9", str(pid)], check=False, stderr=subprocess.DEVNULL)  # noqa: S603, S607
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             browser.wait()
 
 

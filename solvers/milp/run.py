@@ -89,7 +89,7 @@ def run_model(
         raise SolveCancelled
     message = ""
     if outcome.left:
-        message = "HiGHS did not end at the time limit and was given up; what it had found and proven counts."
+        message = "HiGHS did not end when it should have, and was given up; what it had found and proven counts."
     elif is_without_proof(outcome):
         message = "HiGHS ended without a proof: the graph's numbers are too uneven, or too near a limit, for it."
     return reporter.result(method, message=message)
