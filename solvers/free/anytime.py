@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from solvers.free.flat_problem import MOST_FORWARD_NODES, largest_load
 from solvers.model.split import Family, Split
 from solvers.problem.background import Background
 from solvers.problem.contraction import Contraction, IntArray
-from solvers.problem.solving import Problem, Reporter
+from solvers.problem.solving import Problem, Reporter, contracted
 
 POLL_SECONDS = 0.05
 
@@ -37,6 +38,8 @@ NEWS = 1e-3
 
 HEAD_START_SHARE = 0.05
 """Share of the time for annealing alone, before prices: a threshold just below a poor plan is not worth a proof."""
+WITHOUT_CPUS_SHARE = 0.25
+"""Share of the time for plans on the accelerators alone, where one is known to begin from."""
 
 SECONDS_WITHOUT_LIMIT = 120.0
 """Time for plans and bounds where there is no time limit."""
@@ -185,8 +188,8 @@ def raise_bound(
 class PlansAndBounds:
     """Better plans and bounds for a problem of the free or convex family, from the plan known so far, in two threads.
 
-    Used in a `with` statement: work begins there and ends, within a second or so, where it is left. What is found goes
-    to the reporter whenever `take_over` is called, and bounds at once.
+    Used in a `with` statement: bounds begin there, plans where `search_plans` is called, and both end, within a second
+    or so, where it is left. What is found goes to the reporter whenever `take_over` is called, and bounds at once.
     """
 
     def __init__(self, contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
@@ -195,19 +198,37 @@ class PlansAndBounds:
         left = reporter.seconds_left
         self._deadline = reporter.seconds + (SECONDS_WITHOUT_LIMIT if left is None else left)
         self._is_over = False
+        self._searches = problem.family is Family.FREE or len(problem.graph.nodes) <= MOST_FORWARD_NODES
         self._search: PlanSearch | None = None
         self._bounds: Background[None] | None = None
         self._prices_of: FreeBounds | None = None
 
     def __enter__(self) -> Self:
-        """Begin."""
-        problem, split = self._problem, self._reporter.split
-        if split is not None:
-            if problem.family is Family.FREE or len(problem.graph.nodes) <= MOST_FORWARD_NODES:
-                self._search = PlanSearch(self._contraction, problem, split.device_of(), self._prices)
-                self._search.start()
+        """Begin with bounds."""
+        if self._reporter.split is not None:
             self._bounds = Background(self._raise_bound, "bounds")
         return self
+
+    def search_plans(self, on_accelerators: Split | None = None) -> None:
+        """Begin to look for better plans, from the best one known by now.
+
+        With CPUs there are more plans to look through, and what is good without them may be missed: where a plan
+        `on_accelerators` alone is given, a part of the time goes to better ones of that kind first.
+        """
+        problem, split = self._problem, self._reporter.split
+        if split is None or not self._searches:
+            return
+        if on_accelerators is not None:
+            without = replace(problem, deployment=replace(problem.deployment, num_cpus=0))
+            contraction = contracted(without, problem.family)
+            self._search = PlanSearch(contraction, without, on_accelerators.on(without.deployment).device_of())
+            self._search.start()
+            self._wait(WITHOUT_CPUS_SHARE, lambda: self._search is not None and self._search.is_running)
+            self._search.stop()
+            self.take_over()
+            split = self._reporter.split or split
+        self._search = PlanSearch(self._contraction, problem, split.device_of(), self._prices)
+        self._search.start()
 
     def __exit__(self, *_: object) -> None:
         """End; raises what one of the threads failed with."""
@@ -221,13 +242,16 @@ class PlansAndBounds:
     def take_over(self) -> bool:
         """Hand a better plan to the reporter, if there is one; say whether there was."""
         split = None if self._search is None else self._search.take()
-        return split is not None and self._reporter.found(split)
+        return split is not None and self._reporter.found(split.on(self._problem.deployment))
 
     def wait(self, share_of_time: float) -> None:
         """Wait until the gap is proven, or nothing is likely to get any further, or for this share of the time left."""
+        self._wait(share_of_time, self._is_working)
+
+    def _wait(self, share_of_time: float, is_working: Callable[[], bool]) -> None:
         reporter = self._reporter
         until = reporter.seconds + share_of_time * (self._deadline - reporter.seconds)
-        while self._is_working() and reporter.seconds < until and not reporter.within(self._problem.gap):
+        while is_working() and reporter.seconds < until and not reporter.within(self._problem.gap):
             reporter.report("better plans and bounds", self.take_over())
             time.sleep(POLL_SECONDS)
         reporter.report("better plans and bounds", self.take_over())
@@ -235,6 +259,9 @@ class PlansAndBounds:
     def _is_working(self) -> bool:
         is_searching = self._search is not None and self._search.is_running
         return is_searching or (self._bounds is not None and self._bounds.is_running)
+
+    def _may_plans_improve(self) -> bool:
+        return self._searches and (self._search is None or self._search.is_running)
 
     def _prices(self) -> Prices | None:
         return None if self._prices_of is None else self._prices_of.prices
@@ -250,7 +277,7 @@ class PlansAndBounds:
 
         def let_plans_improve() -> None:
             until = reporter.seconds + HEAD_START_SHARE * seconds_left()
-            while self._search is not None and self._search.is_running and reporter.seconds < until and watch():
+            while self._may_plans_improve() and reporter.seconds < until and watch():
                 time.sleep(POLL_SECONDS)
 
         def begun(bounds: FreeBounds) -> None:

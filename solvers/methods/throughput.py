@@ -9,7 +9,7 @@ from solvers.methods.beside_dp import BesideDp
 from solvers.milp.run import run_model
 from solvers.model.costs import Objective
 from solvers.model.result import PROOF_TOLERANCE, SolveResult
-from solvers.model.split import Family
+from solvers.model.split import Family, Split
 from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.problem.bounds import why_infeasible
 from solvers.problem.contraction import Contraction
@@ -57,28 +57,39 @@ def _improve(
         run_watched(improvement, plan_of, split_of, problem, reporter, seconds, proves=False)
 
 
-def _improve_without_cpus(problem: Problem, reporter: Reporter, seconds: float) -> None:
-    """Look for a chain on the accelerators alone for at most `seconds`.
+def _improve_without_cpus(problem: Problem, reporter: Reporter, seconds: float) -> Split | None:
+    """Look for a chain on the accelerators alone for at most `seconds`, and return the best.
 
     With a CPU the DP has far more labels: where it does not end, it may get less far than on less hardware.
     """
     deployment = problem.deployment
     if not deployment.num_cpus or not deployment.num_accelerators or problem.pins or not is_plain(problem):
-        return
+        return None
     without = replace(problem, deployment=replace(deployment, num_cpus=0))
     chain = contracted(without, Family.CHAIN)
     if why_infeasible(problem.graph, chain, without.deployment) is not None:
-        return
+        return None
     from solvers.chain.improvement import ChainImprovement
 
     search, plan_of, split_of = chain_search(chain, without)
     search.begin_with(None, reporter.lower_bound_ms, problem.gap)
     run_watched(search, plan_of, split_of, without, reporter, DP_SHARE * seconds, proves=False)
-    start = plan_of(search)
-    if start is not None and not reporter.within(problem.gap):
+    best = plan_of(search)
+    if best is not None and not reporter.within(problem.gap):
         search, plan_of, split_of = chain_search(chain, without)
-        improvement = ChainImprovement(search, start)
+        improvement = ChainImprovement(search, best)
         run_watched(improvement, plan_of, split_of, without, reporter, (1 - DP_SHARE) * seconds, proves=False)
+        best = plan_of(improvement)
+    return None if best is None else split_of(best)
+
+
+def _improve_start(chain: Contraction, problem: Problem, reporter: Reporter) -> Split | None:
+    """Improve the chain that a DP has left unproven, for a share of the time; return one on the accelerators alone."""
+    left = reporter.seconds_left
+    seconds = START_SECONDS if left is None else IMPROVEMENT_SHARE * left
+    on_accelerators = _improve_without_cpus(problem, reporter, seconds / 2)
+    _improve(chain, problem, reporter, seconds / 2)
+    return on_accelerators
 
 
 def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:
@@ -174,13 +185,15 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     passes_apart = problem.objective is Objective.GPIPE
     chain = contracted(problem, Family.CHAIN, passes_apart=passes_apart)
     is_hopeless = problem.pins.why_impossible(problem.graph, problem.deployment, chain)
+    is_best_chain = True
     if not is_hopeless and why_infeasible(problem.graph, chain, problem.deployment) is None:
-        run_dp(chain, problem, reporter, seconds, proves=False)
+        is_best_chain = run_dp(chain, problem, reporter, seconds, proves=False) is Ending.ANSWERED
     if problem.family is Family.CHAIN or problem.objective is not Objective.THROUGHPUT or reporter.split is None:
         return _run_ip(problem, contraction, reporter, "ip")
     from solvers.free.anytime import PlansAndBounds  # numba loads here, when it is needed
 
     with PlansAndBounds(contraction, problem, reporter) as meanwhile:
+        meanwhile.search_plans(None if is_best_chain else _improve_start(chain, problem, reporter))
         # A program that could not be built afterwards leaves all the time to them.
         comes_after = _is_buildable(problem, contraction, reporter, 1 - BEFORE_SHARE)
         meanwhile.wait(BEFORE_SHARE if comes_after else 1.0)
