@@ -245,9 +245,9 @@ def _run_ip(
     contraction: Contraction,
     reporter: Reporter,
     method: str,
-    take_over: Callable[[], bool] = lambda: False,
+    take_over: Callable[[], bool] | None = None,
 ) -> SolveResult:
-    """Run the integer program; `take_over`, called often, hands over what was found elsewhere meanwhile."""
+    """Run the integer program; `take_over`, called often, hands over what others, who go first, found meanwhile."""
     from solvers.milp.throughput import throughput_model  # PuLP loads here, when it is needed
 
     if reporter.within(problem.gap):

@@ -8,6 +8,8 @@ import contextlib
 import math
 import os
 import queue
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,6 +34,9 @@ THREADS = 1
 
 REPORT_SECONDS = 0.2
 """Shortest time between two reports that bring no better solution."""
+
+YIELDING_NICE = 10
+"""Added to the niceness of a run that yields to other threads: where each core has a busy one it gets a tenth."""
 
 PATIENCE_S = 2.0
 """So long after it should have ended a run is left to itself.
@@ -102,9 +107,11 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
         start: Mapping[pulp.LpVariable, float] | None,
         on_report: Callable[[MilpReport], None] | None,
         deadline: float | None,
+        yields: bool,
         **options: Any,
     ) -> None:
         super().__init__(msg=False, **options)
+        self._yields = yields
         self._start = start
         self._on_report = on_report
         self._ends = math.inf if deadline is None else deadline
@@ -134,6 +141,8 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
 
         def run() -> None:
             try:
+                if self._yields:
+                    _yield_to_others()
                 _run(highs)
             finally:
                 self._reports.put(None)
@@ -224,10 +233,12 @@ def run_highs(
     start: Mapping[pulp.LpVariable, float] | None = None,
     on_report: Callable[[MilpReport], None] | None = None,
     presolve: bool = True,
+    yields: bool = False,
 ) -> MilpOutcome:
     """Minimise `model`; return the best solution found and a proven bound.
 
-    `start` gives values to some or all integer variables. Without `presolve` HiGHS takes another, slower course. Stops
+    `start` gives values to some or all integer variables. Without `presolve` HiGHS takes another, slower course. One
+    that `yields` takes what other threads leave of the processor, where the system knows threads' priorities. Stops
     at the relative `gap`, after `time_limit_s` seconds, or when `on_report` raises SolveCancelled: the best solution
     and bound so far are then the answer, at the latest `PATIENCE_S` later. `on_report` is called in the thread of the
     caller. Raises MilpRefusedError for a model with numbers out of its range.
@@ -236,6 +247,7 @@ def run_highs(
         start,
         on_report,
         None if time_limit_s is None else time.monotonic() + time_limit_s,
+        yields,
         threads=THREADS,
         gapRel=gap,
         gapAbs=FEASIBILITY_TOLERANCE,
@@ -269,6 +281,14 @@ def run_highs(
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) and abs(value) < highspy.kHighsInf / 10 else None
+
+
+def _yield_to_others() -> None:
+    """Lower the priority of this thread alone, which Linux allows; elsewhere it would be that of the process."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        with contextlib.suppress(OSError):  # a sandbox may forbid it
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + YIELDING_NICE)
 
 
 def _run(highs: highspy.Highs) -> None:

@@ -32,11 +32,12 @@ def run_model(
     problem: Problem,
     reporter: Reporter,
     method: str,
-    take_over: Callable[[], bool] = lambda: False,
+    take_over: Callable[[], bool] | None = None,
 ) -> SolveResult:
     """Run an integer program until the gap, the time limit or Cancel; its plans and bounds go to the reporter.
 
     `take_over` is called often, gives the reporter what others have found meanwhile, and says whether it is a plan.
+    Where there are such others the program yields to them: on large graphs they get further in the same time.
 
     Where HiGHS ends without a proof it is run once more without presolve: near its tolerances it may call its own
     answer infeasible, which depends on the course it takes.
@@ -48,11 +49,14 @@ def run_model(
         run_highs,
     )
 
+    def has_taken_over() -> bool:
+        return take_over is not None and take_over()
+
     def watch(report: MilpReport) -> None:
         if report.bound is not None:
             reporter.proved(max(0.0, report.bound - BOUND_SLACK) * model.scale_ms)
         better = report.solution is not None and reporter.found(model.read_split(report.solution))
-        reporter.report("integer program", take_over() or better)
+        reporter.report("integer program", has_taken_over() or better)
         if reporter.within(problem.gap):
             raise _EnoughError
 
@@ -64,6 +68,7 @@ def run_model(
             start=start,
             on_report=watch,
             presolve=presolve,
+            yields=take_over is not None,
         )
         if outcome.bound is not None:
             reporter.proved(max(0.0, outcome.bound - BOUND_SLACK) * model.scale_ms)
@@ -84,7 +89,7 @@ def run_model(
         return reporter.result(method, message=message)
     if outcome.infeasible and reporter.split is None:
         return reporter.result(method, infeasible=no_split_fits(problem))
-    reporter.report("integer program", take_over())
+    reporter.report("integer program", has_taken_over())
     if outcome.cancelled and not reporter.within(problem.gap):
         raise SolveCancelled
     message = ""

@@ -1,5 +1,6 @@
 """HiGHS answers whatever ran in the same thread before, and writes nothing of its own."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -135,3 +136,19 @@ def test_reports_come_in_the_thread_of_the_caller() -> None:
     threads: set[int] = set()
     run_highs(knapsack(), time_limit_s=60.0, gap=0.0, on_report=lambda _report: threads.add(threading.get_ident()))
     assert threads == {threading.get_ident()}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+@pytest.mark.parametrize("yields", [False, True])
+def test_a_run_that_yields_has_a_lower_priority_and_its_caller_has_not(yields: bool) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    seen: list[int] = []
+
+    def look(report: MilpReport) -> None:
+        running = [thread.native_id for thread in threading.enumerate() if thread.name == "HiGHS"]
+        seen.extend(os.getpriority(os.PRIO_PROCESS, native) for native in running if native is not None)
+
+    assert run_highs(knapsack(), time_limit_s=60.0, gap=0.0, on_report=look, yields=yields).solution is not None
+    assert seen
+    assert all((priority > own) is yields for priority in seen)
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
