@@ -34,10 +34,10 @@ from solvers.model.deployment import Deployment
 
 MODULES = (
     "kit/contract", "kit/format", "kit/quantities", "kit/theme", "data/payload", "kit/touch", "kit/surface",
-    "data/links", "data/store", "kit/names", "kit/dom", "graph/level_buttons", "data/search", "graph/arrangement",
-    "graph/colour_modes", "graph/graph_view", "graph/graph_edges", "graph/graph_costs", "graph/graph_ties",
-    "graph/graph_boxes", "graph/graph_controls", "graph/minimap", "graph/speaker_notes", "graph/graph_canvas",
-    "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars",
+    "data/links", "data/store", "kit/names", "kit/areas", "kit/dom", "graph/level_buttons", "data/search",
+    "graph/arrangement", "graph/colour_modes", "graph/graph_view", "graph/graph_edges", "graph/graph_costs",
+    "graph/graph_ties", "graph/graph_boxes", "graph/graph_controls", "graph/minimap", "graph/speaker_notes",
+    "graph/graph_canvas", "data/bar_index", "timeline/pixel_rows", "timeline/gantt_bars",
     "timeline/gantt_marks", "timeline/gantt_canvas", "timeline/memory_curves", "timeline/memory_strip", "panels/panel",
     "panels/legend", "panels/gantt_range", "replay/replay_state", "replay/replay", "replay/replay_graph",
     "timeline/timeline",

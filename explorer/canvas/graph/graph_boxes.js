@@ -1,6 +1,7 @@
 /* The boxes of the graph: filled by device or by how much they take, with the device's label, a name, and what a
    folded box stands for. */
 
+import { areaOfText } from "../kit/areas.js";
 import { inOrder } from "../kit/names.js";
 import { LEVEL_DEVICES, LEVEL_STAGES } from "../kit/contract.js";
 import { COLOUR_MODES, ColourScale } from "./colour_modes.js";
@@ -257,9 +258,11 @@ export class BoxPainter extends TiePainter {
 
   /** Write on a device's fill, clear of the lines of its pattern. */
   write(ctx, i, text, x, y, device) {
-    const isPatterned = !this.mode.of && !this.isDim[i] && this.store.data.devices[device]?.colour.pattern !== "none";
-    if (device !== undefined && isPatterned) drawRim(ctx, text, x, y, this.fillOf(device, this.level.boxes.backward[i]).fill);
+    const isPatterned = device !== undefined && !this.mode.of && !this.isDim[i] && this.store.data.devices[device]?.colour.pattern !== "none";
+    if (isPatterned) drawRim(ctx, text, x, y, this.fillOf(device, this.level.boxes.backward[i]).fill);
     ctx.fillText(text, x, y);
+    // Measured only where something moves over the boxes that must not cover it.
+    if (this.replay && text) this.writtenAreas.push(areaOfText(ctx, text, x, y));
   }
 
   /** What a box may be called, the longest first, at last without a number at the beginning; beside its label the rest
@@ -330,7 +333,7 @@ export class BoxPainter extends TiePainter {
     this.write(ctx, i, name, x0, y + room / 2 + 0.5, onlyOne(shares));
     if (count) {
       ctx.font = `700 ${nameSize}px ${font}`;
-      ctx.fillText(count, x + width - countWidth - 1, y + room / 2 + 0.5);
+      this.write(ctx, i, count, x + width - countWidth - 1, y + room / 2 + 0.5);
     }
     // Running time as an inset bar, relative to the longest box: the fill belongs to the device.
     if (!this.mode.of && !isMixed) this.drawTimeBar(ctx, x, y, width, height, maxTimeMs > 0 ? boxes.timeMs[i] / maxTimeMs : 0, 2);

@@ -3,6 +3,7 @@
    World coordinates are those of the place (arrangement.js); what both canvases know is in the store: data, level,
    highlight, selection, search. */
 
+import { areaOfText } from "../kit/areas.js";
 import { LEVEL_DEVICES } from "../kit/contract.js";
 import { Morph, lanePlace } from "./arrangement.js";
 import { COLOUR_MODES } from "./colour_modes.js";
@@ -260,6 +261,7 @@ export class GraphPicture extends BoxPainter {
     this.blending = share < 1 && this.before?.length === level.x.length && this.beforeLevel === level.name ? share : 1;
     if (this.blending < 1) this.surface.invalidate();
     const focus = store.focus();
+    this.writtenAreas = [];
     if (this.place.lanes) this.drawLanes(ctx, scale, width);
     this.drawTies(ctx, scale, focus);
     this.drawUncut(ctx, scale, focus);
@@ -304,7 +306,9 @@ export class GraphPicture extends BoxPainter {
       ctx.font = `700 ${size}px ${theme.font}`;
       ctx.textAlign = "center";
       ctx.textBaseline = "middle";
-      ctx.fillText(label, at + chip / 2, (Math.max(0, y) + Math.min(this.surface.height, below)) / 2);
+      const middle = (Math.max(0, y) + Math.min(this.surface.height, below)) / 2;
+      ctx.fillText(label, at + chip / 2, middle);
+      if (this.replay) this.writtenAreas.push(areaOfText(ctx, label, at + chip / 2, middle));
     }
   }
 

@@ -2,6 +2,7 @@
    expensive first. Tensors cut inside a box on several devices are a seam in it, and their time stands in or beside the
    box. */
 
+import { overlapsAny } from "../kit/areas.js";
 import { formatBytes, formatMove } from "../kit/quantities.js";
 import { EdgePainter } from "./graph_edges.js";
 import { MAX_FIT_SCALE } from "./graph_view.js";
@@ -168,10 +169,6 @@ export class CostPainter extends EdgePainter {
     const [beyond, beside] = [tall / 2 + height / 2 + 1, width / 2 + halfWidth + 2];
     return [...spots, [cx, cy + beyond], [cx, cy - beyond], [cx + beside, cy], [cx - beside, cy]];
   }
-}
-
-function overlapsAny(area, others) {
-  return others.some((other) => area[0] < other[2] && area[2] > other[0] && area[1] < other[3] && area[3] > other[1]);
 }
 
 /** Whether a straight line passes through a rectangle. */

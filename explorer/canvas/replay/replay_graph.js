@@ -3,26 +3,33 @@
    A tensor goes half of its way while it is sent, waits in host memory in the middle, and goes the other half while it
    is received. Every mark has the colour and the number of its micro-batch. */
 
+import { areaOfText, overlapsAny } from "../kit/areas.js";
 import { SLOT_COMPUTE } from "../kit/contract.js";
 import { edgesOfLevel } from "../data/links.js";
 import { nodesReached } from "./replay_state.js";
 import { prefersCalm } from "./replay.js";
 
 const MOST_EDGES = 2;
-const BADGE = 10;
+/** Pixels: the radius of the number at a box, and of one on its way; a row of those that wait has steps of GAP. */
+const BADGE = [10, 13];
 const TOKEN = 8;
-/** Pixels: lower boxes have no room for a frame round them. */
-const SMALL_BOX = 16;
-/** Pixels: lower boxes have no room below their name. */
+const GAP = 2 * TOKEN + 1;
+/** Pixels: lower boxes have no frame round them but are filled; they bear no label. */
+const SMALL_BOX = 8;
+/** Pixels: the frames of lower boxes do not say how far they are. */
 const ROOMY_BOX = 26;
 /** Where tensors wait on more edges than this, only the first of each edge is drawn. */
 const MANY_WAITING = 24;
+/** How far along its edge a tensor may give way to a label, in shares of the edge's length. */
+const GIVE_WAY = [0, ...[1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 22, 26, 30].flatMap((k) => [-0.02 * k, 0.02 * k])];
 
 export class ReplayGraph {
   constructor(store, graph, shared) {
     Object.assign(this, { store, graph, shared });
     this.isOn = false;
     this.edges = null;
+    /** Areas of what was drawn last. */
+    this.drawn = [];
   }
 
   /** The compute times of each stage's nodes, in their order. */
@@ -66,17 +73,16 @@ export class ReplayGraph {
     return lit;
   }
 
+  /** Draw the moment over the boxes; nothing of it lies on a text that is written on them. */
   draw(ctx, { boxRect }) {
+    this.drawn = [];
     this.drawGlow(ctx, boxRect);
+    for (const { node, microBatch } of this.fronts) this.badgeAtBox(ctx, boxRect(node), microBatch);
     this.drawTensors(ctx);
-    for (const { node, microBatch } of this.fronts) {
-      const { x, y, width, height } = boxRect(node);
-      this.badge(ctx, x + width, y, Math.max(BADGE, Math.min(13, height * 0.45)), microBatch);
-    }
   }
 
-  /** A frame in the colour of the micro-batch round what it has reached, and at its foot, where there is room, how far
-      it is through that; boxes too small for a frame are filled. */
+  /** A frame in the colour of the micro-batch round what it has reached, and in its lower side, where there is room, how
+      far it is through that; boxes too small for a frame are filled. */
   drawGlow(ctx, boxRect) {
     const { theme } = this.store;
     for (const front of this.fronts) {
@@ -88,16 +94,18 @@ export class ReplayGraph {
           ctx.fillRect(x - 1, y - 1, Math.max(2, width) + 2, Math.max(2, height) + 2);
           continue;
         }
-        ctx.lineWidth = 4;
+        ctx.lineWidth = Math.min(4, Math.max(2, 0.15 * height));
+        const gap = 0.5 + ctx.lineWidth / 2;
         ctx.beginPath();
-        ctx.roundRect(x - 3, y - 3, width + 6, height + 6, Math.min(8, height * 0.3));
+        ctx.roundRect(x - gap, y - gap, width + 2 * gap, height + 2 * gap, Math.min(8, height * 0.3));
         ctx.stroke();
         if (height < ROOMY_BOX) continue;
-        const tall = Math.max(3, Math.min(8, height * 0.12));
+        this.drawn.push([x - 4.5, y + height + 0.5, x + width + 4.5, y + height + 9.5]);
+        ctx.beginPath();
+        ctx.roundRect(x - 4.5, y + height + 0.5, width + 9, 9, 4);
+        ctx.fill();
         ctx.fillStyle = theme.background;
-        ctx.fillRect(x, y + height - tall - 1, width, tall + 1);
-        ctx.fillStyle = fill;
-        ctx.fillRect(x, y + height - tall, width * through, tall);
+        ctx.fillRect(x + width * through, y + height + 2.5, width * (1 - through), 5);
       }
     }
   }
@@ -124,10 +132,40 @@ export class ReplayGraph {
     return [...boxes.values()].map(({ node, all, done }) => [node, all > 0 ? Math.min(1, done / all) : 1]);
   }
 
+  /** The number of the micro-batch at a corner of its box, where it covers no text; the colour of the frame is enough
+      where there is no such place. */
+  badgeAtBox(ctx, { x, y, width, height }, microBatch) {
+    const radius = Math.max(BADGE[0], Math.min(BADGE[1], 0.45 * height));
+    const half = this.halfWidth(radius, microBatch);
+    const across = [x + width + half - 0.55 * radius, x - half + 0.55 * radius];
+    const up = [y - 0.3 * radius, y + height + 0.3 * radius];
+    const corners = up.flatMap((cy) => across.map((cx) => [this.withinCanvas(cx, half), cy]));
+    const place = corners.find(([cx, cy]) => this.isFree(this.areaOfBadge(cx, cy, radius, microBatch)));
+    if (place) this.badge(ctx, ...place, radius, microBatch);
+  }
+
+  withinCanvas(x, half) {
+    return Math.max(half + 1, Math.min(this.graph.surface.width - half - 1, x));
+  }
+
+  halfWidth(radius, microBatch) {
+    return Math.max(radius, radius * (0.55 + 0.3 * String(microBatch).length));
+  }
+
+  areaOfBadge(x, y, radius, microBatch) {
+    const half = this.halfWidth(radius, microBatch);
+    return [x - half, y - radius, x + half, y + radius];
+  }
+
+  /** Whether an area covers no text of a box and no other mark. */
+  isFree(area) {
+    return !overlapsAny(area, this.graph.writtenAreas) && !overlapsAny(area, this.drawn);
+  }
+
   badge(ctx, x, y, radius, microBatch) {
     const { fill, text } = this.shared.microBatchFill(microBatch);
-    const label = String(microBatch);
-    const half = Math.max(radius, radius * 0.55 + label.length * radius * 0.3);
+    const half = this.halfWidth(radius, microBatch);
+    this.drawn.push(this.areaOfBadge(x, y, radius, microBatch));
     ctx.beginPath();
     ctx.roundRect(x - half, y - radius, 2 * half, 2 * radius, radius);
     ctx.fillStyle = fill;
@@ -139,7 +177,7 @@ export class ReplayGraph {
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
     ctx.fillStyle = text;
-    ctx.fillText(label, x, y + 0.5);
+    ctx.fillText(String(microBatch), x, y + 0.5);
   }
 
   /** Tokens on the cut edges; those that wait at the same place are counted. */
@@ -154,21 +192,44 @@ export class ReplayGraph {
           continue;
         }
         const position = prefersCalm() ? (tensor.phase === "send" ? 0.25 : 0.75) : tensor.position;
-        const [x, y] = this.pointOn(edge, position);
-        this.badge(ctx, x, y, TOKEN, tensor.microBatch);
+        this.row(ctx, edge, position, [tensor.microBatch], 0);
       }
     }
     for (const [edge, microBatches] of waiting) {
-      const [x, y] = this.pointOn(edge, 0.5);
       microBatches.sort((a, b) => a - b);
-      const shown = microBatches.slice(0, waiting.size > MANY_WAITING ? 1 : 3);
-      shown.forEach((m, k) => this.badge(ctx, x + (k - (shown.length - 1) / 2) * (TOKEN * 2 + 1), y, TOKEN - 1, m));
-      if (microBatches.length <= shown.length) continue;
-      ctx.fillStyle = this.store.theme.ink;
-      ctx.font = `600 10px ${this.store.theme.font}`;
-      ctx.textAlign = "left";
-      ctx.fillText(`+${microBatches.length - shown.length}`, x + (shown.length / 2) * (TOKEN * 2 + 4) + 4, y);
+      const most = waiting.size > MANY_WAITING ? 1 : 3;
+      // A shorter row has room where a longer one would lie on a name.
+      for (let count = Math.min(most, microBatches.length); count > 0; count -= 1) {
+        if (this.row(ctx, edge, 0.5, microBatches.slice(0, count), microBatches.length - count)) break;
+      }
     }
+  }
+
+  /** Draw tokens side by side on an edge, and how many more there are, as near to a share of its length as they cover no
+      text and no other mark; tell whether there was such a place. */
+  row(ctx, edge, position, microBatches, more) {
+    ctx.font = `600 10px ${this.store.theme.font}`;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    const note = more ? `+${more}` : "";
+    const [first, last] = [microBatches[0], microBatches.at(-1)];
+    const reach = (GAP * (microBatches.length - 1)) / 2;
+    for (const shift of GIVE_WAY) {
+      if (position + shift < 0 || position + shift > 1) continue;
+      const [x, y] = this.pointOn(edge, position + shift);
+      const area = [x - reach - this.halfWidth(TOKEN, first), y - TOKEN, x + reach + this.halfWidth(TOKEN, last), y + TOKEN];
+      const noteAt = [area[2] + 2, y];
+      if (note) area[2] = areaOfText(ctx, note, ...noteAt)[2];
+      if (!this.isFree(area)) continue;
+      if (note) {
+        ctx.fillStyle = this.store.theme.ink;
+        ctx.fillText(note, ...noteAt);
+      }
+      microBatches.forEach((m, k) => this.badge(ctx, x - reach + k * GAP, y, TOKEN - (microBatches.length > 1 || more ? 1 : 0), m));
+      this.drawn.push(area);
+      return true;
+    }
+    return false;
   }
 
   /** For each pair of stages (from x number of stages + to) the edges of the level that stand for it, the dearest. */

@@ -211,6 +211,7 @@ export class TimelinePart {
       tensorsAt: (ms) => replay.moments.tensorsAt(ms),
       timeX: (ms) => this.canvas.getBoundingClientRect().left + this.gantt.toX(ms) * this.gantt.surface.zoom,
       eventsOfReplay: () => [...replay.moments.events],
+      replayMarks: () => this.inGraph.drawn,
       lit: () => this.graph.replay && [...this.graph.replay.lit.keys()],
     };
   }
