@@ -85,7 +85,7 @@ st.html(
       .st-key-headline [data-testid="stColumn"] { min-width: calc(33.3% - 1rem); flex: 0 0 calc(33.3% - 1rem); }
       .st-key-explanation > [data-testid="stLayoutWrapper"] > .stHorizontalBlock > .stColumn { min-width: 100%; }
     }
-    @media (max-width: 1200px) {
+    @media (max-width: 960px) {
       .st-key-duel > [data-testid="stLayoutWrapper"] > .stHorizontalBlock > .stColumn { min-width: 100%; }
     }
     @media (max-width: 640px) {

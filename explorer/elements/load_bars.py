@@ -37,15 +37,20 @@ STYLE = """<style>
 
 
 def load_bars(
-    costs: SplitCosts, deployment: Deployment, lower_bound_ms: float | None, theme: ThemeName = "light"
+    costs: SplitCosts,
+    deployment: Deployment,
+    lower_bound_ms: float | None,
+    theme: ThemeName = "light",
+    least_scale_ms: float = 0.0,
 ) -> str:
     """Return compute and transfer time per micro-batch of each device in ms as an HTML table, a bar a device.
 
-    A bar is as long as the load; all are on one scale that ends at max-load. Compute has the colour the device has
+    A bar is as long as the load; all are on one scale that ends at max-load, or at `least_scale_ms` where that is more,
+    so that two tables can be compared. Compute has the colour the device has
     everywhere; transfers are hatched. What runs beside something longer is not part of a load, and not drawn. The
     proven lower bound is a dotted line through all bars.
     """
-    scale_ms = max(costs.max_load_ms, 1e-300)
+    scale_ms = max(costs.max_load_ms, least_scale_ms, 1e-300)
     bound_ms = lower_bound_ms
     if bound_ms is not None and not 0 < bound_ms < costs.max_load_ms * (1 - SAME_LINE):
         bound_ms = None

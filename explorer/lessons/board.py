@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from explorer.lessons.desk import Desk, Setting
-from explorer.lessons.graphs import fold_of, graph_marks, narrow_graph
+from explorer.lessons.graphs import TIGHT, USUAL, fold_of, graph_marks, narrow_graph
 from explorer.lessons.parts import show_loads
 from explorer.lessons.scene import Scene, show_scene
 from explorer.state import lessons as state
@@ -128,16 +128,20 @@ def judged_so_far(subject: Subject, placed: Placement) -> tuple[DnnGraph, Judged
     return part, Judged(split, value_ms, tuple(str(one.message) for one in broken))
 
 
-def show_board(desk: Desk, setting: Setting, name: str, title: str = "") -> Judged | None:
-    """Draw a board; return what stands on it when all nodes are placed."""
+def show_board(
+    desk: Desk, setting: Setting, name: str, player: str = "", least_scale_ms: float = 0.0
+) -> tuple[Judged | None, str]:
+    """Draw a board; return what stands on it when all nodes are placed, and what is to be said of it.
+
+    One of two that stand beside each other is the board of a `player`, and smaller. The bars of its loads end at
+    `least_scale_ms` or later.
+    """
     subject = desk.subject(setting)
     graph, deployment = subject.graph, subject.question.deployment
     placed = placement_on(name)
     names = [deployment.device_name(d) for d in range(deployment.num_devices)]
-    if title:
-        st.markdown(f"**{title}**")
     brush = st.segmented_control(
-        "Click places on (or press the device's digit on a node)",
+        f"**{player}**: click places on" if player else "Click places on (or press the device's digit on a node)",
         range(len(names)),
         default=min(placed.brush, len(names) - 1),
         format_func=lambda d: f"{d + 1}: {names[d]}",
@@ -147,30 +151,33 @@ def show_board(desk: Desk, setting: Setting, name: str, title: str = "") -> Judg
     if brush != placed.brush:
         placed = replace(placed, brush=brush)
         state.remember_board(name, placed)
-    marks, width, height = graph_marks(graph, deployment, placed.device_of)
+    spacing = TIGHT if player else USUAL
+    marks, width, height = graph_marks(graph, deployment, placed.device_of, spacing=spacing)
     picks = tuple(f"n{node.id}" for node in graph.nodes)
     alt = f"A board of {len(graph.nodes)} nodes; {len(placed.device_of)} of them are placed"
     narrow = narrow_graph(graph, deployment, placed.device_of)
-    scene = Scene(width, height, tuple(marks), alt, picks=picks, film=name, fold=fold_of(graph), narrow=narrow)
+    fold = fold_of(graph, spacing)
+    scene = Scene(width, height, tuple(marks), alt, picks=picks, film=name, fold=fold, narrow=narrow)
     show_scene(scene, f"{name}_figure", lambda: _take_pick(name, f"{name}_figure", len(names)))
     outcome = judged(subject, placed)
     if outcome is not None:
-        show_loads(desk, graph, deployment, outcome.split)
-        if not outcome.violations:
-            st.markdown(f"Valid. Time per micro-batch: **{milliseconds(outcome.value_ms)}**.")
-    else:
-        left = len(graph.nodes) - len(placed.device_of)
-        waiting = f"{left} of {len(graph.nodes)} nodes are still to be placed."
-        if (so_far := judged_so_far(subject, placed)) is None:
-            st.caption(waiting)
-            return None
-        st.caption(f"{waiting} The bars show what the others take.")
-        part, standing = so_far
-        show_loads(desk, part, deployment, standing.split)
-    violations = (outcome or standing).violations
-    if violations:
-        st.warning(plain(" ".join(violations[:3])), icon=":material/block:")
-    return outcome
+        show_loads(desk, graph, deployment, outcome.split, least_scale_ms=least_scale_ms)
+        _show_violations(outcome)
+        said = "" if outcome.violations else f"Valid. Time per micro-batch: **{milliseconds(outcome.value_ms)}**."
+        return outcome, said
+    left = len(graph.nodes) - len(placed.device_of)
+    waiting = f"{left} of {len(graph.nodes)} nodes are still to be placed."
+    if (so_far := judged_so_far(subject, placed)) is None:
+        return None, waiting
+    part, standing = so_far
+    show_loads(desk, part, deployment, standing.split, least_scale_ms=least_scale_ms)
+    _show_violations(standing)
+    return None, f"{waiting} The bars show what the others take."
+
+
+def _show_violations(standing: Judged) -> None:
+    if standing.violations:
+        st.warning(plain(" ".join(standing.violations[:3])), icon=":material/block:")
 
 
 def _take_pick(name: str, figure: str, num_devices: int) -> None:

@@ -1,7 +1,7 @@
 """Small graphs as figures: boxes in layers from left to right, in the colours of their devices."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from explorer.lessons.scene import Mark, Narrow, Scene
@@ -23,6 +23,21 @@ MARGIN = 12.0
 Point = tuple[float, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Spacing:
+    """Extents of the boxes of a graph, and of the gaps between layers and between the boxes of one."""
+
+    box_w: float = BOX_W
+    box_h: float = BOX_H
+    gap_x: float = GAP_X
+    gap_y: float = GAP_Y
+
+
+USUAL = Spacing()
+TIGHT = Spacing(54.0, 40.0, 20.0, 12.0)
+"""For names and times of few letters, where two graphs stand beside each other."""
+
+
 def layers(graph: DnnGraph) -> list[list[int]]:
     """Return the nodes by the length of the longest path to them, each layer in the order of its inputs."""
     depth: dict[int, int] = {}
@@ -39,28 +54,29 @@ def layers(graph: DnnGraph) -> list[list[int]]:
     return rows
 
 
-def positions(graph: DnnGraph) -> tuple[dict[int, tuple[float, float]], float, float]:
+def positions(graph: DnnGraph, spacing: Spacing = USUAL) -> tuple[dict[int, Point], float, float]:
     """Return the corner of each node's box, and the width and height of the drawing."""
+    w, h, across, down = spacing.box_w, spacing.box_h, spacing.gap_x, spacing.gap_y
     rows = layers(graph)
     tall = max(map(len, rows))
-    height = tall * BOX_H + (tall - 1) * GAP_Y
-    at: dict[int, tuple[float, float]] = {}
+    height = tall * h + (tall - 1) * down
+    at: dict[int, Point] = {}
     for i, row in enumerate(rows):
-        top = MARGIN + (height - len(row) * BOX_H - (len(row) - 1) * GAP_Y) / 2
+        top = MARGIN + (height - len(row) * h - (len(row) - 1) * down) / 2
         for j, v in enumerate(row):
-            at[v] = MARGIN + i * (BOX_W + GAP_X), top + j * (BOX_H + GAP_Y)
-    return at, 2 * MARGIN + len(rows) * BOX_W + (len(rows) - 1) * GAP_X, 2 * MARGIN + height
+            at[v] = MARGIN + i * (w + across), top + j * (h + down)
+    return at, 2 * MARGIN + len(rows) * w + (len(rows) - 1) * across, 2 * MARGIN + height
 
 
-def fold_of(graph: DnnGraph) -> Point | None:
+def fold_of(graph: DnnGraph, spacing: Spacing = USUAL) -> Point | None:
     """Return where a drawing of a graph is folded on a phone: a chain that is too long for it, in its middle."""
     rows = layers(graph)
     is_chain = max(map(len, rows)) == 1 and len(graph.edges) == len(rows) - 1
     if not is_chain or len(rows) <= MOST_IN_A_ROW:
         return None
-    _, _, height = positions(graph)
+    _, _, height = positions(graph, spacing)
     # As far before a box as the row above begins before its first; the arrow to it and its time stay above.
-    return len(rows) // 2 * (BOX_W + GAP_X), height
+    return len(rows) // 2 * (spacing.box_w + spacing.gap_x), height
 
 
 def way_between(
@@ -104,17 +120,21 @@ def graph_marks(
     top: float = 0.0,
     prefix: str = "n",
     transfers: bool = True,
+    spacing: Spacing = USUAL,
 ) -> tuple[list[Mark], float, float]:
     """Return the marks of a graph (nodes are called by `prefix` and their number) and its width and height.
 
     Boxes carry their names and times; edges carry the time to move their tensor, where that is not 0.
     """
-    at, width, height = positions(graph)
+    at, width, height = positions(graph, spacing)
     node_of = graph.node_by_id
     marks: list[Mark] = []
-    middle: dict[int, Point] = {v: (x + BOX_W / 2, y + BOX_H / 2) for v, (x, y) in at.items()}
-    ways = {(edge.source, edge.target): way_between(middle[edge.source], middle[edge.target], middle.values())
-            for edge in graph.edges}  # fmt: skip
+    wide, high = spacing.box_w, spacing.box_h
+    middle: dict[int, Point] = {v: (x + wide / 2, y + high / 2) for v, (x, y) in at.items()}
+    ways = {
+        (edge.source, edge.target): way_between(middle[edge.source], middle[edge.target], middle.values(), wide, high)
+        for edge in graph.edges
+    }
     # What is bent above the boxes, or below, needs its room there.
     peaks = [(way[0][1] + 2 * way[1][1] + way[2][1]) / 4 for way in ways.values()]
     over = max([0.0, *(4.0 - y for y in peaks)])
@@ -128,10 +148,10 @@ def graph_marks(
             continue
         # At the arrow to the nearest reader: above it where it is level, on its middle where it is not.
         x2, y2 = min((middle[v] for v in readers), key=lambda at: (at[0], abs(at[1] - y)))
-        is_next = x2 - x < BOX_W + GAP_X + 1
-        x_text = x + BOX_W / 2 + GAP_X / 2
+        is_next = x2 - x < wide + spacing.gap_x + 1
+        x_text = x + wide / 2 + spacing.gap_x / 2
         y_text, rise = ((y + y2) / 2, 13 if abs(y2 - y) < 1 else 0) if is_next else (y, 13)
-        w = GAP_X - 6
+        w = spacing.gap_x - 6
         marks.append(
             Mark(
                 f"{prefix}t{u}",
@@ -154,8 +174,8 @@ def graph_marks(
                 "box",
                 x,
                 y + top,
-                BOX_W,
-                BOX_H,
+                wide,
+                high,
                 text=node_name(node_of[v]),
                 sub=f"{number(node_of[v].accelerator_ms)} ms",
                 fill=look["fill"],

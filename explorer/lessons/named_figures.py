@@ -132,7 +132,8 @@ def _table(fields: Fields) -> NamedFigure:
 
 def _board(fields: Fields) -> NamedFigure:
     def draw(desk: Desk, setting: Setting) -> None:
-        show_board(desk, setting, f"{desk.key}_{fields['place']}")
+        _, said = show_board(desk, setting, f"{desk.key}_{fields['place']}")
+        st.markdown(said)
 
     return draw
 

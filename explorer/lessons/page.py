@@ -21,8 +21,8 @@ from solvers.model.errors import PlacementError
 WORDS_AND_FIGURES = (4, 7)
 """Shares of the width that words and figures have where they stand side by side."""
 STYLE = """<style>
-.st-key-lesson_text p, .st-key-lesson_text li { font-size: 1.05rem; line-height: 1.55; }
-.st-key-lesson_text { max-width: 46rem; }
+:is(.st-key-lesson_text, .st-key-lesson_more) :is(p, li) { font-size: 1.05rem; line-height: 1.55; }
+:is(.st-key-lesson_text, .st-key-lesson_more) { max-width: 46rem; }
 .st-key-lesson_nav { padding-top: 0.35rem; }
 .st-key-lesson_nav button p { white-space: nowrap; }
 .lesson-place { display: flex; flex-wrap: wrap; gap: 0.2rem; padding: 0.35rem 0; margin: 0; list-style: none; }
@@ -31,6 +31,10 @@ STYLE = """<style>
 .lesson-place li.seen { background: color-mix(in srgb, currentColor 60%, transparent); }
 .lesson-place li.here { background: #D55E00; }
 [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; }
+@media (max-width: 640px) { [data-testid="stButtonGroup"] [role="radio"] { padding-inline: 0.6rem; } }
+/* Both boards, what they are worth and who has won are seen at once. */
+.st-key-duel .stVerticalBlock { gap: 0.5rem; }
+.st-key-duel [data-testid="stAlertContainer"] { padding: 0.4rem 0.8rem; }
 </style>"""
 
 
@@ -39,8 +43,9 @@ PRESENTED = """<style>
 html { font-size: clamp(16px, min(1.29vw, 2.22vh), 41.6px) !important; }
 .stAppHeader, [data-testid="stSidebar"] { display: none; }
 .stMainBlockContainer { padding: 0.8rem 2.5rem 1rem; }
-.st-key-lesson_text, .st-key-lesson_reveal { max-width: 66rem; }
-:is(.st-key-lesson_text, .st-key-lesson_ask, .st-key-lesson_reveal) :is(p, li) { font-size: 1.15rem; line-height: 1.4; }
+.st-key-lesson_text, .st-key-lesson_more, .st-key-lesson_reveal { max-width: 66rem; }
+:is(.st-key-lesson_text, .st-key-lesson_more, .st-key-lesson_ask, .st-key-lesson_reveal) :is(p, li) {
+  font-size: 1.15rem; line-height: 1.4; }
 .stColumn :is(.st-key-lesson_text, .st-key-lesson_ask, .st-key-lesson_reveal) :is(p, li) {
   font-size: 1.02rem; line-height: 1.38; }
 /* What is above a figure, and the line below it: read by `figure.js`. */

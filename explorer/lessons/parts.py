@@ -24,10 +24,15 @@ FIGURES_SHARE = 0.88
 
 
 def show_loads(
-    desk: Desk, graph: DnnGraph, deployment: Deployment, split: Split, bound_ms: float | None = None
+    desk: Desk,
+    graph: DnnGraph,
+    deployment: Deployment,
+    split: Split,
+    bound_ms: float | None = None,
+    least_scale_ms: float = 0.0,
 ) -> None:
-    """Draw the load of every device as a bar, by the evaluator."""
-    st.html(load_bars(split_costs(graph, deployment, split), deployment, bound_ms, desk.theme))
+    """Draw the load of every device as a bar, by the evaluator; the scale ends at `least_scale_ms` or later."""
+    st.html(load_bars(split_costs(graph, deployment, split), deployment, bound_ms, desk.theme, least_scale_ms))
 
 
 def show_graph(desk: Desk, graph: DnnGraph, deployment: Deployment, split: Split | None, name: str = "graph") -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from explorer.lessons.board import Judged, is_decided, placement_on, show_board, take_over
+from explorer.lessons.board import Judged, is_decided, judged, placement_on, show_board, take_over
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import branches, chain_graph, loaded, small_graph
 from explorer.lessons.graphs import set_text
@@ -110,6 +110,14 @@ ROUNDS = (
 )
 
 
+HOW_TO = (
+    "Choose a device, then click nodes or drag across them; or go to a node with Tab and press the digit of a device. "
+    "Score: 100 times the optimum, divided by your time per micro-batch. You submit once: the first plan counts, since "
+    "afterwards the solver's answer is shown."
+)
+AFTERWARDS = "Go on trying if you like, now that you know the optimum; the points stay."
+
+
 def score(optimum_ms: float, own_ms: float, hints: int) -> int:
     """Return the points of a plan: the optimum as a share of it, less what hints cost.
 
@@ -129,15 +137,23 @@ def _draw(number: int) -> Draw:
         _take_results(desk)
         one = ROUNDS[number - 1]
         desk.own = one.own
-        is_duel = _is_duel(desk, number)
-        if not is_duel:
+        with st.container(key="lesson_more"):
+            st.markdown(AFTERWARDS if _is_over(number) else HOW_TO)
+        if _is_over(number):
+            _say_who_wins(desk, one, number)
+        elif not _is_duel(desk, number):
             _player(desk, one, number, 1, "")
-        else:
-            with st.container(key="duel"):  # one board above the other where a window is too narrow for two
-                for player, column in enumerate(st.columns(2), start=1):
-                    with column:
-                        _player(desk, one, number, player, f"Player {player}", board_name(number, 3 - player))
-            _duel(desk, one, number)
+            _results(desk)
+            return
+        with st.container(key="duel"):  # one board above the other where a window is too narrow for two
+            for player, column in enumerate(st.columns(2), start=1):
+                with column:
+                    _player(desk, one, number, player, f"Player {player}", board_name(number, 3 - player))
+        if not _is_over(number):
+            st.caption(
+                "The first plan that each submits counts. The solver's answer and the points are shown when both have "
+                "submitted; until then there are no hints, and those taken before count for both."
+            )
         _results(desk)
 
     return draw
@@ -170,11 +186,13 @@ def _take_results(desk: Desk) -> None:
 def _player(desk: Desk, one: Round, number: int, player: int, title: str, other: str = "") -> None:
     """Draw the board of a player; `other` names the one of the other player of a duel."""
     name = board_name(number, player)
-    outcome = show_board(desk, one.setting, name, title)
+    # What can be compared is on one scale; before a duel is over, it would move with every step of the other player.
+    facing = judged(desk.subject(one.setting), placement_on(other)) if other and _is_over(number) else None
+    outcome, standing = show_board(desk, one.setting, name, title, 0.0 if facing is None else facing.value_ms)
     placed = placement_on(name)
     has_submitted = placed.submitted is not None
     is_valid = outcome is not None and not outcome.violations
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Submit",
             key=f"{name}_submit",
@@ -193,6 +211,7 @@ def _player(desk: Desk, one: Round, number: int, player: int, title: str, other:
                 args=(name,),
             )
         st.button("Clear the board", key=f"{name}_clear", on_click=_clear, args=(name,), type="tertiary")
+        st.markdown(standing, width="content")
     if placed.submitted_ms is not None and not is_decided(placed):
         st.info(
             f"Submitted: {plain(milliseconds(placed.submitted_ms))}. The solver's answer is shown when both players "
@@ -206,15 +225,23 @@ def _player(desk: Desk, one: Round, number: int, player: int, title: str, other:
         st.info(plain(hint), icon=":material/lightbulb:")
     if placed.submitted_ms is not None and is_decided(placed):
         points = score(result.value_ms, placed.submitted_ms, placed.hints)
-        met = abs(placed.submitted_ms - result.value_ms) <= 1e-6 * result.value_ms
-        said = "You have found the optimum. Nobody can do better:" if met else "The solver has a better plan:"
-        st.success(
-            f"**{points} points** for {plain(milliseconds(placed.submitted_ms))}, the plan that you submitted first. "
-            f"{said} {plain(milliseconds(result.value_ms))}, {proof(result)}.",
-            icon=":material/trophy:" if met else ":material/target:",
-        )
-        if not met:
-            st.caption("Go on trying if you like, now that you know the optimum; your points stay.")
+        own = f"**{points} points** for {plain(milliseconds(placed.submitted_ms))}, the plan that you submitted first."
+        has_met = _meets(placed.submitted_ms, result.value_ms)
+        # In a duel the solver's plan is the same for both, and said once.
+        said = own if other else f"{own} {_last_word(result, 'You have found the optimum' if has_met else '')}"
+        st.success(said, icon=":material/trophy:" if has_met else ":material/target:")
+        if not has_met and not other:
+            st.caption(AFTERWARDS)
+
+
+def _meets(own_ms: float, optimum_ms: float) -> bool:
+    return abs(own_ms - optimum_ms) <= 1e-6 * optimum_ms
+
+
+def _last_word(result: SolveResult, found: str) -> str:
+    """Return what the solver says; `found` says by whom the optimum was found, and is empty where nobody did."""
+    said = f"{found}. Nobody can do better:" if found else "The solver has a better plan:"
+    return f"{said} {plain(milliseconds(result.value_ms))}, {proof(result)}."
 
 
 def _hints(one: Round, result: SolveResult) -> list[str]:
@@ -244,21 +271,22 @@ def _clear(name: str) -> None:
     state.remember_board(name, replace(placement_on(name), device_of={}))
 
 
-def _duel(desk: Desk, one: Round, number: int) -> None:
-    """Say who has won, once both have submitted."""
+def _is_over(number: int) -> bool:
+    """Whether both players of a duel have submitted."""
+    return all(placement_on(board_name(number, player)).submitted is not None for player in (1, 2))
+
+
+def _say_who_wins(desk: Desk, one: Round, number: int) -> None:
+    """Say who has won a duel that is over, and what the solver says to it."""
     boards = [placement_on(board_name(number, player)) for player in (1, 2)]
-    if any(placed.submitted is None for placed in boards):
-        st.caption(
-            "The first plan that each submits counts. The solver's answer and the points are shown when both have "
-            "submitted; until then there are no hints, and those taken before count for both."
-        )
-        return
     result = desk.answer(one.setting)
     if result is None or result.value_ms is None:
         return
     first, second = (score(result.value_ms, placed.submitted_ms or 0.0, placed.hints) for placed in boards)
     winner = "Nobody wins, it is a draw" if first == second else f"Player {1 if first > second else 2} wins"
-    st.success(f"**{winner}**: {first} to {second} points.", icon=":material/trophy:")
+    has_met = any(_meets(placed.submitted_ms or 0.0, result.value_ms) for placed in boards)
+    said = _last_word(result, "The optimum is found" if has_met else "")
+    st.success(f"**{winner}**: {first} to {second} points. {said}", icon=":material/trophy:")
 
 
 def results() -> list[dict[str, str]]:
@@ -315,9 +343,7 @@ LESSON = Lesson(
     steps=tuple(
         Step(
             one.title[3].upper() + one.title[4:],
-            f"**Round {one.title}.** {one.text} Choose a device, then click nodes or drag across them; or go to a node "
-            "with Tab and press the digit of a device. Score: 100 times the optimum, divided by your time per "
-            "micro-batch. You submit once: the first plan counts, since afterwards the solver's answer is shown.",
+            f"**Round {one.title}.** {one.text}",
             _draw(number),
             is_wide=True,
         )

@@ -1,0 +1,67 @@
+"""Films of the figures: they play by themselves, on the screen as a whole."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.support.lesson_pages import at_step, begin, figure, frame, go_on_to, lesson_called
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_film_plays_by_itself_asks_nothing_of_the_server_and_goes_back_as_it_came(
+    app: str, chromium_page: Any
+) -> None:
+    page = chromium_page
+    lesson = lesson_called("dynamic_program")
+    begin(page, app, lesson)
+    for number in (2, 3):
+        page.get_by_role("button", name=re.compile("^Next")).first.click()
+        at_step(page, lesson, number)
+    page.get_by_role("button", name="Reveal", exact=True).click()
+    page.get_by_text("The solver of this app finds the same").wait_for()
+    svg = "root.querySelector('svg').outerHTML.replaceAll(' style=\"\"', '')"
+    shown = f"root => {svg}"
+    first = figure(page).evaluate(shown)
+    figure(page).evaluate("root => { root.__figure.pace = 1; }")
+    figure(page).get_by_role("button", name="Play").click()
+    last = int(figure(page).evaluate("root => root.__figure.frames.length")) - 1
+    eventually(lambda: frame(page) == last)
+    assert figure(page).evaluate(shown) != first
+    # Every way through the frames shows the same at the same place.
+    there = figure(page).evaluate(f"root => {{ root.__figure.go(12); return {svg}; }}")
+    figure(page).evaluate("root => { root.__figure.go(0); }")
+    assert figure(page).evaluate(shown) == first
+    back = figure(page).evaluate(f"root => {{ const f = root.__figure; f.go(20); f.go(12); return {svg}; }}")
+    assert back == there
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1024, 768), (1920, 1080)])
+@pytest.mark.parametrize(("name", "step"), [("dynamic_program", 4), ("integer_program", 3)])
+def test_a_film_that_plays_is_on_the_screen_wholly(
+    app: str, chromium_page: Any, name: str, step: int, width: int, height: int
+) -> None:
+    page = chromium_page
+    lesson = lesson_called(name)
+    page.set_viewport_size({"width": width, "height": height})
+    begin(page, app, lesson)
+    go_on_to(page, lesson, step)
+    if width == 1920:
+        page.locator("body").press("p")
+        page.wait_for_url(re.compile("present=yes"))
+    page.get_by_role("button", name="Reveal", exact=True).click()
+    page.get_by_text("The solver of this app finds the same").wait_for()
+    figure(page).get_by_role("button", name="Play").click()
+
+    def is_seen() -> bool:
+        return bool(
+            figure(page).evaluate(
+                """root => [".controls", ".say", "svg"].every(name => {
+                const box = root.querySelector(name).getBoundingClientRect();
+                return box.top >= 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth; })"""
+            )
+        )
+
+    eventually(is_seen)
