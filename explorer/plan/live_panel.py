@@ -20,7 +20,8 @@ from explorer.state import session
 from explorer.state.choice import Choice
 from explorer.state.records import Drawing, Notice, Plan, Run
 from explorer.words.wording import PROVEN, device_counts, proof, unbroken
-from solvers.model.result import SolveStatus
+from solvers.baselines.table import BASELINES
+from solvers.model.result import SolveResult, SolveStatus
 from solvers.parameters.question import METHOD
 from solvers.problem.pins import NO_PINS
 from solvers.quantities import milliseconds, proven_distance, seconds
@@ -126,6 +127,26 @@ def _cancel(run: Run) -> None:
     run.job.cancel()
 
 
+def ended_by(snapshot: Snapshot, result: SolveResult) -> tuple[str, str]:
+    """Say what ended a solve: in a few words, and what is to be said besides, which may be nothing."""
+    question = snapshot.question
+    if snapshot.state is JobState.CANCELLED:
+        return "Cancelled by you", "the best plan so far is kept"
+    if snapshot.state is JobState.STOPPED:
+        why, _, _ = result.message.partition(". ")
+        return "Stopped by the server", f"{why}; the best plan so far is kept"
+    if result.status is SolveStatus.OPTIMAL:
+        return f"{PROVEN[0].upper()}{PROVEN[1:]}", ""
+    if result.gap is not None and result.gap <= question.gap:
+        return "Within the gap that was asked for", "not proven optimal"
+    limit_s = question.time_limit_s
+    if limit_s is not None and result.runtime_s >= limit_s - min(0.5, 0.05 * limit_s):
+        return f"Time limit of {seconds(limit_s)} reached", "not proven optimal"
+    if question.method in BASELINES:
+        return "Solved", "this method proves nothing"
+    return "Ended before the time limit" if limit_s else "Ended", "not proven optimal"
+
+
 def _text(snapshot: Snapshot) -> str:
     """Return the three lines beside the chart as HTML: what is solved, how good the plan is, how far the solver is."""
     question, result = snapshot.question, snapshot.result
@@ -139,12 +160,11 @@ def _text(snapshot: Snapshot) -> str:
     if snapshot.state is JobState.QUEUED:
         state = "Waiting" if snapshot.progress is None else "Paused"
     if result is not None:
-        state, values, phase = "Solved", "Plan ", "not proven optimal"
+        values = "Plan "
         value_ms, bound_ms, distance = result.value_ms, result.lower_bound_ms, proof(result)
-        if snapshot.state in (JobState.CANCELLED, JobState.STOPPED):
-            state, phase = snapshot.state.capitalize(), "the best plan so far is kept"
-        elif result.status is SolveStatus.OPTIMAL:
-            state, phase, distance = f"{PROVEN[0].upper()}{PROVEN[1:]}", "", ""  # what is left is rounding
+        state, phase = ended_by(snapshot, result)
+        if snapshot.state is JobState.DONE and result.status is SolveStatus.OPTIMAL:
+            distance = ""  # what is left is rounding
     known = "no bound yet" if bound_ms is None else f"bound {milliseconds(bound_ms)}"
     if value_ms is None:
         values = f"No plan yet · {known}"

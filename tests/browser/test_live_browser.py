@@ -83,6 +83,7 @@ def test_the_best_plan_so_far_is_drawn_and_stays_when_cancelled(app: Address, ch
     value_ms = time_ms(page)
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("the best plan so far is kept").wait_for()
+    expect(page.locator(".solve-strip")).to_have_text(re.compile("^Cancelled by you"))
     assert time_ms(page) <= value_ms  # a better one may have come before the click
     expect(page.get_by_test_id("stMetricValue").filter(has_text="≤")).to_have_count(0)
     assert standing(page) == "final"
@@ -138,7 +139,7 @@ def test_the_end_of_a_proof_moves_nothing(app: Address, chromium_page: Any) -> N
     running = place_of_picture(page)
     page.get_by_role("button", name="Hide", exact=True).wait_for(timeout=SOLVE_MS)
     assert place_of_picture(page) == running
-    expect(page.locator(".solve-strip")).to_have_text(re.compile(r"^(Optimal \(proven\)|Solved)"))
+    expect(page.locator(".solve-strip")).to_have_text(re.compile(r"^(Optimal \(proven\)|Time limit of 59\ss reached)"))
     page.get_by_role("button", name="Hide", exact=True).click()
     page.locator(".solve-strip").wait_for(state="detached")
     assert place_of_picture(page) == running

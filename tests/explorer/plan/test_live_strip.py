@@ -1,0 +1,49 @@
+"""The strip of a solve says what ended it."""
+
+from dataclasses import replace
+
+import pytest
+
+from explorer.jobs.record import JobState, Question, Snapshot
+from explorer.plan.live_panel import ended_by
+from solvers.model.costs import Objective
+from solvers.model.deployment import Deployment
+from solvers.model.result import SolveResult, SolveStatus
+from solvers.model.split import Family
+
+QUESTION = Question("digest", Deployment(2, 0, 2.0**30), time_limit_s=60.0)
+FOUND = SolveResult(
+    SolveStatus.FEASIBLE, "dp, then ip", Objective.THROUGHPUT, Family.CHAIN, None, 10.0, 9.0, runtime_s=59.9
+)
+MEMORY = "The solver was stopped at 1.5 GiB of memory, the most that one may take on this server. Another takes less."
+
+
+@pytest.mark.parametrize(
+    ("state", "question", "result", "ended", "besides"),
+    [
+        (JobState.DONE, QUESTION, replace(FOUND, status=SolveStatus.OPTIMAL), "Optimal (proven)", ""),
+        (JobState.DONE, QUESTION, FOUND, "Time limit of 60 s reached", "not proven optimal"),
+        (JobState.DONE, QUESTION, replace(FOUND, runtime_s=3.0), "Ended before the time limit", "not proven optimal"),
+        (JobState.DONE, replace(QUESTION, time_limit_s=None), FOUND, "Ended", "not proven optimal"),
+        (JobState.DONE, replace(QUESTION, gap=0.1), FOUND, "Within the gap that was asked for", "not proven optimal"),
+        (
+            JobState.DONE,
+            replace(QUESTION, method="scotch"),
+            replace(FOUND, runtime_s=0.1),
+            "Solved",
+            "this method proves nothing",
+        ),
+        (JobState.CANCELLED, QUESTION, FOUND, "Cancelled by you", "the best plan so far is kept"),
+        (
+            JobState.STOPPED,
+            QUESTION,
+            replace(FOUND, message=MEMORY),
+            "Stopped by the server",
+            "The solver was stopped at 1.5 GiB of memory, the most that one may take on this server; the best plan so "
+            "far is kept",
+        ),
+    ],
+)
+def test_what_ended_a_solve(state: JobState, question: Question, result: SolveResult, ended: str, besides: str) -> None:
+    snapshot = Snapshot("1", question, state, result.runtime_s, None, (), None, result, "", "", "", False)
+    assert ended_by(snapshot, result) == (ended, besides)
