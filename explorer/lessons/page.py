@@ -55,6 +55,18 @@ html { font-size: clamp(16px, min(1.29vw, 2.22vh), 41.6px) !important; }
 [data-testid="stAlertContainer"] { padding: 0.4rem 0.8rem; }
 .st-key-lesson_nav button { min-height: 2rem; padding-block: 0; }
 [data-testid="stHeading"] h3 { padding-block: 0; }
+/* Where they do not stand beside each other: a question is answered while one looks at the figure above it. */
+@media (max-width: 640px) {
+  .stMainBlockContainer { padding: 0.8rem 1rem 1rem; }
+  .st-key-lesson_beside .stHorizontalBlock:has(> .stColumn .st-key-lesson_text) { flex-direction: column; }
+  .stColumn:has(.st-key-lesson_text, .st-key-lesson_drawn, .st-key-lesson_after) { display: contents; }
+  .stColumn > .stVerticalBlock:has(.st-key-lesson_text, .st-key-lesson_drawn, .st-key-lesson_after) {
+    display: contents; }
+  [data-testid="stLayoutWrapper"]:has(> .st-key-lesson_drawn) { order: 1; }
+  [data-testid="stLayoutWrapper"]:has(> .st-key-lesson_ask) { order: 2; }
+  [data-testid="stLayoutWrapper"]:has(> .st-key-lesson_reveal) { order: 3; }
+  [data-testid="stLayoutWrapper"]:has(> .st-key-lesson_after) { order: 4; }
+}
 </style>"""
 
 
@@ -227,11 +239,11 @@ def _show_parts(lesson: Lesson, step: Step, number: int, desk: Desk) -> None:
     words = figures = st.container()
     if desk.is_presented and has_figure and not step.is_wide:
         # Beside each other, so that a room sees question, figure and answer at once.
-        words, figures = st.columns(WORDS_AND_FIGURES, gap="medium")
+        words, figures = st.container(key="lesson_beside").columns(WORDS_AND_FIGURES, gap="medium")
     with words.container(key="lesson_text"):
         st.markdown(said(step.text, desk) or "")
     if step.draw is not None:
-        with figures:
+        with figures.container(key="lesson_drawn"):
             step.draw(desk)
     if step.ask is not None:
         with words.container(key="lesson_ask"):
@@ -244,7 +256,7 @@ def _show_parts(lesson: Lesson, step: Step, number: int, desk: Desk) -> None:
             with words.container(key="lesson_reveal"):
                 st.markdown(told)
         if step.after is not None:
-            with figures:
+            with figures.container(key="lesson_after"):
                 step.after(desk)
 
 

@@ -14,6 +14,7 @@ from explorer.lessons.scene import Mark, Scene, show_scene
 from explorer.picture.palette import ACCELERATOR_COLOURS
 from solvers.hardware.catalogue import catalogue
 from solvers.hardware.devices import Precision
+from solvers.hardware.prices import Prices
 from solvers.hardware.roofline import Setup, moved_bytes
 from solvers.quantities import milliseconds, money, number, percent
 from solvers.samples import read_sample
@@ -25,7 +26,8 @@ DEVICES = ("A100-80", "T4")
 NODES = ("1 norm 1", "1 attention")
 """Nodes of the first block that are shown: one that hardly computes, and one that computes much."""
 PRICES = {"A100-80": 3.2, "T4": 0.5}
-"""Assumed for the lesson, in money per hour; real prices change from week to week."""
+"""Assumed for the lesson, per hour; real prices change from week to week."""
+IN_EUR = Prices(currency="EUR")
 OFFERS = ("2xT4", "4xT4", "8xT4", "1xA100-80", "1xA100-80+2xT4", "2xA100-80", MIXED_OFFER)
 TARGET = 30.0
 """Micro-batches per second that are wanted."""
@@ -192,7 +194,7 @@ def _offers(desk: Desk) -> None:
         return
     with st.container(horizontal=True):
         target = float(st.slider("Micro-batches a second", 5, 60, int(TARGET), 5, key=f"{desk.key}_target"))
-        t4 = float(st.slider("Price of a T4 per hour", 0.2, 1.5, PRICES["T4"], 0.1, key=f"{desk.key}_t4"))
+        t4 = float(st.slider(f"Price of a T4, {IN_EUR.unit}", 0.2, 1.5, PRICES["T4"], 0.1, key=f"{desk.key}_t4"))
     found = cheapest(values, target, t4)
     rows = []
     for offer in OFFERS:
@@ -200,7 +202,7 @@ def _offers(desk: Desk) -> None:
         texts = (milliseconds(values[offer]), number(1000 / values[offer]), money(price(offer, t4)), number(million))
         chosen = "cheapest that is fast enough" if offer == found else "too slow" * (1000 / values[offer] < target)
         rows.append([Cell(offer_name(offer)), *(Cell(text, "number") for text in texts), Cell(chosen)])
-    names = ("Per micro-batch", "Micro-batches/s", "Price per hour", "Price of a million")
+    names = ("Per micro-batch", "Micro-batches/s", IN_EUR.unit, f"{IN_EUR.currency} per million")
     header = [Cell("Devices"), *(Cell(name, "number") for name in names), Cell("")]
     st.html(html_table("Offers", header, rows, width_rem=58))
 
@@ -281,9 +283,8 @@ LESSON = Lesson(
         ),
         Step(
             "What to buy",
-            f"Suppose an A100 costs {money(PRICES['A100-80'])} an hour and a T4 {money(PRICES['T4'])} (assumed; real "
-            f"prices "
-            f"change), and at least {number(TARGET)} micro-batches a second are wanted.",
+            f"Suppose an A100 costs {money(PRICES['A100-80'])} {IN_EUR.unit} and a T4 {money(PRICES['T4'])} (assumed; "
+            f"real prices change), and at least {number(TARGET)} micro-batches a second are wanted.",
             None,
             AskChoice(
                 f"Which is the cheapest offer with at least {number(TARGET)} micro-batches a second?",

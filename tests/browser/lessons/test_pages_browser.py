@@ -9,7 +9,17 @@ from playwright.sync_api import Locator, expect
 
 from explorer.lessons.lattice import ideal_id
 from tests.support.app_page import SOLVE_MS
-from tests.support.lesson_pages import at_step, begin, figure, frame, lesson_called, open_list, predict, settled
+from tests.support.lesson_pages import (
+    FIGURES,
+    at_step,
+    begin,
+    figure,
+    frame,
+    lesson_called,
+    open_list,
+    predict,
+    settled,
+)
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
@@ -189,3 +199,34 @@ def test_a_lesson_of_ones_own_is_opened_and_a_bad_one_is_refused(app: str, chrom
     page.get_by_role("button", name=re.compile("^Next")).first.click()
     page.get_by_role("button", name="Open in Explore").click()
     page.get_by_role("heading", name=re.compile("Teaching: a chain")).wait_for()
+
+
+@pytest.mark.parametrize("name", ["ideals", "fragments", "proof"])
+def test_presented_on_a_narrow_screen_the_graph_comes_before_the_answers(
+    app: str, chromium_page: Any, name: str
+) -> None:
+    page = chromium_page
+    lesson = lesson_called(name)
+    begin(page, app, lesson)
+    page.locator("body").press("p")
+    page.wait_for_url(re.compile("present=yes"))
+    settled(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    parts = (
+        page.locator(".st-key-lesson_text"),
+        page.locator(FIGURES),
+        page.get_by_test_id("stRadio").or_(page.get_by_test_id("stNumberInput")),
+    )
+
+    def tops() -> list[float]:
+        return [eventually(part.bounding_box)["y"] for part in parts]
+
+    eventually(lambda: tops() == sorted(tops()))
+    assert eventually(parts[1].bounding_box)["width"] > 300
+    predict(page, lesson, 1, rightly=True)
+    settled(page)
+    said, figure_after = page.get_by_text("You said"), page.locator(FIGURES)
+    expect(figure_after).to_have_count(1)
+    if name != "ideals":  # there the graph goes to the diagram, which is the answer
+        assert eventually(figure_after.bounding_box)["y"] < eventually(said.bounding_box)["y"]
+    assert page.get_by_test_id("stMain").evaluate("e => e.scrollWidth - e.clientWidth") <= 0

@@ -577,6 +577,18 @@ def test_a_setting_that_explore_does_not_know_is_refused() -> None:
         subject_of({"sample": "teaching_chain", "acelerators": "2"}, None)
 
 
+def test_whatever_is_paid_for_says_in_which_currency(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(hardware.st, "html", shown.append)
+    monkeypatch.setattr(hardware.st, "slider", lambda label, *numbers, **_: shown.append(label) or numbers[2])
+    lesson = hardware.LESSON
+    hardware._offers(desk(lesson))
+    table = re.findall(r"<th[^>]*>([^<]*(?:hour|million)[^<]*)<", shown[2])
+    costs = [said(lesson.steps[3].text, desk(lesson)) or "", shown[1], *table]
+    assert len(costs) == 4
+    assert all("EUR" in one for one in costs)
+
+
 @pytest.mark.parametrize(("p", "m"), [(1, 1), (3, 3), (4, 7)])
 def test_a_timeline_on_paper_has_as_many_boxes_as_the_pipeline_has_passes(p: int, m: int) -> None:
     deployment, schedule = pipelining.even_pipeline(p, m)
