@@ -97,7 +97,7 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
     if not is_chain:
         beside, right, down = lattice_marks(problem, ideals, narrow.width + LATTICE_GAP / 2, 8.0)
         end = max(low_upright, down + 8)
-        fold_at = (narrow.width + LATTICE_GAP / 2, end)
+        fold_at = (narrow.width, end)
         narrow = Narrow(right + 10, end, (*narrow.marks, *beside), fold_at)
         # Beside graph and table, so that all three are seen at once.
         left = width + LATTICE_GAP

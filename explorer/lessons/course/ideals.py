@@ -9,7 +9,7 @@ from explorer.elements.html_table import Cell, html_table
 from explorer.lessons.desk import Desk
 from explorer.lessons.example_graphs import branches, loaded, small_graph
 from explorer.lessons.graphs import graph_marks, graph_scene, set_text
-from explorer.lessons.lattice import LATTICE_GAP, MOST_DRAWN, ideal_id, lattice_marks, lattice_scene
+from explorer.lessons.lattice import MOST_DRAWN, ideal_id, lattice_scene
 from explorer.lessons.records import AskChoice, AskNumber, Closing, Exercise, Lesson, Step
 from explorer.lessons.scene import Scene, show_scene
 from explorer.state import lessons as state
@@ -72,15 +72,15 @@ def _take_pick() -> None:
 
 def stage_scene(small: Ideal, large: Ideal) -> Scene:
     """Return graph and ideals with two ideals marked, and the nodes between them coloured."""
-    nodes, width, height = graph_marks(
-        GRAPH, PROBLEM.deployment, dict.fromkeys(large - small, 0) if small <= large else {}, transfers=False
+    scene = lattice_scene(
+        PROBLEM,
+        IDEALS,
+        dict.fromkeys(large - small, 0) if small <= large else {},
+        {ideal_id(small): "winner", ideal_id(large): "path"},
     )
-    marks, right, below = lattice_marks(PROBLEM, IDEALS, width + LATTICE_GAP, 8.0)
-    changes = {ideal_id(small): {"look": "winner"}, ideal_id(large): {"look": "path"}}
-    marked = [mark if mark.id not in changes else replace(mark, look=str(changes[mark.id]["look"])) for mark in marks]
     picks = tuple(ideal_id(ideal) for ideal in IDEALS)
     alt = f"Two ideals, {set_text(small)} and {set_text(large)}, and the nodes between them"
-    return Scene(right + 10, max(height, below), (*nodes, *marked), alt, picks=picks, fold=(width, max(height, below)))
+    return replace(scene, alt=alt, picks=picks, links={})
 
 
 def _stage(_: Desk) -> None:

@@ -1,7 +1,8 @@
 """Lesson 5: the integer program, its relaxation, and branch and bound as a tree that grows."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -65,52 +66,69 @@ def rows_scene(rows: "Sequence[Row]") -> Scene:
     plain, width, height = graph_marks(GRAPH, PROBLEM.deployment)
     nodes = [replace(mark, focusable=mark.shape == "box") for mark in plain]
     left, wide, right = MARGIN, 480.0, 510.0
-    at = {"one device": (left, wide), "load": (left, wide), "order": (left, wide), "cut": (right, 290.0)}
+    at = {
+        "one device": Columns(left, wide, 2),
+        "load": Columns(left, wide),
+        "order": Columns(left, wide, 2),
+        "cut": Columns(right, 330.0, 2),
+    }
     marks, links, low = _row_marks(rows, at, {left: height + 12, right: 8.0})
     alt = f"The graph of five nodes with the {len(rows)} rows of the integer program"
-    folded, links_folded, end = _row_marks(
-        rows, dict.fromkeys(at, (left, width - 2 * left)), {left: height + 12}, NARROW_LETTERS
-    )
+    below = {family: Columns(left, width - 2 * left, columns.number) for family, columns in at.items()}
+    folded, links_folded, end = _row_marks(rows, below, {left: height + 12}, NARROW_LETTERS)
     narrow = Narrow(width, end, (*nodes, *folded), links=links_folded)
-    return Scene(right + 300.0, low, (*nodes, *marks), alt, links=links, narrow=narrow)
+    return Scene(right + 340.0, low, (*nodes, *marks), alt, links=links, narrow=narrow)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Where the rows of a family stand: from where, how wide in all, and in how many columns."""
+
+    x: float
+    w: float
+    number: int = 1
 
 
 def _row_marks(
-    rows: "Sequence[Row]", at: Mapping[str, tuple[float, float]], below: dict[float, float], most: int | None = None
+    rows: "Sequence[Row]", at: Mapping[str, Columns], below: dict[float, float], most: int | None = None
 ) -> tuple[list[Mark], dict[str, list[str]], float]:
     """Return the rows by family, what lights up with what, and where they end below.
 
-    `at` is the column of a family and its width, `below` where each column begins, `most` the letters of a line.
+    `at` has the columns of each family, `below` where the first family at each place begins, `most` the letters of a
+    line over all columns.
     """
     marks: list[Mark] = []
     links: dict[str, list[str]] = {f"n{v}": [] for v in PROBLEM.order}
-    for family, (x, w) in at.items():
+    for family, columns in at.items():
+        x, w = columns.x, columns.w / columns.number
         of_family = [(i, row) for i, row in enumerate(rows) if row.family == family]
         if not of_family:
             continue
-        marks.append(
-            Mark(f"f{family}", "text", x, below[x], w, 18, text=FAMILIES[family], look="strong", anchor="left")
-        )
-        below[x] += 22
-        for i, row in of_family:
-            tip = f"{FAMILIES[family]}: {row.text}"
-            lines = [row.text] if most is None else wrap(row.text, most)
+        title = FAMILIES[family]
+        marks.append(Mark(f"f{family}", "text", x, below[x], columns.w, 18, text=title, look="strong", anchor="left"))
+        top = below[x] + 22
+        ends = [top] * columns.number
+        deep = math.ceil(len(of_family) / columns.number)
+        for place, (i, row) in enumerate(of_family):
+            column = place // deep
+            tip = f"{title}: {row.text}"
+            lines = [row.text] if most is None else wrap(row.text, most // columns.number)
             # The lines of a row that is too long for one light up with the first.
             names = [f"r{i}", *(f"r{i}_{j}" for j in range(1, len(lines)))]
             for name, line in zip(names, lines, strict=True):
                 indent = 0 if name == names[0] else 14
                 marks.append(
                     Mark(
-                        name, "box", x + indent, below[x], w - indent, 18, text=line, look="plain", tip=tip,
-                        anchor="left", focusable=name == names[0], size=12,
+                        name, "box", x + column * w + indent, ends[column], w - indent - 4, 18, text=line, look="plain",
+                        tip=tip, anchor="left", focusable=name == names[0], size=12,
                     )
                 )  # fmt: skip
-                below[x] += 19
+                ends[column] += 19
             links[names[0]] = [*(f"n{v}" for v in row.about), *names[1:]]
             for v in PROBLEM.order:
                 if f"x[{v}," in row.text:
                     links[f"n{v}"] += names
-        below[x] += 8
+        below[x] = max(ends) + 8
     return marks, links, max(below.values())
 
 

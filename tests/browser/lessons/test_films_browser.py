@@ -51,6 +51,7 @@ def test_a_film_that_plays_is_on_the_screen_wholly(
     if width == 1920:
         page.locator("body").press("p")
         page.wait_for_url(re.compile("present=yes"))
+        settled(page)
     page.get_by_role("button", name="Reveal", exact=True).click()
     page.get_by_text("The solver of this app finds the same").wait_for()
     figure(page).get_by_role("button", name="Play").click()

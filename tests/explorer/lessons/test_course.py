@@ -26,7 +26,7 @@ from explorer.lessons.course import (
 )
 from explorer.lessons.desk import Desk, SettingError, subject_of
 from explorer.lessons.dp_table import arrow_id, dp_scene, state_id
-from explorer.lessons.example_graphs import chain_graph, loaded, small_graph
+from explorer.lessons.example_graphs import branches, chain_graph, loaded, small_graph
 from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_scene
 from explorer.lessons.grid import grid_scene
 from explorer.lessons.kept import kept_on, kept_text
@@ -34,7 +34,7 @@ from explorer.lessons.label_film import label_scene
 from explorer.lessons.lattice import MOST_DRAWN, lattice_scene
 from explorer.lessons.named_figures import VALUES
 from explorer.lessons.records import AskChoice, AskNumber, Lesson, said
-from explorer.lessons.scene import Scene, static_svg
+from explorer.lessons.scene import Mark, Scene, static_svg
 from explorer.lessons.sheet import sheet_html
 from explorer.state.records import LoadedGraph, Subject
 from solvers.model.costs import split_costs
@@ -244,6 +244,41 @@ def test_rows_and_nodes_of_the_integer_program_light_each_other(contiguous: bool
         assert all(f"r{i}" in scene.links[node] for node in named)
     sources = [tensor.source for tensor in integer_program.GRAPH.tensors]
     assert sources == [1, 2, 3, 4], "the text says that tensor t is the output of node t"
+
+
+@pytest.mark.parametrize("width", range(1, ideals.MOST_BRANCHES + 1))
+@pytest.mark.parametrize("length", range(1, ideals.MOST_LENGTH + 1))
+def test_the_ideals_of_branches_fit_a_phone_and_no_two_stand_in_one_place(width: int, length: int) -> None:
+    problem = SmallProblem(branches(width, length), Deployment(2))
+    if ideals.num_ideals(width, length) > ideals.MOST_COUNTED:
+        return
+    narrow = lattice_scene(problem, ideals_of(problem)).narrow
+    assert narrow is not None
+    assert narrow.width <= PHONE_W
+    boxes = [mark for mark in narrow.marks if mark.shape == "box"]
+    assert all(mark.x >= 0 and mark.x + mark.w <= narrow.width for mark in boxes)
+    assert all(mark.y >= 0 and mark.y + mark.h <= narrow.height for mark in boxes)
+    lines: dict[float, list[Mark]] = {}
+    for mark in boxes:
+        if mark.id.startswith(("i", "s")):
+            lines.setdefault(mark.y, []).append(mark)
+    for line in lines.values():
+        line.sort(key=lambda mark: mark.x)
+        assert all(a.x + a.w <= b.x for a, b in pairwise(line))
+    assert all(y + 22 <= below for y, below in pairwise(sorted(lines)))
+
+
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_the_rows_of_the_integer_program_are_hardly_higher_than_their_graph_and_in_order(contiguous: bool) -> None:
+    rows = IntegerProgram(integer_program.PROBLEM, contiguous).rows
+    scene = integer_program.rows_scene(rows)
+    assert scene.height <= 0.55 * scene.width, "on a projector, seen together"
+    assert scene.narrow is not None
+    for marks in (scene.marks, scene.narrow.marks):
+        at = {mark.id: (mark.x, mark.y) for mark in marks}
+        for family in {row.family for row in rows}:
+            places = [at[f"r{i}"] for i, row in enumerate(rows) if row.family == family]
+            assert places == sorted(places), "down the first column, then down the second"
 
 
 def test_ideals_up_to_two_hundred_are_drawn_and_more_are_folded() -> None:
