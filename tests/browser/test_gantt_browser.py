@@ -343,3 +343,26 @@ def test_all_bars_of_a_lane_are_labelled_or_every_nth(chromium_page: Any, server
         assert all(first[1] <= second[0] + 1 for first, second in pairwise(spans))
     if micro_batches <= 12:
         assert all(sum(len(of_pass["labels"]) for of_pass in lane) >= micro_batches / 5 for lane in lanes)
+
+
+@pytest.mark.parametrize("micro_batches", [8, 20])
+def test_on_a_phone_no_number_is_cut_off_at_an_end_of_the_plot(
+    chromium_page: Any, server: str, micro_batches: int
+) -> None:
+    chromium_page.set_viewport_size({"width": 390, "height": 844})
+    query = f"?graph=training&nodes=24&stages=4&schedule=gpipe&micro_batches={micro_batches}"
+    picture = Picture(chromium_page, f"{server}/{query}")
+    left, right = picture.get("p.plot()")
+    labels = [label for passes in picture.get("p.labelsOfLanes()") for of_pass in passes for label in of_pass["labels"]]
+    assert labels
+    assert [label for label in labels if label["from"] < left or right < label["to"]] == []
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 1920])
+@pytest.mark.parametrize("micro_batches", [8, 18])
+def test_no_line_of_a_bound_is_without_a_name(chromium_page: Any, server: str, width: int, micro_batches: int) -> None:
+    chromium_page.set_viewport_size({"width": width, "height": 800})
+    query = f"?graph=training&nodes=24&stages=4&micro_batches={micro_batches}"
+    picture = Picture(chromium_page, f"{server}/{query}")
+    named = picture.get("p.namedBounds()")
+    assert len({x for x, _, _ in picture.get("p.boundLines()")}) == len(named)

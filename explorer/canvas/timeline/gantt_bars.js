@@ -184,7 +184,7 @@ function drawTexts(ctx, picture, labels, usualSize) {
       pass: picture.bars.pass[i], texts: textsOf(picture, i), fill: fillOfBar(picture.bars, i, picture.colourOf(i)).fill };
   });
   const written = [];
-  for (const { members, form, every, shrink } of labelledPasses(bars, usualSize)) {
+  for (const { members, form, every, shrink } of labelledPasses(bars, usualSize, [low, high])) {
     const size = usualSize * shrink;
     ctx.font = `600 ${size}px ${store.theme.font}`;
     const shown = [];
@@ -193,13 +193,14 @@ function drawTexts(ctx, picture, labels, usualSize) {
       const wide = text.length * size * CHARACTER;
       // At the edge of the view only a part of a bar may be left.
       if (every === 1 && wide + LABEL_MARGIN > bar.width) continue;
+      const x = within(bar.x, wide / 2 + 1, low, high);
       if (every > 1) {
         ctx.fillStyle = bar.fill;
-        ctx.fillRect(bar.x - wide / 2 - 1, bar.y - size * 0.55, wide + 2, size * 1.1);
+        ctx.fillRect(x - wide / 2 - 1, bar.y - size * 0.55, wide + 2, size * 1.1);
       }
       ctx.fillStyle = bar.colour;
-      ctx.fillText(text, bar.x, bar.y + 0.5);
-      shown.push({ microBatch: bar.microBatch, from: bar.x - wide / 2, to: bar.x + wide / 2 });
+      ctx.fillText(text, x, bar.y + 0.5);
+      shown.push({ microBatch: bar.microBatch, from: x - wide / 2, to: x + wide / 2 });
     }
     written.push({ every, bars: bars.filter((bar) => bar.pass === members[0].pass).length, labels: shown });
   }
@@ -217,14 +218,15 @@ function textsOf({ bars, store }, i) {
 }
 
 /** How the bars of a lane are labelled, pass by pass: {members, form, every, shrink}, which bars, with which of their
-    texts, of how many micro-batches one, and how much smaller than `size`. Passes without room for any are left out. */
-export function labelledPasses(bars, size) {
+    texts, of how many micro-batches one, and how much smaller than `size`. Passes without room for any are left out. A
+    number that is wider than its bar stays between `low` and `high`. */
+export function labelledPasses(bars, size, [low, high]) {
   const passes = [...new Set(bars.map((bar) => bar.pass))].map((pass) => bars.filter((bar) => bar.pass === pass));
   const narrowest = (own) => own.reduce((least, bar) => (bar.isWhole ? Math.min(least, bar.width) : least), Infinity);
   const chosen = [];
   // The widest first: where they have all their numbers, those of narrower ones go between.
   for (const own of passes.sort((a, b) => narrowest(b) - narrowest(a))) {
-    const choice = wholeChoice(own, size) ?? sparseChoice(own, size, chosen, narrowest(own));
+    const choice = wholeChoice(own, size) ?? sparseChoice(own, size, chosen, narrowest(own), [low, high]);
     if (choice) chosen.push(choice);
   }
   return chosen;
@@ -239,11 +241,17 @@ function wholeChoice(own, size) {
   return null;
 }
 
-function sparseChoice(own, size, chosen, narrowest) {
+/** A middle moved so that `half` on either side of it is between two ends. */
+function within(middle, half, low, high) {
+  return Math.max(low + half, Math.min(high - half, middle));
+}
+
+function sparseChoice(own, size, chosen, narrowest, [low, high]) {
   if (!(narrowest >= LEAST_LABELLED) || narrowest === Infinity) return null;
   const span = (bar, form, shrink) => {
     const half = (bar.texts[form].length * size * shrink * CHARACTER) / 2 + 1;
-    return [bar.x - half, bar.x + half];
+    const x = within(bar.x, half, low, high);
+    return [x - half, x + half];
   };
   const taken = chosen.flatMap(({ members, form, shrink }) => members.map((bar) => span(bar, form, shrink)));
   // One form in a lane: numbers alone beside letters would seem to be of another kind.

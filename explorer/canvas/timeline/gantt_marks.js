@@ -155,26 +155,15 @@ export function drawBounds(ctx, picture) {
   ctx.font = `600 11px ${theme.font}`;
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
-  const taken = [];
-  const lines = [];
-  for (const { ms, name, dash } of marks) {
-    const x = Math.round(picture.toX(ms)) + 0.5;
-    if (x < low - 1 || x > high + 1) continue;
-    lines.push([x, dash]);
-    const text = `${name} ${formatMs(ms)}`;
-    const width = ctx.measureText(text).width;
-    const sides = [x - width - 5, x + 5];
-    // There is room in the margin behind the end.
-    const spot = (ms === makespanMs ? sides.reverse() : sides).find((x0) => x0 >= low - 40 && x0 + width <= picture.surface.width
-      && taken.every(([from, to]) => x0 + width + 6 < from || x0 > to + 6));
-    if (spot === undefined) continue;
-    taken.push([spot, spot + width]);
-    ctx.fillStyle = theme.ink;
-    ctx.fillText(text, spot, bottom + BOUND_ROW / 2 + 1.5);
-  }
+  const shown = marks.map((mark) => ({ ...mark, x: Math.round(picture.toX(mark.ms)) + 0.5 }))
+    .filter(({ x }) => x >= low - 1 && x <= high + 1);
+  const names = placeNames(ctx, shown, low - 40, picture.surface.width);
+  ctx.fillStyle = theme.ink;
+  for (const { text, from } of names) ctx.fillText(text, from, bottom + BOUND_ROW / 2 + 1.5);
+  picture.namedBounds = names.map(({ name }) => name);
   picture.boundLines = [];
-  for (const [x, dash] of lines) {
-    const isOverText = taken.some(([from, to]) => from - 2 < x && x < to + 2);
+  for (const { x, dash } of shown) {
+    const isOverText = names.some(({ from, to }) => from - 2 < x && x < to + 2);
     ctx.setLineDash(dash);
     for (const [top, end] of clearOfNumbers(picture, x, TOP - 2, isOverText ? bottom : bottom + BOUND_ROW)) {
       strokeLine(ctx, theme.ink, 1.25, [[x, top], [x, end]]);
@@ -182,6 +171,35 @@ export function drawBounds(ctx, picture) {
     }
     ctx.setLineDash([]);
   }
+}
+
+/** Where the names of lines at x stand in one row, {name, text, from, to}, that of the solid line behind it where that goes.
+    They are shortened as little as gives each line a name: an axis tells a time too, a line without a name says nothing. */
+function placeNames(ctx, lines, left, right) {
+  let best = [];
+  const forms = lines.map(({ ms, name }) => [`${name} ${formatMs(ms)}`, name, name.replace(/ bound$/, "")]);
+  for (const choice of shortenings(lines.length)) {
+    const placed = [];
+    lines.forEach(({ x, name, dash }, k) => {
+      const text = forms[k][choice[k]];
+      const width = ctx.measureText(text).width;
+      // There is room in the margin behind the end.
+      const sides = dash.length === 0 ? [x + 5, x - width - 5] : [x - width - 5, x + 5];
+      const from = sides.find((at) => at >= left && at + width <= right && placed.every((other) => at + width + 6 < other.from || at > other.to + 6));
+      if (from !== undefined) placed.push({ name, text, from, to: from + width });
+    });
+    if (placed.length > best.length) best = placed;
+    if (best.length === lines.length) break;
+  }
+  return best;
+}
+
+/** For each of some names how often it is shortened, 0 to 2: all combinations, those that shorten least first. */
+function shortenings(count) {
+  let all = [[]];
+  for (let k = 0; k < count; k += 1) all = all.flatMap((before) => [0, 1, 2].map((often) => [...before, often]));
+  const sum = (often) => often.reduce((total, one) => total + one, 0);
+  return all.sort((a, b) => sum(a) - sum(b));
 }
 
 /** The parts from `top` to `end` of a vertical line at x that cross no number of a micro-batch. */
