@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lesson_pages import at_step, begin, figure, frame, go_on_to, lesson_called
+from tests.support.lesson_pages import at_step, begin, figure, frame, go_on_to, lesson_called, settled
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
