@@ -240,6 +240,16 @@ def binary_factor(size_bytes: float) -> float:
     return next((factor for _, factor in BINARY_UNITS if abs(size_bytes) >= factor), 1.0)
 
 
+def binary_ceiling(size_bytes: float) -> float:
+    """Return the least size, not below the given one, that `binary_size` writes as it is: what is said to be enough is.
+
+    >>> binary_size(1.2344 * 2**30), binary_size(binary_ceiling(1.2344 * 2**30)), binary_ceiling(0.0)
+    ('1.234 GiB', '1.235 GiB', 0.0)
+    """
+    factor = binary_factor(size_bytes)
+    return float(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal_from_float(size_bytes / factor)) * factor
+
+
 def binary_sizes(sizes_bytes: Sequence[float | None]) -> list[str]:
     """Write sizes that are compared with each other, all in one unit.
 

@@ -21,6 +21,7 @@ from solvers.analysis.what_if import (
     carried_over,
     changes,
     enough_memory,
+    first_that_helps,
     gain,
     renumbered,
     verdict,
@@ -280,7 +281,6 @@ def _cells(row: Row, most: float) -> list[Cell]:
 def _summary(inquiry: Inquiry, rows: list[Row]) -> str:
     """Say in one or two sentences what helps first, or that nothing does."""
     is_over = inquiry.batch.is_over
-    so_far = "" if is_over else " so far"
     known = [row for row in rows if row.gained is not None]
     helping = [row for row in known if row.gained is not None and row.gained.helps]
     if not helping:
@@ -292,5 +292,5 @@ def _summary(inquiry: Inquiry, rows: list[Row]) -> str:
     assert first.gained is not None
     if first.gained.is_possible_now:
         return f"{plain(first.change.label)} makes a plan possible."
-    saved, value = percent(first.gained.saved_share), milliseconds(first.gained.value_ms)
-    return plain(f"{first.change.label} would help most{so_far}: {saved} less time, {value}.")
+    others = [row.gained for row in rows if row is not first]
+    return plain(first_that_helps(first.change.label, first.gained, others, is_over=is_over))

@@ -9,6 +9,7 @@ numbers of those after it; `carried_over` and `renumbered` follow them.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from solvers.model.graph import DnnGraph, Node
 from solvers.model.memory import is_scheduled, sync_bandwidth
 from solvers.model.result import PROOF_TOLERANCE, SolveResult, SolveStatus
 from solvers.model.split import Family, Split
-from solvers.quantities import binary_size, percent
+from solvers.quantities import binary_ceiling, binary_size, milliseconds, percent
 
 LINK_FACTOR = 2.0
 MEMORY_FACTOR = 1.25
@@ -126,7 +127,7 @@ def _hardware(graph: DnnGraph, deployment: Deployment, family: Family, method: s
     if k and memory_bytes is not None:
         useless = _why_memory_is_enough(graph, deployment, deployment.memory_limit_bytes)
         fits = bool(useless)
-        more = memory_bytes * MEMORY_FACTOR
+        more = binary_ceiling(memory_bytes * MEMORY_FACTOR)
         label = f"Memory {binary_size(more)}, a quarter more"
         found.append(change("memory", label, replace(deployment, memory_bytes=more), useless=useless))
         if not fits:
@@ -165,7 +166,7 @@ def _hardware_of_classes(graph: DnnGraph, deployment: Deployment, family: Family
     for i, one in used:
         if one.memory_bytes is not None:
             why = _why_memory_is_enough(graph, deployment, one.memory_limit_bytes)
-            more = one.memory_bytes * MEMORY_FACTOR
+            more = binary_ceiling(one.memory_bytes * MEMORY_FACTOR)
             label = f"{one.name} with {binary_size(more)}, a quarter more"
             change(f"memory {i}", label, with_class(i, memory_bytes=more), useless=why)
     if any(not c.useless for c in found if c.key.startswith("memory")):
@@ -305,13 +306,24 @@ def _share(before: float, after: float) -> float:
 def enough_memory(graph: DnnGraph, deployment: Deployment, result: SolveResult) -> float | None:
     """Return a memory in bytes per accelerator from which on more changes nothing, given the answer without a limit.
 
-    What the fullest accelerator of that plan holds; None unless the plan is optimal and accelerators are alike. Less
-    may be enough: plans of the same value may hold less.
+    What the fullest accelerator of that plan holds, rounded up to what is written of it; None unless the plan is optimal and
+    accelerators are alike. Less may be enough: plans of the same value may hold less.
     """
     if result.split is None or result.status is not SolveStatus.OPTIMAL or deployment.classes:
         return None
     devices = split_costs(graph, deployment, result.split).devices[: len(result.split.accelerators)]
-    return max((device.memory_bytes for device in devices), default=0.0)
+    return binary_ceiling(max((device.memory_bytes for device in devices), default=0.0))
+
+
+def first_that_helps(label: str, first: Gain, others: Iterable[Gain | None], *, is_over: bool) -> str:
+    """Say what the change that gains most brings, and whether another may bring more as far as is proven.
+
+    `others` has None for a change that is not known yet, or was not solved.
+    """
+    saved = first.saved_share or 0.0
+    is_sure = all(other is not None and other.most_share is not None and other.most_share <= saved for other in others)
+    how = "" if is_sure and is_over else ", as far as was found" if is_over else " so far"
+    return f"{label} would help most{how}: {percent(saved)} less time, {milliseconds(first.value_ms)}."
 
 
 def verdict(change: Change, gained: Gain) -> str:

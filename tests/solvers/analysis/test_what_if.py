@@ -1,5 +1,6 @@
 """What would help: every change keeps old plans valid, and a gain is called what is proven of it."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,9 +9,11 @@ from hypothesis import strategies as st
 
 from solvers.analysis.what_if import (
     Change,
+    Gain,
     carried_over,
     changes,
     enough_memory,
+    first_that_helps,
     gain,
     renumbered,
     verdict,
@@ -20,19 +23,22 @@ from solvers.exporters.frameworks import Framework, expressible_graph
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Node
-from solvers.model.result import SolveResult, SolveStatus
+from solvers.model.result import PROOF_TOLERANCE, SolveResult, SolveStatus
 from solvers.model.split import Family, Split, check_split
+from solvers.quantities import binary_size
 from solvers.solve import solve
 from tests.support.examples import examples
 from tests.support.graphs import (
     chain,
     class_deployments,
     convex_witness,
+    random_dag,
     small_graphs,
     training_chain,
     with_class_times,
 )
 from tests.support.layer_stacks import random_stack
+from tests.support.reference import best_value
 
 
 def solved(change: Change, objective: Objective = Objective.THROUGHPUT) -> SolveResult:
@@ -168,6 +174,75 @@ def test_memory_from_which_on_more_changes_nothing() -> None:
     enough = enough_memory(graph, change.deployment, result)
     assert (result.value_ms, enough) == (6.0, 3.0)
     assert solve(graph, replace(deployment, memory_bytes=enough)).value_ms == result.value_ms
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_memory_that_is_said_to_be_enough_is_as_it_is_written(seed: int) -> None:
+    """Sizes of many digits: rounded to nearest, every second amount would be too little for its plan."""
+    graph = random_dag(seed, 5)
+    graph = graph.with_nodes(
+        tuple(replace(v, memory_bytes=1234567.0 + 98765.0 * v.id * (seed + 1)) for v in graph.nodes)
+    )
+    deployment = Deployment(2, 1, memory_bytes=1.3e6)
+    change = by_key(graph, deployment)["no limit"]
+    result = solved(change)
+    enough = enough_memory(graph, change.deployment, result)
+    assert enough is not None
+    again = solve(graph, replace(deployment, memory_bytes=written_bytes(binary_size(enough))))
+    assert again.value_ms == pytest.approx(result.value_ms)
+    label = by_key(graph, deployment)["memory"]
+    assert label.deployment.memory_bytes == pytest.approx(written_bytes(label.label), rel=1e-12)
+
+
+def written_bytes(text: str) -> float:
+    found = re.search(r"([\d.,]+) ([KMG]iB|B)\b", text)
+    assert found is not None, text
+    return float(found[1].replace(",", "")) * {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[found[2]]
+
+
+@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_said_of_each_change_holds_against_all_plans(seed: int, family: Family) -> None:
+    """Memory is tight on every second graph, a node needs a CPU on every third, blocks are equal on others."""
+    graph = random_dag(seed, 4)
+    if seed % 4 == 3:
+        graph = graph.with_nodes(
+            tuple(replace(v, accelerator_ms=2.0, cpu_ms=5.0, memory_bytes=1.0) for v in graph.nodes)
+        )
+    if seed % 3 == 0:
+        graph = graph.with_nodes((replace(graph.nodes[0], runs_on_accelerator=False), *graph.nodes[1:]))
+    total = sum(node.memory_bytes for node in graph.nodes)
+    deployment = Deployment(2, 1, memory_bytes=total * (0.4 if seed % 2 else 1.0) or None)
+    base = solve(graph, deployment, family=family)
+    before = best_value(graph, deployment, family, Objective.THROUGHPUT)
+    assert base.value_ms == (None if before is None else pytest.approx(before))
+    for change in changes(graph, deployment, Objective.THROUGHPUT, family, "auto"):
+        if change.deployment.replication is not None or change.deployment.communication is not deployment.communication:
+            continue
+        gained = gain(base, solved(change))
+        after = best_value(change.graph, change.deployment, change.family, Objective.THROUGHPUT)
+        said = verdict(change, gained)
+        if before is None:
+            assert said == ("cannot help, proven" if after is None else "a plan becomes possible"), change.label
+            continue
+        assert after is not None
+        saved = (before - after) / before
+        assert said == ("proven" if saved > PROOF_TOLERANCE else "cannot help, proven"), change.label
+        if said == "proven":
+            assert gained.saved_share == pytest.approx(saved)
+        if change.useless:
+            assert saved <= PROOF_TOLERANCE, change.useless
+
+
+def test_the_change_that_helps_most_is_called_so_only_where_no_other_can_help_more() -> None:
+    first, less = Gain(3.0, 0.25, 0.25), Gain(3.5, 0.125, 0.125)
+    open_, unknown = Gain(4.0, 0.0, 0.5), Gain(None, None, None)
+    said = "A would help most: 25 % less time, 3 ms."
+    assert first_that_helps("A", first, (less,), is_over=True) == said
+    for other in (open_, unknown, None):
+        found = first_that_helps("A", first, (less, other), is_over=True)
+        assert found == "A would help most, as far as was found: 25 % less time, 3 ms."
+    assert first_that_helps("A", first, (None,), is_over=False) == "A would help most so far: 25 % less time, 3 ms."
 
 
 def test_what_was_infeasible_becomes_possible_or_stays_so() -> None:
