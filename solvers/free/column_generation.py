@@ -44,7 +44,7 @@ SETS_PER_ROUND = 12
 PRICE_LIMIT = 3.0
 """Prices are at most so many times what one device of the fastest kind pays on average."""
 
-STEPS = ((0.7, (0, 1)), (0.3, (0, 1)), (0.0, (0, 1, 2, EXACT)))
+STEPS = ((0.7, (0, 1)), (0.3, (0, 1)), (0.0, tuple(range(EXACT + 1))))
 """Share of the best prices known in the prices that are tried, and efforts, in turn until columns are found."""
 
 ASCENT_ROUNDS = 1500
@@ -126,9 +126,20 @@ class DeviceContents:
         self.columns[key] = (contents, load_ms)
         return True
 
-    def dearest(self, price: FloatArray, threshold_ms: float, effort: int, gap: float = GAP) -> list[Dearest]:
-        """Return the dearest contents of an accelerator of each kind."""
-        return [dearest_contents(arcs, price, threshold_ms, effort, gap, self._check) for arcs in self._arcs]
+    def dearest(
+        self,
+        price: FloatArray,
+        threshold_ms: float,
+        effort: int,
+        gap: float = GAP,
+        floors: FloatArray | None = None,
+    ) -> list[Dearest]:
+        """Return the dearest contents of an accelerator of each kind; none below a kind's floor need be told apart."""
+        floor_of = [-math.inf] * len(self._arcs) if floors is None else floors.tolist()
+        return [
+            dearest_contents(arcs, price, threshold_ms, effort, gap, self._check, floor)
+            for arcs, floor in zip(self._arcs, floor_of, strict=True)
+        ]
 
     def dearest_of(
         self, kind: int, price: FloatArray, threshold_ms: float, effort: int, check: Callable[[], object]
@@ -137,14 +148,23 @@ class DeviceContents:
         return dearest_contents(self._arcs[kind], price, threshold_ms, effort, GAP, check)
 
     def certify(
-        self, price: FloatArray, threshold_ms: float, effort: int, gap: float = GAP
+        self,
+        price: FloatArray,
+        threshold_ms: float,
+        effort: int,
+        gap: float = GAP,
+        floors: FloatArray | None = None,
     ) -> tuple[Certificate, list[Dearest]]:
         """Return what prices prove at a threshold, with the dearest contents of an accelerator of each kind."""
-        dearest = self.dearest(price, threshold_ms, effort, gap)
-        left = float(price.sum()) - self.paid_by_cpus(price, threshold_ms)[0]
-        left -= MARGIN * float(np.abs(price).sum())
+        dearest = self.dearest(price, threshold_ms, effort, gap, floors)
+        left = self._left_by_cpus(price, threshold_ms)
         paid = self.paid(dearest)
         return Certificate(price, left / paid if paid > 0 else math.inf if left > 0 else 0.0), dearest
+
+    def _left_by_cpus(self, price: FloatArray, threshold_ms: float) -> float:
+        """Return the sum of prices without what CPUs can pay, a margin below."""
+        left = float(price.sum()) - self.paid_by_cpus(price, threshold_ms)[0]
+        return left - MARGIN * float(np.abs(price).sum())
 
     def paid(self, dearest: list[Dearest]) -> float:
         """Return the most that all accelerators pay, by the dearest contents of each kind."""
@@ -166,7 +186,10 @@ class DeviceContents:
         for _ in range(THRESHOLD_STEPS):
             if not proceed():
                 break
-            if self.certify(price, threshold, effort)[0].ratio > 1:
+            # Of accelerators of one kind it is only asked whether some can pay their part.
+            part = self._left_by_cpus(price, threshold) / self.counts[0]
+            floors = np.array([part - MARGIN * abs(part)]) if len(self.counts) == 1 else None
+            if self.certify(price, threshold, effort, GAP, floors)[0].ratio > 1:
                 low_ms = threshold
                 yield threshold
                 if threshold == high_ms:

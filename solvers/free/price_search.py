@@ -31,7 +31,7 @@ from solvers.problem.contraction import FloatArray, IntArray
 FIRST_GROUPS = 32
 """Groups to begin with; their number doubles."""
 
-EFFORTS = (0, 1, 2, EXACT, EXACT)
+EFFORTS = (*range(EXACT + 1), EXACT)
 """Efforts of pricing, tried in turn until contents are found that the program did not know."""
 LOOK_AGAIN = 8
 """They are tried from the least one again after so many rounds, and else from the one that found something."""
@@ -55,7 +55,12 @@ FUTILE_ROUNDS = 5
 MOST_CUTS = 600
 """Contents known before that enter a new program, those dearest first."""
 
-ASCENT_EFFORT, ASCENT_TARGET, ASCENT_GAIN = 1, 1.03, 1e-4
+START_EFFORT = 3
+"""Effort for the prices to begin with."""
+
+ASCENT_EFFORTS, NEARLY = (1, 2), 0.998
+"""Efforts of the ascent: the first that proves so large a share of what START_EFFORT does."""
+ASCENT_TARGET, ASCENT_GAIN, ASCENT_ROUNDS = 1.03, 1e-4, 120
 ASCENT_PATIENCE, MOST_FUTILE, LEAST_STEP = 20, 100, 0.01
 """Rounds without a better ratio after which steps of the ascent get shorter, and after which it ends."""
 
@@ -83,7 +88,7 @@ def best_prices(
     True: proven. False: no prices prove it. None: `proceed`, which is called often with the best certificate so far,
     said to stop, or a linear program took too long.
     """
-    best, dearest = contents.certify(start, threshold_ms, EXACT)
+    best, dearest = contents.certify(start, threshold_ms, START_EFFORT)
     paid = contents.paid(dearest)
     if best.ratio > 1 or not 0 < paid < math.inf:
         return (True if best.ratio > 1 else None), best
@@ -119,10 +124,16 @@ def _ascended(
 
     Steps cost little, so this is the better way where few of them are enough.
     """
+    quick = (e for e in ASCENT_EFFORTS if contents.certify(best.price, threshold_ms, e)[0].ratio >= NEARLY * best.ratio)
+    effort = next(quick, None)
+    if effort is None:
+        return best, paid
     price, direction = best.price, np.zeros(len(best.price))
     step, futile = 0.5, 0
-    while best.ratio <= 1 and step >= LEAST_STEP and futile < MOST_FUTILE and proceed(best):
-        certificate, dearest = contents.certify(price, threshold_ms, ASCENT_EFFORT)
+    rounds = 0
+    while best.ratio <= 1 and step >= LEAST_STEP and futile < MOST_FUTILE and rounds < ASCENT_ROUNDS and proceed(best):
+        rounds += 1
+        certificate, dearest = contents.certify(price, threshold_ms, effort)
         pays = contents.paid(dearest)
         if not 0 < pays < math.inf:
             break
@@ -278,7 +289,8 @@ class _Rounds:
             self._effort = i
             # Before it is said that there is nothing, pricing is as exact as it can be.
             exactly = GAP if i == len(EFFORTS) - 1 else gap
-            certificate, dearest = self._contents.certify(price, self._threshold_ms, effort, exactly)
+            floors = z * (1 + 0.5 * exactly)
+            certificate, dearest = self._contents.certify(price, self._threshold_ms, effort, exactly, floors)
             has_new |= self._enter_all(dearest, price, z)
             if certificate.ratio > self._best.ratio:
                 self._best, gained = certificate, True

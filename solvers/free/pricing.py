@@ -15,6 +15,7 @@ over the paths of a diagram of all sets (`solvers.free.patterns`). Two passes:
 Upper bounds are raised by a slack for rounding, as is T, so that z is never underestimated.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -35,12 +36,14 @@ FURTHER_RATES = (0.25, 0.5, 0.7, 1.4, 2.0, 4.0)
 """Rates with bounds on completions, as multiples of the best one: that is the best for a path that is just begun, and
 of little use to tell which of the others are hopeless."""
 
-BEAMS = (300, 3_000, 30_000)
+BEAMS = (300, 3_000, 30_000, 200_000)
 """Labels per layer; a wider beam follows while the bound exceeds the best set by more than a gap."""
 GAP = 2e-4
 
-MAX_LABELS = 4_000_000
-"""Labels of all layers together; beams are narrower where there are very many layers."""
+MAX_LABELS = 40_000_000
+"""Labels of all layers together, of four bytes each where one is reached; beams are narrower where they near it."""
+LAYERS_AT_ONCE = 8
+"""A layer may have the share of so many of those that are left."""
 
 CANDIDATES_BETWEEN_CHECKS = 1_000_000
 """Labels looked at between two looks at the time limit, about a fifth of a second."""
@@ -67,11 +70,13 @@ def dearest_contents(
     effort: int = EXACT,
     gap: float = GAP,
     check: Callable[[], object] = object,
+    floor: float = -math.inf,
 ) -> Dearest:
     """Return an upper bound on z(price, T) and sets that come near it, as rows of booleans over blocks.
 
     `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, as far as they are needed to bring
-    bound and best set within `gap` of each other. `check` is called often; what it raises ends the work.
+    bound and best set within `gap` of each other, or the bound down to `floor`: what is dearer by less is not looked
+    for. `check` is called often; what it raises ends the work.
     """
     check()
     limit = threshold_ms * (1 + SLACK)
@@ -79,13 +84,13 @@ def dearest_contents(
     scale = float(np.abs(price).sum())
     bound, rates, after, sets, loads, values = _lagrangian(arcs, layer_price, limit, RATES)
     bound += SLACK * scale
-    most = max(100, MAX_LABELS // max(1, layer_price.size))
     for beam in BEAMS[:effort]:
         best = float(values.max())
-        if bound <= best + gap * abs(best):
+        cutoff = max(best + 0.5 * gap * abs(best), floor)
+        if bound <= max(best + gap * abs(best), floor + SLACK * scale):
             break
         beam_bound, found, found_loads, found_values = _labels(
-            arcs, layer_price, limit, rates, after, best + 0.5 * gap * abs(best), SLACK * scale, min(beam, most), check
+            arcs, layer_price, limit, rates, after, cutoff, SLACK * scale, beam, check
         )
         bound = min(bound, beam_bound + SLACK * scale)
         sets, loads, values = (
@@ -192,10 +197,11 @@ def _lagrangian(arcs, layer_price, limit, steps):
 
 
 @njit(cache=True, nogil=True)
-def _merge_runs(
-    runs, run_begin, c_load, c_value, c_origin, c_joined, b, load, value, origin, joined, node, end
-):  # fmt: skip
-    """Append the candidates of these runs that are not dominated, by load, as labels of node b; return the new end."""
+def _merge_runs(runs, run_begin, c_load, c_value, c_trace, b, load, value, node, trace, begin, end):
+    """Append the candidates of these runs that are not dominated, by load, as labels of node b; return the new end.
+
+    The labels of the layer begin at `begin`.
+    """
     head = np.empty(runs.size, np.int64)
     for r in range(runs.size):
         head[r] = run_begin[runs[r]]
@@ -212,11 +218,10 @@ def _merge_runs(
             return end
         o = head[least]
         highest = c_value[o]
-        load[end] = c_load[o]
-        value[end] = highest
-        origin[end] = c_origin[o]
-        joined[end] = c_joined[o]
-        node[end] = b
+        load[end - begin] = c_load[o]
+        value[end - begin] = highest
+        node[end - begin] = b
+        trace[end] = c_trace[o]
         end += 1
         head[least] += 1
 
@@ -234,41 +239,42 @@ def _labels(
 ) -> tuple[float, npt.NDArray[np.bool_], FloatArray, FloatArray]:
     """Return an upper bound on z, and the sets of the best complete labels above the cutoff."""
     num_layers = arcs.first.size - 2
-    # Pages of these that no label reaches are never touched.
-    capacity = beam * num_layers + 1
-    load, value = np.empty(capacity), np.empty(capacity)
-    origin, joined, node = np.empty(capacity, np.int32), np.empty(capacity, np.bool_), np.empty(capacity, np.int32)
-    load[0] = value[0] = 0.0
-    node[0] = 0
+    # Pages of these that no label reaches are never touched. Loads, prices and nodes are those of two layers, by turns;
+    # of every label remains which one it came of, twice its number, and 1 more if the block joined.
+    trace = np.empty(min(2 * beam * num_layers + 1, MAX_LABELS), np.int32)
+    load, value, node = np.empty((2, beam + 1)), np.empty((2, beam + 1)), np.empty((2, beam + 1), np.int32)
+    load[0, 0] = value[0, 0] = 0.0
+    node[0, 0] = 0
     layer, begin, end, best = 0, 0, 1, cutoff
     while layer < num_layers:
         layer, begin, end, best = _extend(
-            arcs, layer_price, limit, rates, after, cutoff, slack, beam, load, value, origin, joined, node,
+            arcs, layer_price, limit, rates, after, cutoff, slack, beam, load, value, node, trace,
             layer, begin, end, best, CANDIDATES_BETWEEN_CHECKS,
         )  # fmt: skip
         check()
+    last = num_layers % 2
     if end > begin:
-        best = max(best, float(value[begin:end].max()))
+        best = max(best, float(value[last, : end - begin].max()))
     # Labels of the last node ascend in load and price.
     found = np.arange(max(begin, end - NUM_FOUND), end)[::-1]
-    return best, _sets(found, num_layers, origin, joined), load[found], value[found]
+    return best, _sets(found, num_layers, trace), load[last, found - begin], value[last, found - begin]
 
 
 @njit(cache=True, nogil=True)
-def _sets(found, num_layers, origin, joined):
+def _sets(found, num_layers, trace):
     """Return the sets of these labels of the last node, a row of booleans over layers each."""
     sets = np.zeros((found.size, num_layers), np.bool_)
     for f in range(found.size):
         j = found[f]
         for i in range(num_layers - 1, -1, -1):
-            sets[f, i] = joined[j]
-            j = origin[j]
+            sets[f, i] = trace[j] & 1
+            j = trace[j] >> 1
     return sets
 
 
 @njit(cache=True, nogil=True)
 def _extend(
-    arcs, layer_price, limit, rates, after, cutoff, slack, beam, load, value, origin, joined, node,
+    arcs, layer_price, limit, rates, after, cutoff, slack, beam, load, value, node, trace,
     first_layer, begin, end, best, work,
 ):  # fmt: skip
     """Extend the labels begin .. end - 1 of a layer to the layers after it, until so many candidates are looked at.
@@ -280,12 +286,12 @@ def _extend(
     for i in range(first_layer, num_layers):
         if seen >= work:
             return i, begin, end, best
+        side, other = i % 2, (i + 1) % 2
         most = 2 * (end - begin)
         seen += most
         c_load = np.empty(most)
         c_value = np.empty(most)
-        c_origin = np.empty(most, np.int32)
-        c_joined = np.empty(most, np.bool_)
+        c_trace = np.empty(most, np.int32)
         c_promise = np.empty(most)
         base = arcs.first[i + 1]
         width = arcs.first[i + 2] - base
@@ -295,11 +301,11 @@ def _extend(
         run_target = np.empty(most_runs, np.int64)
         num_runs = 0
         count = 0
-        j = begin
-        while j < end:
-            a = node[j]
+        j = 0
+        while j < end - begin:
+            a = node[side, j]
             until = j
-            while until < end and node[until] == a:
+            while until < end - begin and node[side, until] == a:
                 until += 1
             for x in range(2):
                 b = arcs.target[a, x]
@@ -307,10 +313,10 @@ def _extend(
                 run_target[num_runs] = b - base
                 num_runs += 1
                 for o in range(j, until):
-                    new_load = load[o] + arcs.length[a, x]
+                    new_load = load[side, o] + arcs.length[a, x]
                     if new_load > limit:
                         break
-                    new_value = value[o] + x * layer_price[i]
+                    new_value = value[side, o] + x * layer_price[i]
                     promise = np.inf
                     for r in range(rates.size):
                         promise = min(promise, new_value + rates[r] * (limit - new_load) + after[r, b])
@@ -318,23 +324,22 @@ def _extend(
                         continue
                     c_load[count] = new_load
                     c_value[count] = new_value
-                    c_origin[count] = o
-                    c_joined[count] = x == 1
+                    c_trace[count] = 2 * (begin + o) + x
                     c_promise[count] = promise
                     count += 1
             j = until
         run_begin[num_runs] = count
-        if count > beam:
-            least = np.partition(c_promise[:count], count - beam)[count - beam]
+        room = min(beam, (trace.size - end) // (2 + (num_layers - i) // LAYERS_AT_ONCE))
+        if count > room:
+            least = np.partition(c_promise[:count], count - room)[count - room] if room else np.inf
             kept = 0
             for run in range(num_runs):
                 first_of_run = kept
                 for o in range(run_begin[run], run_begin[run + 1]):
-                    if c_promise[o] >= least and kept < beam:
+                    if c_promise[o] >= least and kept < room:
                         c_load[kept] = c_load[o]
                         c_value[kept] = c_value[o]
-                        c_origin[kept] = c_origin[o]
-                        c_joined[kept] = c_joined[o]
+                        c_trace[kept] = c_trace[o]
                         kept += 1
                     else:
                         best = max(best, c_promise[o])
@@ -354,7 +359,7 @@ def _extend(
         begin = end
         for w in range(width):
             end = _merge_runs(
-                runs[per_node[w] : per_node[w + 1]], run_begin, c_load, c_value, c_origin, c_joined,
-                base + w, load, value, origin, joined, node, end,
+                runs[per_node[w] : per_node[w + 1]], run_begin, c_load, c_value, c_trace,
+                base + w, load[other], value[other], node[other], trace, begin, end,
             )  # fmt: skip
     return num_layers, begin, end, best

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solvers.free import pricing
 from solvers.free.column_generation import DeviceContents
 from solvers.free.patterns import Arcs, Paths, contents_diagram
 from solvers.free.price_search import best_prices
@@ -158,6 +159,30 @@ def test_the_dearest_contents_are_found_and_bounded(instance: tuple[DnnGraph, De
             assert total <= z + 1e-9
     assert dearest.bound <= z + 2e-3 * abs(z) + 1e-6
     assert dearest.prices[0] >= z - 2e-3 * abs(z)
+    # What is dearer than a floor is found, and the bound comes down to the floor.
+    floor = data.draw(st.integers(-8, 40)) / 4
+    above = dearest_contents(arcs, price, threshold, floor=floor)
+    assert z <= above.bound <= max(z + 2e-3 * abs(z), floor) + 1e-6
+    assert above.prices[0] >= z - 2e-3 * abs(z) or z <= floor + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pricing_is_bounded_with_little_memory_for_labels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where labels take more than there is the least promising are left out, and the bound accounts for them."""
+    deployment = Deployment(2)
+    contraction = contract(random_dag(seed, num_nodes=12), Family.FREE, deployment)
+    arcs = contents_diagram(contraction).arcs
+    price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
+    threshold = 0.4 * float(contraction.accelerator_ms.sum())
+    z = max(float(price[s].sum()) for s in all_contents(contraction) if load_of(contraction, s) <= threshold)
+    exact = dearest_contents(arcs, price, threshold, gap=0.0)
+    assert exact.bound == pytest.approx(z, abs=1e-6)
+    monkeypatch.setattr(pricing, "MAX_LABELS", 40)
+    scarce = dearest_contents(arcs, price, threshold, gap=0.0)
+    assert scarce.bound >= z
+    for contents, load in zip(scarce.sets, scarce.loads, strict=True):
+        assert load == pytest.approx(load_of(contraction, contents))
+        assert load <= threshold * (1 + 1e-9)
 
 
 SEARCHES = (DeviceContents.prove, best_prices)
