@@ -306,8 +306,8 @@ def _share(before: float, after: float) -> float:
 def enough_memory(graph: DnnGraph, deployment: Deployment, result: SolveResult) -> float | None:
     """Return a memory in bytes per accelerator from which on more changes nothing, given the answer without a limit.
 
-    What the fullest accelerator of that plan holds, rounded up to what is written of it; None unless the plan is optimal and
-    accelerators are alike. Less may be enough: plans of the same value may hold less.
+    What its fullest accelerator holds, rounded up to what is written of it; None unless the plan is optimal
+    and accelerators are alike. Less may be enough: plans of the same value may hold less.
     """
     if result.split is None or result.status is not SolveStatus.OPTIMAL or deployment.classes:
         return None
