@@ -31,6 +31,8 @@ from solvers.reproduction.text import PAPER_MEAN_AND_MAX
 NAME = "all methods"
 POLL_SECONDS = 0.5
 LIMIT_S = 10
+BUTTON_WIDTH = 150
+"""Pixels, for every text of the button."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +51,51 @@ def show_methods(plan: Plan) -> None:
         run.batch.cancel()
         run = None
         session.remember_batch(NAME, None)
-    if run is None:
-        _show_start(plan)
-    elif run.batch.is_over:
-        _show_table(run)
-    else:
+    if run is not None and not run.batch.is_over:
         st.fragment(run_every=POLL_SECONDS)(_poll)()
+        return
+    _show_head(plan, run)
+    if run is not None:
+        _show_table(run)
 
 
 def _subject(plan: Plan) -> tuple[object, ...]:
     return plan.graph.digest, plan.question.deployment, plan.question.objective
 
 
-def _show_start(plan: Plan) -> None:
+def _show_head(plan: Plan, run: Run | None) -> None:
+    """Show the limit, the button and a line of text, which stand where they are while methods run and after."""
+    is_running = run is not None and not run.batch.is_over
     with st.container(horizontal=True, vertical_alignment="bottom"):
         limit_s = st.number_input(
-            "Limit of each (s)", 1, longest_limit_s(), min(LIMIT_S, longest_limit_s()), key="methods_limit", width=140
+            "Limit of each (s)",
+            1,
+            longest_limit_s(),
+            min(LIMIT_S, longest_limit_s()),
+            key="methods_limit",
+            width=140,
+            disabled=is_running,
         )
-        st.button("Run all methods", key="run_methods", on_click=_start, args=(plan, float(limit_s)))
-    num = len(_questions(plan))
-    st.caption(f"{num} methods, the exact ones first, each from the best plan before it.")
+        if run is not None and is_running:
+            if st.button("Cancel", key="cancel_methods", on_click=run.batch.cancel, width=BUTTON_WIDTH):
+                st.rerun()
+            st.progress(len(run.batch.answers()) / len(run.questions))
+        else:
+            label = "Run all methods" if run is None else "Run them again"
+            asked = (plan, float(limit_s))
+            st.button(label, key="run_methods", on_click=_start, args=asked, width=BUTTON_WIDTH)
+    st.caption(plain(_state_text(plan, run)))
+
+
+def _state_text(plan: Plan, run: Run | None) -> str:
+    if run is None:
+        return f"{len(_questions(plan))} methods, the exact ones first, each from the best plan before it."
+    done = f"{len(run.batch.answers())} of {len(run.questions)} done"
+    if run.batch.is_over:
+        return f"{done}. Cancelled: methods that are missing did not run." if run.batch.is_cancelled else f"{done}."
+    snapshots = run.batch.snapshots()
+    running = [question for question in run.questions if _key(question) in snapshots][-1]
+    return f"{done} · {running.label}"
 
 
 def _questions(plan: Plan) -> tuple[comparison.Contender, ...]:
@@ -109,14 +136,7 @@ def _poll() -> None:
     run.batch.advance()
     if run.batch.is_over:
         st.rerun()
-    snapshots = run.batch.snapshots()
-    done = len(run.batch.answers())
-    running = [question for question in run.questions if _key(question) in snapshots][-1]
-    text = f"{done} of {len(run.questions)} done · {running.label}"
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(done / len(run.questions), plain(text))
-        if st.button("Cancel", key="cancel_methods", on_click=run.batch.cancel):
-            st.rerun()
+    _show_head(run.plan, run)
     _show_table(run)
 
 
@@ -258,40 +278,43 @@ def _show_table(run: Run) -> None:
             "“Best is”: how many times as fast the best plan found here is. “In the paper”: how many times as fast the "
             "non-contiguous splits of Tarnawski et al. are, mean and maximum over their workloads, not for this graph; "
             f"over human experts {factor(expert)}, up to {factor(most)}."
-            + (" Cancelled: methods that are missing did not run." if run.batch.is_cancelled else "")
         )
     )
 
 
 def _show_selected(run: Run, rows: list[int]) -> None:
-    """Offer to keep the plan of the selected row."""
+    """Offer to keep the plan of the selected row; the button is there before one is, so that nothing moves."""
+    text, plan, name = _selected(run, rows)
+    is_full = len(session.kept()) >= MAX_KEPT
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Keep for comparison",
+            key="keep_method",
+            disabled=is_full or plan is None,
+            help="Four plans are kept already; drop one first." if is_full else None,
+            on_click=_keep,
+            args=(plan, name),
+        )
+        st.caption(plain(text), width="stretch")
+
+
+def _selected(run: Run, rows: list[int]) -> tuple[str, Plan | None, str]:
+    """Return what is said of the selected row, its plan if that can be kept, and the plan's name."""
     answered = outcomes(run)
     if not rows or rows[0] >= len(answered):
-        st.caption("Select a row to keep its plan for comparison.")
-        return
+        return "Select a row to keep its plan.", None, ""
     question, _ = answered[rows[0]]
     result = run.batch.answers()[_key(question)].result
     if result is None or result.split is None:
-        st.caption(f"{plain(question.label)} found no valid plan to keep.")
-        return
+        return f"{question.label} found no valid plan to keep.", None, ""
     split, deployment = by_entry(result.split, run.plan.question.deployment)
     asked: Question = next(ask.question for ask in run.batch.asks if ask.key == _key(question))
     plan = Plan(asked, run.plan.loaded, run.plan.graph, deployment, result, split)
     kept = session.kept()
     same = next((one for one in kept if is_same(one.plan, plan)), None)
     if same is not None:
-        st.caption(plain(f"{question.label} found the very split of {letter(kept, same)}, {same.name}."))
-        return
-    is_full = len(kept) >= MAX_KEPT
-    st.button(
-        f"Keep the plan of {question.label}",
-        key="keep_method",
-        disabled=is_full,
-        help="Four plans are kept already; drop one first." if is_full else None,
-        on_click=_keep,
-        args=(plan, question.label),
-    )
-    st.caption(plain(f"{question.label}: {milliseconds(result.value_ms)}."))
+        return f"{question.label} found the very split of {letter(kept, same)}, {same.name}.", None, ""
+    return f"{question.label}: {milliseconds(result.value_ms)}.", plan, question.label
 
 
 def _keep(plan: Plan, name: str) -> None:

@@ -93,11 +93,22 @@ def test_two_plans_side_by_side_with_the_nodes_that_moved(app: str, chromium_pag
     page.get_by_text("Keep one more plan to compare with.").wait_for()
 
 
+def place(part: Any) -> tuple[float, float]:
+    """Return where something is on the page, however far that is scrolled."""
+    box = part.bounding_box()
+    return box["x"], box["y"] + part.evaluate("e => e.closest('.stMain').scrollTop")
+
+
 def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chromium_page: Any) -> None:
     page = chromium_page
     compare_two(page, app)
     page.get_by_role("button", name="Run all methods").click()
-    page.get_by_text("Select a row to keep its plan for comparison.").wait_for(timeout=SOLVE_MS)
+    chart = page.get_by_role("table", name="Value of each method, the fastest first")
+    chart.wait_for()
+    while_running = place(chart)
+    page.get_by_text("Select a row to keep its plan.").wait_for(timeout=SOLVE_MS)
+    page.get_by_role("button", name="Run them again").wait_for()
+    assert place(chart) == while_running, "the end of the run moves nothing"
     graph, deployment = read_sample(SAMPLE)
     labels = [question.label for question, _ in compare(graph, deployment, time_limit_s=10.0)]
     table = page.get_by_test_id("stDataFrame").last
@@ -111,10 +122,17 @@ def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chro
     def select(label: str) -> None:
         page.mouse.click(box["x"] + 16, box["y"] + header_px + row_px * (labels.index(label) + 0.5))
 
+    keep = page.get_by_role("button", name="Keep for comparison")
+    expect(keep).to_be_disabled()
+    below = page.get_by_text("“Best is”: how many times")
+    before = place(keep), place(below)
     select("best pipeline")
     page.get_by_text("best pipeline found the very split of A").wait_for()
+    assert (place(keep), place(below)) == before, "a selection moves nothing"
     select("best non-contiguous")
-    page.get_by_role("button", name="Keep the plan of best non-contiguous").click()
+    expect(keep).to_be_enabled()
+    assert (place(keep), place(below)) == before
+    keep.click()
     page.get_by_role("link", name="Compare (3)").wait_for()
     expect(page.get_by_label("Plan C", exact=True)).to_have_value("best non-contiguous")
 
