@@ -251,7 +251,7 @@ def _show_table(run: Run) -> None:
     rows = table_rows(run)
     if not rows:
         return
-    average = st.column_config.TextColumn(help="Mean (and maximum) over the paper's workloads; not this graph.")
+    of_paper = "Mean (and maximum) over the paper's workloads; not this graph."
     from pandas import DataFrame  # it takes long to load, and no other page needs it to start
 
     # Columns of numbers sort as numbers; what they show is written as everywhere else.
@@ -266,7 +266,7 @@ def _show_table(run: Run) -> None:
         alt="All methods on this graph",
         column_config={
             "Best is": st.column_config.NumberColumn(help="How many times as fast the best plan is here."),
-            "In the paper": average,
+            "In the paper": st.column_config.TextColumn(width=125, help=of_paper),
             "Note": st.column_config.TextColumn(width="large"),
         },
     )

@@ -29,6 +29,7 @@ PROVEN = "optimal (proven)"
 """What is said of a plan that no other of its split type beats."""
 
 _BEFORE_UNIT = re.compile(r"(?<=[\d∞]) (?=(?:ms|s|%|×(?! [\dA-Z])|B|[KMG]iB|GB|[kMGTP]?FLOP|[\w-]+/s)(?!\w))")
+_ADDRESS = re.compile(r"https?:(?=//)|www(?=\.)|@(?=[-\w])", re.IGNORECASE)
 
 
 def unbroken(text: str) -> str:
@@ -42,6 +43,15 @@ def unbroken(text: str) -> str:
     return _BEFORE_UNIT.sub("\u00a0", text)
 
 
+def unlinked(text: str) -> str:
+    r"""Return a text in which Markdown finds no address to make a link of: escapes do not keep it from that.
+
+    >>> unlinked("see https://a.b, www.a.b or c@d.e at 12:00")
+    'see https:\u2060//a.b, www\u2060.a.b or c@\u2060d.e at 12:00'
+    """
+    return _ADDRESS.sub("\\g<0>\u2060", text)
+
+
 def plain(text: str) -> str:
     r"""Escape what Streamlit's Markdown would take for markup: words from files appear as text, never as more.
 
@@ -49,13 +59,13 @@ def plain(text: str) -> str:
     and half of a surrogate pair cannot be sent at all.
 
     >>> plain("![i](http://x) :red[R]")
-    '\\!\\[i\\]\\(http\\:\\/\\/x\\) \\:red\\[R\\]'
+    '\\!\\[i\\]\\(http\\:\u2060\\/\\/x\\) \\:red\\[R\\]'
     >>> plain("a\n\n    b\u202e\ud800")
     'a      b  '
     >>> plain("12 GB/s")
     '12\xa0GB\\/s'
     """
-    return "".join(f"\\{c}" if c in MARKUP else c for c in unbroken(in_order(printable(text))))
+    return "".join(f"\\{c}" if c in MARKUP else c for c in unlinked(unbroken(in_order(printable(text)))))
 
 
 def plain_label(text: str) -> str:
@@ -64,7 +74,7 @@ def plain_label(text: str) -> str:
     >>> plain_label("H100-SXM"), plain_label("*a* :red[b]")
     ('H100-SXM', '\\*a\\* \\:red\\[b\\]')
     """
-    return "".join(f"\\{c}" if c in "\\`*_[]<>~$:|!&@/" else c for c in in_order(printable(text)))
+    return "".join(f"\\{c}" if c in "\\`*_[]<>~$:|!&@/" else c for c in unlinked(in_order(printable(text))))
 
 
 def device_counts(deployment: Deployment, times: TimesOrigin | None = None) -> str:

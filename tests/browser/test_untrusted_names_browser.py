@@ -122,3 +122,71 @@ def test_names_from_right_to_left_turn_nothing_beside_them(app: str, chromium_pa
     assert title.evaluate(STANDS_LEFT_OF, [HEBREW, "7"])
     passing = details.locator("small").filter(has_text=HEBREW).first
     assert passing.evaluate(STANDS_LEFT_OF, [HEBREW, "2\xa0MiB"])
+
+
+MARKED = (
+    "**bold** [link](https://example.org) $x^2$ :rocket: :material/home: :red[red] `code` # head",
+    "$$\\frac{a}{b}$$ :red-background[x] ![image](x.png) <b>bold</b> &amp; ~~gone~~ | a | b |",
+    f"{HEBREW} {TURNED} " + "long name " * 30,
+    "1. first\n2. second\r\n\t- third\u2028> quote",
+)
+RENDERED = r"""() => {
+    // As a whole: where a name stands in bold letters, it stands there with all its marks.
+    const words = ["bold", "link", "red", "code", "head", "gone", "x", "home", "first", "second"];
+    const marks = "strong, em, del, code, blockquote, li, h1, h2, h3, [style*='color'], [data-testid='stIconMaterial']";
+    const found = [];
+    const search = (root) => {
+        for (const element of root.querySelectorAll("*")) {
+            const isRocket = !element.children.length && element.textContent.includes("\u{1F680}");
+            const isMark = element.matches(marks) && words.includes(element.textContent.trim());
+            const isMore = element.matches(".katex, img[src='x.png'], a[href*='example.org']");
+            if (isRocket || isMark || isMore) found.push(element.outerHTML);
+            if (element.shadowRoot) search(element.shadowRoot);
+        }
+    };
+    search(document);
+    return found;
+}"""
+
+
+def marked_graph() -> bytes:
+    """Four nodes in a row, whose names, layers and tensors would be something else as Markdown."""
+    cost = {"supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 3, "isBackwardNode": 0, "size": 1000}
+    nodes = [
+        {"id": v, "name": name, "layer": f"layer {name}", "colorClass": v % 2 + 1, **cost}
+        for v, name in enumerate(MARKED, 1)
+    ]
+    edges = [{"sourceId": v, "destId": v + 1, "cost": 0.5, "size": 2**20, "tensor": MARKED[v - 1]} for v in (1, 2, 3)]
+    return json.dumps({"name": MARKED[0], "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": edges}).encode()
+
+
+def test_what_looks_like_markdown_in_names_is_shown_as_it_is_written(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(app)
+    page.get_by_test_id("stMetric").first.wait_for(timeout=SOLVE_MS)
+    page.get_by_text("Upload", exact=True).click()
+    files = {"name": "**bold** :rocket: $x$.json", "mimeType": "application/json", "buffer": marked_graph()}
+    page.locator("input[type=file]").set_input_files(files)
+    picture = Picture(page, None)
+    picture.wait_for("p.nodes === 4 && p.bars > 0")
+    page.get_by_text("**bold**").first.wait_for()
+    page.get_by_role("tab", name="Explain").click()
+    page.get_by_role("button", name="What would help?").click()
+    page.get_by_text("would help most").or_(page.get_by_text("Nothing of this helps")).first.wait_for()
+    assert page.evaluate(RENDERED) == []
+    for tab in page.locator("[data-testid='stTabs'] [role='tab']").all():
+        tab.click()
+        page.wait_for_timeout(400)
+        assert page.evaluate(RENDERED) == []
+    page.get_by_role("button", name="Keep for comparison").click()
+    page.get_by_role("link", name="Compare (1)").click()
+    page.get_by_role("button", name="Run all methods").click()
+    page.get_by_role("button", name="Run them again").wait_for()
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    assert page.evaluate(RENDERED) == []
+    page.get_by_role("link", name="Sweep").click()
+    page.get_by_role("button", name="Start the sweep").click()
+    page.get_by_text("points in").first.wait_for()
+    assert page.evaluate(RENDERED) == []
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
