@@ -10,7 +10,13 @@ COMMON_SHARE = 0.5
 MOST_CHARACTERS = 12
 """What stands for a name is abbreviated where it has more characters: it has to fit on a small box."""
 
-ABBREVIATIONS = {"convolution": "conv", "normalization": "norm", "normalisation": "norm", "attention": "attn"}
+ABBREVIATIONS = {
+    "convolution": "conv",
+    "normalization": "norm",
+    "normalisation": "norm",
+    "attention": "attn",
+    "embedding": "embed",
+}
 """Words as papers and model code shorten them."""
 
 
@@ -30,13 +36,14 @@ def telling_end(title: str) -> str:
 def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     """Return what may stand for each label: what follows the longest beginning that most share, else its last word.
 
-    Else what follows a beginning that two share, as short as it can be and still have a word; "" where there is none.
-    Beginnings end between words and numbers; a last word is of letters. Long ones have usual abbreviations.
+    Else what follows a beginning that two share, as short as it can be and still have a word; else how a word is
+    usually abbreviated; "" where there is none. Beginnings end between words and numbers; a last word is of letters.
+    Long ones have usual abbreviations.
 
     >>> short_names(("down 1 conv 1", "down 1 conv 2", "up 1 conv 1", "Concat_8", "Concat_9", "MatMul_3", "Softmax"))
     ('conv 1', 'conv 2', '', '', '', '', '')
     >>> short_names(("embedding", "block 1", "block 2", "block 3", "output head"))
-    ('', '1', '2', '3', 'head')
+    ('embed', '1', '2', '3', 'head')
     >>> short_names(("stage 1 block 1", "stage 1 block 2", "stage 2 block 1", "stage 3 pool", "stage 4 pool"))
     ('1 block 1', '1 block 2', '2 block 1', '3 pool', '4 pool')
     >>> short_names(("down 1 pool", "up 3 up-convolution", "up 2 up-convolution", "up 1 crop"))
@@ -48,6 +55,7 @@ def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     common = [[prefix for prefix in _prefixes(label) if holders[prefix] >= least] for label in labels]
     return tuple(
         _abbreviated(label.removeprefix(own[-1]) if own else _last_word(label) or _rest(label, holders))
+        or ABBREVIATIONS.get(label.lower(), "")
         for label, own in zip(labels, common, strict=True)
     )
 

@@ -126,11 +126,14 @@ def dp_scene(problem: SmallProblem, *, film: str) -> Scene:
             marked.append(arrow_id(cell.state))
         changes[here] = {"look": "now", "text": NO_PLAN if cell.value_ms is None else number(cell.value_ms)}
         marked.append(here)
+        if not is_chain:
+            changes[ideal_id(cell.state.ideal)] = {"look": "now"}
+            marked.append(ideal_id(cell.state.ideal))
         stage = frozenset() if cell.winner is None else cell.winner.stage
         for v in problem.order:
             changes[f"n{v}"] = {"look": "winner" if v in stage else "" if v in cell.state.ideal else "off"}
         frames.append(Frame(said_of(cell), changes))
-    frames += _way_back(problem, by_state, marked)
+    frames += _way_back(problem, by_state, marked, has_diagram=not is_chain)
     return Scene(
         width,
         low,
@@ -208,7 +211,9 @@ def winner_arrows(boxes: Mapping[str, Mark], cells: Sequence[Cell], *, across: b
     return marks
 
 
-def _way_back(problem: SmallProblem, cells: dict[State, Cell], marked: Sequence[str]) -> list[Frame]:
+def _way_back(
+    problem: SmallProblem, cells: dict[State, Cell], marked: Sequence[str], *, has_diagram: bool
+) -> list[Frame]:
     changes: dict[str, Change] = {mark: {"look": ""} for mark in marked}
     changes |= {f"n{v}": {"look": ""} for v in problem.order}
     path = list(traced_back(problem, cells))
@@ -220,6 +225,8 @@ def _way_back(problem: SmallProblem, cells: dict[State, Cell], marked: Sequence[
     frames: list[Frame] = []
     for cell in path:
         changes = {**changes, state_id(cell.state): {"look": "path"}}
+        if has_diagram:
+            changes[ideal_id(cell.state.ideal)] = {"look": "path"}
         if cell.winner is not None:
             changes[arrow_id(cell.state)] = {"look": "path"}
         winner = cell.winner

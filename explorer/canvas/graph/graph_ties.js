@@ -6,6 +6,7 @@ import { CostPainter } from "./graph_costs.js";
 const FEW_TIES = 24;
 const LEAST_BOW = 16;
 const MOST_BOW = 44;
+const CURVE_STEP = 1 / 256;
 
 export class TiePainter extends CostPainter {
   /** The ties to be seen at this level: pairs of boxes; all where they are few, else those of the box in focus. */
@@ -32,13 +33,29 @@ export class TiePainter extends CostPainter {
       // Bowed, so that it does not hide behind the boxes between the two.
       const half = ((Math.abs(x1 - x0) > Math.abs(y1 - y0) ? this.level.boxHeight : this.level.boxWidth) * scale) / 2;
       const bow = 2 * (half + Math.min(MOST_BOW, Math.max(LEAST_BOW, 0.12 * length)));
+      const bend = [(x0 + x1) / 2 + ((y1 - y0) / length) * bow, (y0 + y1) / 2 - ((x1 - x0) / length) * bow];
+      const between = outside([[x0, y0], bend, [x1, y1]], (this.level.boxWidth * scale) / 2, (this.level.boxHeight * scale) / 2);
+      if (!between) continue;
       ctx.beginPath();
-      ctx.moveTo(x0, y0);
-      ctx.quadraticCurveTo((x0 + x1) / 2 + ((y1 - y0) / length) * bow, (y0 + y1) / 2 - ((x1 - x0) / length) * bow, x1, y1);
+      ctx.moveTo(...between[0]);
+      ctx.quadraticCurveTo(...between[1], ...between[2]);
       ctx.stroke();
     }
     ctx.restore();
   }
+}
+
+/** The part of a quadratic curve between two boxes, which it must not cross: faded, they let it show through their names. */
+function outside([begin, bend, end], halfWidth, halfHeight) {
+  const blossom = (s, t) => [0, 1].map((k) => (1 - s) * (1 - t) * begin[k] + (s + t - 2 * s * t) * bend[k] + s * t * end[k]);
+  const isIn = (t, centre) => {
+    const [x, y] = blossom(t, t);
+    return Math.abs(x - centre[0]) < halfWidth && Math.abs(y - centre[1]) < halfHeight;
+  };
+  let [from, to] = [0, 1];
+  while (from < 1 && isIn(from, begin)) from += CURVE_STEP;
+  while (to > from && isIn(to, end)) to -= CURVE_STEP;
+  return from < to ? [blossom(from, from), blossom(from, to), blossom(to, to)] : null;
 }
 
 /** Pairs of different boxes that hold neighbours of a tie, each pair once. */

@@ -54,7 +54,9 @@ export function drawPhases(ctx, picture) {
     if (left < 0 || left + width > picture.surface.width) return; // nor is there a margin for it, as on a phone
     write(name, left);
     const middle = Math.round((x0 + x1) / 2) + 0.5;
-    strokeLine(ctx, theme.mutedInk, 1, [[end - 3 * side, y + 0.5], [middle, TOP - 17.5], [middle, TOP - 2]]);
+    // Below whatever is written over the lanes.
+    const edge = side < 0 ? low : high;
+    strokeLine(ctx, theme.mutedInk, 1, [[end - 3 * side, y + 0.5], [edge, TOP - 14.5], [middle, TOP - 14.5], [middle, TOP - 2]]);
   };
   if (warmUpMs > 0) shade("warm-up", 0, warmUpMs, -1);
   if (drainStartMs !== null) shade("cool-down", drainStartMs, makespanMs, 1);

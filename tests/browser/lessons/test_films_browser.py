@@ -4,8 +4,11 @@ import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.support.lesson_pages import at_step, begin, figure, frame, go_on_to, lesson_called, settled
+from tests.support.app_page import picture, wait_for_picture
+from tests.support.drawn import RECORD, crossed
+from tests.support.lesson_pages import at_step, begin, figure, frame, go_on_to, lesson_called, predict, settled
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
@@ -66,3 +69,52 @@ def test_a_film_that_plays_is_on_the_screen_wholly(
         )
 
     eventually(is_seen)
+
+
+def replay_on_a_phone(page: Any, app: str) -> None:
+    lesson = lesson_called("fragments")
+    begin(page, app, lesson)
+    page.set_viewport_size({"width": 390, "height": 844})
+    go_on_to(page, lesson, 4)
+    predict(page, lesson, 4, rightly=True)
+    settled(page)
+    wait_for_picture(page, "p.names && p.names().length === 5")
+
+
+def test_the_tie_of_a_replay_crosses_no_name_also_where_boxes_are_faded(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.add_init_script(RECORD)
+    replay_on_a_phone(page, app)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    clock = page.get_by_role("slider", name="Playhead")
+    for share in (0.1, 0.35, 0.6):
+        clock.evaluate(
+            """(e, share) => { e.value = e.max * share; e.dispatchEvent(new Event("input", { bubbles: true })); }""",
+            share,
+        )
+        graph = page.locator("canvas").first
+        eventually(lambda g=graph: "embedding" in str(g.evaluate("e => e.__drawn?.texts")))
+        eventually(lambda g=graph: not {"embedding", "output"} & set(crossed(g)))
+
+
+def test_the_replay_is_named_on_a_phone_boxes_and_keys(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    replay_on_a_phone(page, app)
+    eventually(lambda: all(name for _, name in picture(page, "p.names()")))
+    assert page.locator(".timeline-head .keys").evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
+def test_no_line_of_a_timeline_goes_through_what_stands_above_its_lanes(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.add_init_script(RECORD)
+    lesson = lesson_called("training")
+    begin(page, app, lesson)
+    page.set_viewport_size({"width": 390, "height": 844})
+    go_on_to(page, lesson, 4)
+    predict(page, lesson, 4, rightly=True)
+    settled(page)
+    lanes = page.locator("canvas.gantt")
+    expect(lanes).to_have_count(4)
+    for i in range(4):
+        eventually(lambda i=i: "bubble" in str(lanes.nth(i).evaluate("e => e.__drawn?.texts")))
+        assert crossed(lanes.nth(i), below=30) == []

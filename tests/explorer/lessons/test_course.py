@@ -31,7 +31,7 @@ from explorer.lessons.graphs import BOX_H, BOX_W, colours, graph_scene
 from explorer.lessons.grid import grid_scene
 from explorer.lessons.kept import kept_on, kept_text
 from explorer.lessons.label_film import label_scene
-from explorer.lessons.lattice import MOST_DRAWN, lattice_scene
+from explorer.lessons.lattice import MOST_DRAWN, ideal_id, lattice_scene
 from explorer.lessons.named_figures import VALUES
 from explorer.lessons.records import AskChoice, AskNumber, Lesson, said
 from explorer.lessons.scene import Mark, Scene, static_svg
@@ -154,6 +154,22 @@ def test_the_film_of_the_table_ends_with_every_cell_and_the_plan(problem: dynami
     assert all(shown[f"n{v}"].get("fill") for v in problem.order)
     for frame in scene.frames[1:]:
         assert frame.say
+
+
+def test_the_film_on_ideals_marks_the_ideal_of_the_cell_and_no_other() -> None:
+    problem = dynamic_program.ON_LATTICE
+    scene = dp_scene(problem, film="film")
+    names = {ideal_id(ideal) for ideal in ideals_of(problem)}
+    looks = dict.fromkeys(names, "")
+    cells = list(filled_cells(problem))
+    for frame, cell in zip(scene.frames[1:], cells, strict=False):
+        looks |= {name: str(change["look"]) for name, change in frame.set.items() if name in names}
+        assert {name for name, look in looks.items() if look} == {ideal_id(cell.state.ideal)}
+    for frame in scene.frames[1 + len(cells) :]:
+        looks |= {name: str(change["look"]) for name, change in frame.set.items() if name in names}
+    path = {ideal_id(cell.state.ideal) for cell in traced_back(problem, solved_table(problem))}
+    assert {name for name, look in looks.items() if look == "path"} == path
+    assert {name for name, look in looks.items() if look} == path
 
 
 def test_the_winners_arrows_stay_and_those_of_the_plan_are_followed_back() -> None:
