@@ -8,7 +8,8 @@ from explorer.state.records import KeptPlan, Plan
 from explorer.words.wording import VALUE_LABELS, device_counts, how_found, proof
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import Objective, SplitCosts, objective_value, split_costs
-from solvers.quantities import UNKNOWN, binary_sizes, milliseconds, number, percent
+from solvers.model.deployment import Deployment
+from solvers.quantities import UNKNOWN, binary_size, binary_unit, milliseconds, number, percent
 
 SAME = 1e-9
 WORDS = "number quiet words"
@@ -20,6 +21,8 @@ def headline_html(kept: Sequence[KeptPlan], reference: KeptPlan) -> str:
     costs = {one.number: split_costs(one.plan.graph, one.plan.deployment, one.plan.split) for one in kept}
     values = {one.number: _value(one.plan, objective) for one in kept}
     memory = [_most_memory(costs[one.number]) for one in kept]
+    # That of the pictures below, whose devices have their limits beside what they hold.
+    unit = binary_unit([*memory, *(limit for one in kept for limit in _limits(one.plan.deployment))])
     rows = [
         _row(VALUE_LABELS[objective], [milliseconds(values[one.number]) for one in kept], list(values.values())),
         [
@@ -29,7 +32,7 @@ def headline_html(kept: Sequence[KeptPlan], reference: KeptPlan) -> str:
         [Cell("Proven of it"), *(Cell(_proof(one.plan, objective), WORDS) for one in kept)],
         _numbers("Transfers of the slowest device", kept, costs, _slowest_transfers, milliseconds),
         _numbers("Cut tensors", kept, costs, lambda c: float(len(c.cut_tensors)), number),
-        _row("Most memory on a device", binary_sizes(memory), memory),
+        _row("Most memory on a device", [binary_size(size, unit) for size in memory], memory),
         [Cell("Devices"), *(Cell(device_counts(one.plan.question.deployment), WORDS) for one in kept)],
         [Cell("Found by"), *(Cell(how_found(one.plan.result), WORDS) for one in kept)],
     ]
@@ -93,3 +96,7 @@ def _slowest_transfers(costs: SplitCosts) -> float:
 
 def _most_memory(costs: SplitCosts) -> float:
     return max((device.memory_bytes for device in costs.devices), default=0.0)
+
+
+def _limits(deployment: Deployment) -> list[float | None]:
+    return [deployment.capacity_bytes(d) for d in range(deployment.num_devices)]

@@ -107,6 +107,16 @@ def test_two_plans_their_numbers_and_the_node_that_moved() -> None:
     assert row(html(app), "Accelerator 1")[:3] == ["Accelerator 1", "+1", "3.25 ms → 6.125 ms"]
 
 
+def test_memory_has_the_unit_of_the_pictures_below() -> None:
+    """Devices of 2 GiB hold some MiB: the pictures write both in GiB."""
+    graph = chain((1, 2, 3))
+    graph = graph.with_nodes(tuple(replace(node, memory_bytes=2.0**20) for node in graph.nodes))
+    app = opened(*(plan_of(graph, Deployment(k, memory_bytes=2.0**31)) for k in (2, 3)))
+    cells = row(html(app), "Most memory on a device")
+    assert cells
+    assert all("GiB" in cell for cell in cells)
+
+
 def test_names_in_the_table_of_moved_nodes_are_no_formulas() -> None:
     graph = chain((1.0, 2.0, 3.0))
     graph = graph.with_nodes(tuple(replace(node, name=f'=HYPERLINK("http://evil/{node.id}")') for node in graph.nodes))
