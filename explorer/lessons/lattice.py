@@ -68,7 +68,7 @@ def lattice_marks(
         tip = f"The ideal {set_text(ideal)}"
         text = set_text(ideal) if widest <= 12 else ""
         marks.append(Mark(ideal_id(ideal), "box", x, y_ideal, w, 26, text=text, tip=tip, r=8, focusable=True, size=12))
-    return marks, left + width, y
+    return marks, left + width, y - ROW + 26.0
 
 
 def _folded(ideals: Sequence[Ideal], left: float, top: float, room: float) -> tuple[list[Mark], float, float]:
@@ -113,11 +113,11 @@ def lattice_scene(
     turned = (*moved(small, (wide - short) / 2), *moved(diagram, (wide - end - MARGIN) / 2))
     return Scene(
         right + 10,
-        max(height, below),
+        max(height, below + 8),
         (*nodes, *looking(marks)),
         f"A graph of {len(graph.nodes)} nodes beside its {len(ideals)} ideals, smaller ones below",
         links=links,
-        narrow=Narrow(wide, end_below, looking(turned)),
+        narrow=Narrow(wide, end_below + 8, looking(turned)),
     )
 
 
