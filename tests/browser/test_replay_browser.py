@@ -41,5 +41,7 @@ def test_marks_of_the_replay_cover_no_label(app: str, chromium_page: Any, query:
         texts, marks = picture.get("[p.writtenAreas(), p.replayMarks()]")
         assert texts
         num_marks += len(marks)
+        written, at_work = picture.get("p.replayNumbers()")
+        assert written == at_work, "each stage at work has its number"
         assert [(text, mark) for text in texts for mark in marks if overlap(text, mark)] == []
     assert num_marks > len(MOMENTS)

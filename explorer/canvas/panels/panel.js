@@ -22,6 +22,9 @@ export function deviceChip(device) {
 }
 
 /** Levels of detail, search, zoom. */
+/** Pixels on either side of a count in the search box, behind the cross that empties it. */
+const BESIDE_COUNT = 8;
+
 export class Toolbar {
   constructor(actions) {
     this.actions = actions;
@@ -79,14 +82,20 @@ export class Toolbar {
     if (search?.error) this.count.textContent = search.error;
     else if (!search) this.count.textContent = "";
     else if (!search.matches.length) this.count.textContent = "no match";
-    else if (search.at < 0) this.count.textContent = `${formatCount(search.matches.length)} found, Enter to go`;
+    else if (search.at < 0) this.count.textContent = `${formatCount(search.matches.length)} found`;
     else this.count.textContent = `${formatCount(search.at + 1)} of ${formatCount(search.matches.length)}`;
     this.placeCount();
   }
 
-  /** Keep what is said under the box within the toolbar. */
+  /** Keep the count in the box, behind what is typed, and what is said under the box within the toolbar. */
   placeCount() {
     const { style } = this.count;
+    const isInside = Boolean(this.count.textContent) && !this.count.classList.contains("wrong");
+    this.input.style.paddingRight = isInside ? `${this.count.offsetWidth + 2 * BESIDE_COUNT}px` : "";
+    if (isInside) {
+      style.left = `${this.input.offsetLeft + this.input.offsetWidth - this.count.offsetWidth - BESIDE_COUNT}px`;
+      return;
+    }
     const [room, box] = [this.element, this.input].map((element) => element.getBoundingClientRect());
     style.maxWidth = `${Math.min(MOST_SAID, room.width)}px`;
     style.left = "0";

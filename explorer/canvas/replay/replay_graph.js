@@ -77,7 +77,11 @@ export class ReplayGraph {
   draw(ctx, { boxRect }) {
     this.drawn = [];
     this.drawGlow(ctx, boxRect);
+    const frames = this.drawn;
+    this.drawn = []; // a number may lie on the frame of another box
     for (const { node, microBatch } of this.fronts) this.badgeAtBox(ctx, boxRect(node), microBatch);
+    this.numNumbers = this.drawn.length;
+    this.drawn.push(...frames);
     this.drawTensors(ctx);
   }
 

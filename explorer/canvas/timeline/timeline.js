@@ -212,6 +212,7 @@ export class TimelinePart {
       timeX: (ms) => this.canvas.getBoundingClientRect().left + this.gantt.toX(ms) * this.gantt.surface.zoom,
       eventsOfReplay: () => [...replay.moments.events],
       replayMarks: () => this.inGraph.drawn,
+      replayNumbers: () => [this.inGraph.numNumbers, this.inGraph.fronts.length],
       lit: () => this.graph.replay && [...this.graph.replay.lit.keys()],
     };
   }
