@@ -39,7 +39,7 @@ def pick_graph() -> LoadedGraph:
     else:
         titles = {info.name: info.title for info in samples()} | {known.name: known.title for known in presets()}
         names = list(titles)
-        bound("sample", "sample", DEFAULT_SAMPLE, names)
+        bound("sample", "sample", DEFAULT_SAMPLE, names, "no example has this name")
         name = st.selectbox(
             "Example graph",
             names,

@@ -78,15 +78,15 @@ def settled_values() -> dict[str, Any]:
     return {name: value for name, value in session.address().settled.items() if name != "sample"}
 
 
-def bound(name: str, key: str, default: Any, allowed: Container[Any]) -> None:
+def bound(name: str, key: str, default: Any, allowed: Container[Any], why_not: str) -> None:
     """Tie the widget `key`, which is drawn next, to the part `name` of the address.
 
     `default` is what the widget shows at first and what is left out of the address. A value that is not `allowed` is
-    told of and not used.
+    not used, and told of with `why_not`.
     """
     link = session.address().wanted
     given = None if link is None else getattr(link, name)
-    reason = "it does not fit here" if given is not None and given not in allowed else ""
+    reason = why_not if given is not None and given not in allowed else ""
     _tie(name, name, key, default, _Given(given is not None, given, given, reason), lambda value: value)
 
 

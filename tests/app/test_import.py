@@ -113,7 +113,7 @@ def test_an_import_that_takes_long_is_shown_in_the_middle(monkeypatch: pytest.Mo
         ({"sample": "gpt2", "batch": "1000000000000"}, "batch (give a whole number of up to nine digits)"),
         ({"sample": "gpt2", "batch": "NaN"}, "batch (give a whole number)"),
         ({"sample": "gpt2", "dim": "a=1"}, "dim a=1 \\(it has no meaning for these inputs\\)"),
-        ({"sample": "gpt-2"}, "sample gpt-2 \\(it does not fit here\\)"),
+        ({"sample": "gpt-2"}, "sample gpt-2 \\(no example has this name\\)"),
         ({"sample": "teaching_chain", "batch": "4"}, "batch 4 \\(it has no meaning for these inputs\\)"),
     ],
 )
