@@ -134,9 +134,9 @@ const ICONS = {
 
 /** Buttons, slider, speed and the numbers at the playhead. */
 export class ReplayBar {
-  /** `toggle` plays and pauses. */
-  constructor(replay, toggle) {
-    this.replay = replay;
+  /** `toggle` plays and pauses; `hasGraph` says whether there is a graph that micro-batches can be seen in. */
+  constructor(replay, toggle, hasGraph) {
+    Object.assign(this, { replay, hasGraph });
     const button = (icon, label, onclick) => {
       const element = make("button", { type: "button", title: label, "aria-label": label, onclick });
       element.append(drawIcon(icon));
@@ -178,7 +178,7 @@ export class ReplayBar {
 
   facts() {
     const { replay } = this;
-    if (!replay.isOn) return [["hint", "Space plays the run: micro-batches travel through the graph"]];
+    if (!replay.isOn) return [["hint", `Space plays the run${this.hasGraph() ? ": micro-batches travel through the graph" : ""}`]];
     const { numFinished, numInFlight, numBusy } = replay.state;
     const { numMicroBatches, index } = replay.moments;
     return [["clock", formatMs(replay.timeMs)], ["fact", `${formatCount(numFinished)} of ${formatCount(numMicroBatches)} done`],

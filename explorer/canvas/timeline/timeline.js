@@ -27,7 +27,7 @@ export class TimelinePart {
       setRange: (range) => { this.shared.range = range; this.redraw(); },
       microBatchFill: (m) => { const fills = store.data.gantt.microBatchFills; return fills[m % fills.length]; },
     };
-    this.bar = new ReplayBar(this.replay, () => this.toggleReplay());
+    this.bar = new ReplayBar(this.replay, () => this.toggleReplay(), () => Boolean(store.data?.graph));
     this.title = make("h4");
     this.keys = make("div", { className: "keys" });
     this.criticalButton = make("button", { type: "button", text: "Critical path", "aria-pressed": "false",

@@ -118,3 +118,19 @@ def test_no_line_of_a_timeline_goes_through_what_stands_above_its_lanes(app: str
     for i in range(4):
         eventually(lambda i=i: "bubble" in str(lanes.nth(i).evaluate("e => e.__drawn?.texts")))
         assert crossed(lanes.nth(i), below=30) == []
+
+
+@pytest.mark.parametrize(("name", "step", "has_graph"), [("pipelining", 2, False), ("fragments", 4, True)])
+def test_a_timeline_without_a_graph_promises_no_graph(
+    app: str, chromium_page: Any, name: str, step: int, has_graph: bool
+) -> None:
+    page = chromium_page
+    lesson = lesson_called(name)
+    begin(page, app, lesson)
+    go_on_to(page, lesson, step)
+    predict(page, lesson, step, rightly=True)
+    settled(page)
+    hint = page.locator(".readout .hint").first
+    expect(hint).to_be_visible()
+    expect(hint).to_have_text(re.compile("^Space plays the run"))
+    assert ("graph" in hint.inner_text()) == has_graph
