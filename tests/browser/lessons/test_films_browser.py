@@ -120,7 +120,7 @@ def test_no_line_of_a_timeline_goes_through_what_stands_above_its_lanes(app: str
         assert crossed(lanes.nth(i), below=30) == []
 
 
-@pytest.mark.parametrize(("name", "step", "has_graph"), [("pipelining", 2, False), ("fragments", 4, True)])
+@pytest.mark.parametrize(("name", "step", "has_graph"), [("training", 3, False), ("fragments", 4, True)])
 def test_a_timeline_without_a_graph_promises_no_graph(
     app: str, chromium_page: Any, name: str, step: int, has_graph: bool
 ) -> None:
