@@ -35,8 +35,8 @@ THREADS = 1
 REPORT_SECONDS = 0.2
 """Shortest time between two reports that bring no better solution."""
 
-YIELDING_NICE = 10
-"""Added to the niceness of a run that yields to other threads: where each core has a busy one it gets a tenth."""
+YIELDING_NICE = 3
+"""Added to the niceness of a run that yields to other threads: beside two busy ones on two cores it gets 0.4 of one."""
 
 PATIENCE_S = 2.0
 """So long after it should have ended a run is left to itself.
