@@ -61,6 +61,7 @@ START_EFFORT = 3
 ASCENT_EFFORTS, NEARLY = (1, 2), 0.998
 """Efforts of the ascent: the first that proves so large a share of what START_EFFORT does."""
 ASCENT_TARGET, ASCENT_GAIN, ASCENT_ROUNDS = 1.03, 1e-4, 120
+"""It aims at this ratio, counts a round as futile that gained less, and ends after so many in any case."""
 ASCENT_PATIENCE, MOST_FUTILE, LEAST_STEP = 20, 100, 0.01
 """Rounds without a better ratio after which steps of the ascent get shorter, and after which it ends."""
 
