@@ -149,7 +149,7 @@ def test_the_name_of_a_class_is_no_markup_in_the_label_of_its_counts() -> None:
         _values(subject, quantities(subject)[0], 1)
 
     label = AppTest.from_function(page, default_timeout=PATIENCE_S).run().text_input[0].label
-    assert label == r"Number of \!\[T4\](https\:\/\/example.org\/a.png)"
+    assert label == "Number of \\!\\[T4\\](https\\:\u2060\\/\\/example.org\\/a.png)"
 
 
 def subject_with_class(name: str) -> Subject:

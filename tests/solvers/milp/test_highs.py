@@ -140,15 +140,24 @@ def test_reports_come_in_the_thread_of_the_caller() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
 @pytest.mark.parametrize("yields", [False, True])
-def test_a_run_that_yields_has_a_lower_priority_and_its_caller_has_not(yields: bool) -> None:
-    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+def test_a_run_that_yields_has_a_lower_priority_and_its_caller_has_not(
+    yields: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    own = priority()
     seen: list[int] = []
+    run = highs._run
 
-    def look(report: MilpReport) -> None:
-        running = [thread.native_id for thread in threading.enumerate() if thread.name == "HiGHS"]
-        seen.extend(os.getpriority(os.PRIO_PROCESS, native) for native in running if native is not None)
+    def looked_at(model: Any) -> None:
+        seen.append(priority())
+        run(model)
 
-    assert run_highs(knapsack(), time_limit_s=60.0, gap=0.0, on_report=look, yields=yields).solution is not None
-    assert seen
-    assert all((priority > own) is yields for priority in seen)
-    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
+    monkeypatch.setattr(highs, "_run", looked_at)
+    assert (
+        run_highs(knapsack(), time_limit_s=60.0, gap=0.0, on_report=lambda _: None, yields=yields).solution is not None
+    )
+    assert len(seen) == 1
+    assert (seen[0] > own) is yields
+    assert priority() == own
