@@ -131,9 +131,9 @@ def _ascended(
         return best, paid
     price, direction = best.price, np.zeros(len(best.price))
     step, futile = 0.5, 0
-    rounds = 0
-    while best.ratio <= 1 and step >= LEAST_STEP and futile < MOST_FUTILE and rounds < ASCENT_ROUNDS and proceed(best):
-        rounds += 1
+    for _ in range(ASCENT_ROUNDS):
+        if best.ratio > 1 or step < LEAST_STEP or futile >= MOST_FUTILE or not proceed(best):
+            break
         certificate, dearest = contents.certify(price, threshold_ms, effort)
         pays = contents.paid(dearest)
         if not 0 < pays < math.inf:

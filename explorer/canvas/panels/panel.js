@@ -21,10 +21,10 @@ export function deviceChip(device) {
   return chip;
 }
 
-/** Levels of detail, search, zoom. */
 /** Pixels on either side of a count in the search box, behind the cross that empties it. */
 const BESIDE_COUNT = 8;
 
+/** Levels of detail, search, zoom. */
 export class Toolbar {
   constructor(actions) {
     this.actions = actions;
