@@ -24,6 +24,10 @@ from solvers.quantities import seconds
 MAX_HISTORY = 4000
 """Points kept of a run's history; beyond, every second one is dropped."""
 
+BEST_SO_FAR = "this is the best plan so far"
+NO_PLAN = "no plan was found until then"
+"""How the message of a run that was ended ends."""
+
 
 class JobState(StrEnum):
     """Where a job is; the last four are final. STOPPED was ended by the server, with the best plan until then."""
@@ -285,7 +289,7 @@ class RunRecord(Work):
         bound_ms = self.lower_bound_ms
         if value_ms is not None and bound_ms is not None:
             bound_ms = min(bound_ms, value_ms)  # they may differ in the last digit
-        outcome = "this is the best plan so far" if value_ms is not None else "no plan was found until then"
+        outcome = BEST_SO_FAR if value_ms is not None else NO_PLAN
         return SolveResult(
             status=SolveStatus.UNKNOWN if value_ms is None else SolveStatus.FEASIBLE,
             method=f"{question.method} ({how})",

@@ -16,6 +16,7 @@ import streamlit as st
 from explorer.elements.convergence import convergence_chart, convergence_rows
 from explorer.elements.headline import theme
 from explorer.jobs.pool import JobState, Snapshot
+from explorer.jobs.record import BEST_SO_FAR, NO_PLAN
 from explorer.state import session
 from explorer.state.choice import Choice
 from explorer.state.records import Drawing, Notice, Plan, Run
@@ -130,11 +131,13 @@ def _cancel(run: Run) -> None:
 def ended_by(snapshot: Snapshot, result: SolveResult) -> tuple[str, str]:
     """Say what ended a solve: in a few words, and what is to be said besides, which may be nothing."""
     question = snapshot.question
+    left = NO_PLAN if result.value_ms is None else "the best plan so far is kept"
     if snapshot.state is JobState.CANCELLED:
-        return "Cancelled by you", "the best plan so far is kept"
+        return "Cancelled by you", left
     if snapshot.state is JobState.STOPPED:
-        why, _, _ = result.message.partition(". ")
-        return "Stopped by the server", f"{why}; the best plan so far is kept"
+        said = result.message.removesuffix(".").removesuffix(f"; {NO_PLAN}").removesuffix(f"; {BEST_SO_FAR}")
+        why, _, _ = said.partition(". ")
+        return "Stopped by the server", f"{why}; {left}"
     if result.status is SolveStatus.OPTIMAL:
         return f"{PROVEN[0].upper()}{PROVEN[1:]}", ""
     if result.gap is not None and result.gap <= question.gap:

@@ -256,7 +256,7 @@ def _labels(
     if end > begin:
         best = max(best, float(value[last, : end - begin].max()))
     # Labels of the last node ascend in load and price.
-    found = np.arange(max(begin, end - NUM_FOUND), end)[::-1]
+    found = np.ascontiguousarray(np.arange(max(begin, end - NUM_FOUND), end)[::-1])  # or one label is another type
     return best, _sets(found, num_layers, trace), load[last, found - begin], value[last, found - begin]
 
 

@@ -59,8 +59,9 @@ def test_a_solve_keeps_its_best_plan_and_bound_when_the_server_is_killed(chromiu
         expect(page.get_by_text("Proven lower bound").first).to_be_visible()
         os.kill(address.pid, signal.SIGKILL)
     with served(start, port):
-        expect(page.get_by_text("The server was started again while this was solved")).to_be_visible(timeout=SOLVE_MS)
-        expect(page.get_by_text("this is the best plan so far")).to_be_visible()
+        why = "The server was started again while this was solved"
+        expect(page.get_by_text(f"{why}; this is the best plan so far.")).to_be_visible(timeout=SOLVE_MS)
+        expect(page.get_by_text(f"{why}; the best plan so far is kept")).to_be_visible()
         standing = page.locator(".plan-standing")
         expect(standing).to_have_attribute("data-state", "final")
         assert 0 < number(standing, "data-bound-ms") <= number(standing, "data-value-ms")

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.browser
 
 LEAST_LETTERS = 9.5
 """Pixels of the smallest letters of a board, which are the times below the names."""
+POINTS = re.compile(r"^\d+ points for")
+"""How what is said of a board that was submitted begins."""
 
 
 def test_a_board_that_is_folded_on_a_phone_is_filled(app: str, chromium_page: Any) -> None:
@@ -52,6 +54,7 @@ def test_a_board_is_filled_by_digits_judged_and_scored(app: str, chromium: Any, 
     page.locator("[data-mark='n1']").focus()
     page.keyboard.press("1")
     page.get_by_text("Valid. Time per micro-batch").wait_for()
+    settled(page)  # while the page is drawn a button may stand there twice, at its old place and at its new one
     page.get_by_role("button", name=re.compile("^Hint")).click()
     page.get_by_text("The optimum is 8 ms.").wait_for()
     page.get_by_role("button", name="Submit", exact=True).click()
@@ -143,6 +146,9 @@ def finished_duel(page: Any, app: str, number: int) -> None:
         f"{app}/learn?lesson=beat_the_solver&step={number}&boards={shared}",
     )
     page.get_by_text(re.compile("Player . wins: .* points")).wait_for()
+    expect(page.get_by_text(POINTS)).to_have_count(2)  # who has won stands there before the boards do
+    expect(page.locator(".loads")).to_have_count(2)
+    expect(page.locator(FIGURES)).to_have_count(2)
     settled(page)
 
 
@@ -153,7 +159,7 @@ def test_a_finished_duel_is_seen_at_once(app: str, chromium_page: Any, number: i
     parts = [
         *page.locator(FIGURES).all(),
         *page.locator(".loads").all(),
-        *page.get_by_text(re.compile(r"^\d+ points for")).all(),
+        *page.get_by_text(POINTS).all(),
         page.get_by_text(re.compile("Player . wins: .* points")),
     ]
     assert len(parts) == 7
@@ -184,7 +190,7 @@ def test_the_bars_of_a_finished_duel_are_on_one_scale(app: str, chromium_page: A
         """all => all.map((table) => Math.max(...[...table.querySelectorAll("td.bar > div")].map((bar) =>
           [...bar.querySelectorAll("i")].reduce((sum, part) => sum + part.offsetWidth, 0) / bar.clientWidth)))"""
     )
-    said = page.get_by_text(re.compile("points for")).all_inner_texts()
+    said = page.get_by_text(POINTS).all_inner_texts()
     times = [float(re.findall(r"for ([\d.]+)\sms", one)[0]) for one in said]
     assert bars[0] / bars[1] == pytest.approx(times[0] / times[1], rel=0.02)
 

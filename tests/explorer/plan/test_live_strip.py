@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.jobs.record import JobState, Question, Snapshot
+from explorer.jobs.record import BEST_SO_FAR, NO_PLAN, JobState, Question, Snapshot
 from explorer.plan.live_panel import ended_by
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
@@ -15,7 +15,9 @@ QUESTION = Question("digest", Deployment(2, 0, 2.0**30), time_limit_s=60.0)
 FOUND = SolveResult(
     SolveStatus.FEASIBLE, "dp, then ip", Objective.THROUGHPUT, Family.CHAIN, None, 10.0, 9.0, runtime_s=59.9
 )
-MEMORY = "The solver was stopped at 1.5 GiB of memory, the most that one may take on this server. Another takes less."
+NOTHING = replace(FOUND, status=SolveStatus.UNKNOWN, value_ms=None)
+MEMORY = "The solver was stopped at 1.5 GiB of memory, the most that one may take on this server"
+SERVER = "The server was started again while this was solved"
 
 
 @pytest.mark.parametrize(
@@ -37,11 +39,25 @@ MEMORY = "The solver was stopped at 1.5 GiB of memory, the most that one may tak
         (
             JobState.STOPPED,
             QUESTION,
-            replace(FOUND, message=MEMORY),
+            replace(FOUND, message=f"{MEMORY}. Another method may take less; {BEST_SO_FAR}."),
             "Stopped by the server",
-            "The solver was stopped at 1.5 GiB of memory, the most that one may take on this server; the best plan so "
-            "far is kept",
+            f"{MEMORY}; the best plan so far is kept",
         ),
+        (
+            JobState.STOPPED,
+            QUESTION,
+            replace(FOUND, message=f"{SERVER}; {BEST_SO_FAR}."),
+            "Stopped by the server",
+            f"{SERVER}; the best plan so far is kept",
+        ),
+        (
+            JobState.STOPPED,
+            QUESTION,
+            replace(NOTHING, message=f"{SERVER}; {NO_PLAN}."),
+            "Stopped by the server",
+            f"{SERVER}; no plan was found until then",
+        ),
+        (JobState.CANCELLED, QUESTION, NOTHING, "Cancelled by you", "no plan was found until then"),
     ],
 )
 def test_what_ended_a_solve(state: JobState, question: Question, result: SolveResult, ended: str, besides: str) -> None:
