@@ -141,6 +141,6 @@ def _reason(graph: DnnGraph, first: int, last: int, behind: int, *, within_ms: f
     if num_blocks < 2 or not is_most or most != fewest or after >= fewest:
         return ""
     return (
-        f"The graph has {counted(num_blocks, 'equal layer')}: with up to {last} accelerators one of them has "
-        f"{counted(fewest, 'whole layer')} or more, with {behind} none needs more than {after}."
+        f"The graph has {counted(num_blocks, 'equal layer')}. Where layers are kept whole, one of up to {last} "
+        f"accelerators has {fewest} or more of them; of {behind} none needs more than {after}."
     )

@@ -1,5 +1,6 @@
 """Which constraint limits a plan: known cases, the price by brute force, and no false sentence."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,17 +14,23 @@ from solvers.analysis.binding import (
     binding_text,
     price,
     price_document,
+    price_text,
     relaxations,
     tied,
 )
 from solvers.analysis.explanation import explain
 from solvers.analysis.explanation_text import explanation_text, plain_text
+from solvers.analysis.what_if import Change
 from solvers.model.costs import Objective
-from solvers.model.deployment import Deployment
+from solvers.model.deployment import Communication, Deployment
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Family
 from solvers.samples import read_sample
 from solvers.solve import solve
+from tests.support.random_problems import random_problem
+from tests.support.reference import best_value, colocated_sets
+from tests.support.sentence_check import MS, SHARE
+from tests.support.written import Comparison
 
 
 def prices_of(graph: DnnGraph, deployment: Deployment, family: Family = Family.CHAIN) -> dict[str, Price]:
@@ -132,3 +139,48 @@ def test_while_some_are_still_solved_for_it_is_not_said_that_none_limits() -> No
     assert binding_text(tuple(found.values()))[0] == "No single constraint limits this plan."
     for one in found.values():
         assert "No single constraint" not in "".join(binding_text((one,), are_all=False))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_prices_and_their_sentences_hold_against_all_plans(seed: int) -> None:
+    """The optimum with a constraint and without, each by trying every plan, is what a sentence says it is."""
+    problem = random_problem(seed)
+    graph, query = problem.graph, problem.query
+    if "in_flight" in query or "replicas" in query or query.get("subgraphs") == "2":
+        return
+    deployment = replace(problem.deployment, communication=Communication(query.get("transfers", "sum")))
+    objective = Objective(query["objective"])
+    family = Family.FREE if objective is Objective.LATENCY else Family(query["splits"])
+    asked = relaxations(graph, deployment, objective, family)
+    if max(len(colocated_sets(one.graph)) for one in (*asked, Change("", "", graph, deployment, family, ""))) > 6:
+        return
+    base = solve(graph, deployment, objective=objective, family=family)
+    with_all_ms = best_value(graph, deployment, family, objective)
+    assert (base.value_ms is None) == (with_all_ms is None)
+    found, prices = Comparison(), []
+    for change in asked:
+        answer = solve(change.graph, change.deployment, objective=objective, family=change.family)
+        prices.append(price(change, base, answer))
+        without_ms = best_value(change.graph, change.deployment, change.family, objective)
+        told = price_text(prices[-1])
+        exact = re.fullmatch(rf".* the optimum is ({MS}) instead of ({MS}), ({SHARE}) less time \(proven\)\.", told)
+        first = re.fullmatch(rf".* is what forbids every plan: without .* one of ({MS}) exists\.", told)
+        if exact is not None:
+            assert with_all_ms is not None
+            assert without_ms is not None
+            found.milliseconds(told, exact[1], without_ms)
+            found.milliseconds(told, exact[2], with_all_ms)
+            found.percent(told, exact[3], 1 - without_ms / with_all_ms)
+            found.require(told, without_ms < with_all_ms * (1 - 1e-9), "nothing is gained")
+        elif first is not None:
+            found.require(told, with_all_ms is None, "there is a plan with it")
+            found.milliseconds(told, first[1], without_ms)
+        elif with_all_ms is None:
+            found.require(told, without_ms is None and "Not known whether" not in told, without_ms)
+        else:
+            found.require(told, told.endswith("no plan is faster (proven)."), "all of these are solved to their end")
+            found.require(told, without_ms == pytest.approx(with_all_ms, rel=1e-9), without_ms)
+    lead = binding_text(tuple(prices))[0]
+    is_free = all(one.gained.cannot_help for one in prices)
+    assert (lead == "No single constraint limits this plan.") == (bool(prices) and is_free)
+    assert found.disagreements == []

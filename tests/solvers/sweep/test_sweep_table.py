@@ -191,7 +191,8 @@ def test_a_curve_that_rises_again_has_a_plateau_and_no_knee() -> None:
     assert plateau.rise == pytest.approx(1.0)
     told = plateau_text(spec, plateau)
     assert told.startswith("Plateau from 6 to 11: no knee, since 12 accelerators are 100 % faster.")
-    assert "12 equal layers: with up to 11 accelerators one of them has 2 whole layers or more, with 12 none" in told
+    assert "12 equal layers. Where layers are kept whole, one of up to 11 accelerators has 2 or more of them" in told
+    assert told.endswith("; of 12 none needs more than 1.")
     table = sweep_text(spec, found, Prices())
     assert told in table
     assert [line.endswith("plateau") for line in table.splitlines()[1:13]] == [False] * 5 + [True] * 6 + [False]
