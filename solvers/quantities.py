@@ -28,6 +28,7 @@ LEAST_SHARE = 1e-6
 
 BINARY_UNITS = (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10))
 FLOP_UNITS = tuple(zip(("PFLOP", "TFLOP", "GFLOP", "MFLOP", "kFLOP"), (1e15, 1e12, 1e9, 1e6, 1e3), strict=True))
+LEAST_OF_A_UNIT = 1e-3
 LARGE_UNITS = (("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
 BYTES_PER_GB = 1e9
 BYTES_PER_MS_OF_GB_S = 1e6
@@ -251,13 +252,16 @@ def binary_ceiling(size_bytes: float) -> float:
 
 
 def binary_sizes(sizes_bytes: Sequence[float | None]) -> list[str]:
-    """Write sizes that are compared with each other, all in one unit.
+    """Write sizes that are compared with each other in one unit, that of the largest.
 
-    >>> binary_sizes([2**29, 2**31])
-    ['0.5 GiB', '2 GiB']
+    One that is so small that nobody would read it in that unit, less than a thousandth of it, has its own.
+
+    >>> binary_sizes([2**29, 2**31]), binary_sizes([14, 2**22])
+    (['0.5 GiB', '2 GiB'], ['14 B', '4 MiB'])
     """
     unit = binary_unit(sizes_bytes)
-    return [binary_size(size, unit) for size in sizes_bytes]
+    least = LEAST_OF_A_UNIT * dict(BINARY_UNITS).get(unit, 1.0)
+    return [binary_size(size, unit if size is None or abs(size) >= least else None) for size in sizes_bytes]
 
 
 def decimal_size(size_bytes: float | None) -> str:

@@ -31,7 +31,7 @@ from explorer.words.wording import differences, plain
 from solvers.model.costs import split_costs
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
-from solvers.quantities import binary_size, count
+from solvers.quantities import binary_sizes, count
 from solvers.schedule.simulate import Schedule
 
 SCHEDULES_TAB = "Schedules"
@@ -173,11 +173,12 @@ def _warn_of_memory(plan: Plan, schedule: Schedule | None) -> None:
             over.append((peak - capacity, peak, d))
     if over:
         short, peak, d = max(over)
+        needed, missing = binary_sizes([peak, short])
         st.warning(
             plain(
                 f"This schedule would run out of memory: {plan.deployment.device_name(d)} needs up to "
-                f"{binary_size(peak)} with {schedule.peak_in_flight[d]} micro-batches in flight and is short by "
-                f"{binary_size(short)}. {_remedy(plan)} Smaller micro-batches or more memory would help."
+                f"{needed} with {schedule.peak_in_flight[d]} micro-batches in flight and is short by {missing}. "
+                f"{_remedy(plan)} Smaller micro-batches or more memory would help."
             ),
             icon=":material/memory:",
         )

@@ -10,7 +10,7 @@ from explorer.figures.look import Look
 from explorer.figures.svg import Drawing, number
 from explorer.picture.gantt_view import GanttInfo
 from explorer.picture.palette import DeviceColour, Fill, device_colours
-from solvers.quantities import as_given, binary_size, binary_unit, count, listed, milliseconds, percent
+from solvers.quantities import as_given, binary_size, binary_sizes, binary_unit, count, listed, milliseconds, percent
 from solvers.schedule.simulate import Pass, Schedule, Slot, SlotKind
 
 LABEL_WIDTH = 112.0
@@ -290,13 +290,15 @@ class _GanttFigure:
         if most <= 0:
             self.drawing.text(self.left, top, f"{words}: the file gives no sizes", SIZE, look.muted)
             return top + 6
-        own = {self.info.deployment.capacity_bytes(lane.device) for lane in rows} - {None}
-        limit = "no limit" if capacity is None else f"capacity of an accelerator {binary_size(capacity)}"
+        each = {self.info.deployment.capacity_bytes(lane.device) for lane in rows}
+        own = sorted(size for size in each if size is not None)
+        row, *sizes = binary_sizes([most, *(own if len(own) > 1 else [capacity])])
+        limit = "no limit" if capacity is None else f"capacity of an accelerator {sizes[0]}"
         if len(own) > 1:
-            limit = f"capacities of {listed([binary_size(size) for size in sorted(size for size in own if size)])}"
+            limit = f"capacities of {listed(sizes)}"
         if capacity is not None:
             limit += ", dashed" if shows_capacity else ", far above what is held"
-        about = f" · a row up to {binary_size(most)} · {limit}"
+        about = f" · a row up to {row} · {limit}"
         self.drawing.runs(self.left, top, [(words, look.ink, True), (about, look.muted, False)], SIZE + 0.5)
         self.drawing.text(self.right, top, "of capacity", SIZE, look.muted, anchor="end")
         height, y = self.memory_row, top + 9

@@ -9,7 +9,7 @@ from solvers.analysis.load_parts import LoadParts
 from solvers.model.costs import CutTensor, Objective
 from solvers.model.graph import DnnGraph, quoted
 from solvers.model.split import Family
-from solvers.quantities import binary_size, counted, listed, milliseconds, percent, proven_distance
+from solvers.quantities import binary_sizes, counted, listed, milliseconds, percent, proven_distance
 
 MOST_TENSORS = 3
 MOST_STEPS = 8
@@ -133,27 +133,27 @@ def _hidden(parts: LoadParts) -> str:
 
 
 def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dict[int, str], *, is_of_one: bool) -> str:
-    def told(tensor: CutTensor) -> str:
+    def told(tensor: CutTensor, size: str) -> str:
         way = (
             f"to {listed([name[d] for d in tensor.to_devices], 2)}"
             if tensor.from_device == device
             else f"from {name[tensor.from_device]}"
         )
-        size = "" if tensor.size_bytes is None else f", {binary_size(tensor.size_bytes)}"
         label, time = graph.node_by_id[tensor.source].label, milliseconds(tensor.ms_on(device))
         which = f"tensor {quoted(tensor.tensor)}" if tensor.tensor else "the output"
-        return f"{which} of {label} {way} ({time}{size})"
+        return f"{which} of {label} {way} ({time}{f', {size}' if tensor.size_bytes is not None else ''})"
 
+    shown = cut[:MOST_TENSORS]
+    tensors = list(map(told, shown, binary_sizes([tensor.size_bytes for tensor in shown])))
     # Of two passes the sentence before may be about another device.
     mover = name[device]
     if len(cut) == 1:
-        return f"The one tensor {'it' if is_of_one else mover} moves is {told(cut[0])}."
-    dearest = listed([told(tensor) for tensor in cut[:MOST_TENSORS]])
+        return f"The one tensor {'it' if is_of_one else mover} moves is {tensors[0]}."
     is_all = len(cut) <= MOST_TENSORS
     lead = f"{'It' if is_of_one else mover} moves {counted(len(cut), 'tensor')}" + (
         ": " if is_all else "; the largest: "
     )
-    return f"{lead}{dearest}."
+    return f"{lead}{listed(tensors)}."
 
 
 def _waiting(explanation: Explanation) -> tuple[str, ...]:

@@ -58,19 +58,18 @@ def memory_sentences(explanation: Explanation) -> list[str]:
     if not accelerators:
         return []
     if forced := _forced_bytes(explanation):
-        total, in_all = binary_sizes([explanation.total_memory_bytes, explanation.total_memory_bytes - forced])
+        total_bytes = explanation.total_memory_bytes
+        total, in_all, there_is = binary_sizes([total_bytes, total_bytes - forced, forced])
         on_cpus = [device for device in explanation.devices if device.is_cpu and device.num_nodes]
         there = listed([device.name for device in on_cpus]) if on_cpus else "CPUs"
         return [
             f"Memory forces work onto CPUs: all nodes take {total} and the accelerators together hold {in_all}, so "
-            f"{binary_size(forced)} or more must be on {there}."
+            f"{there_is} or more must be on {there}."
         ]
     capacity = min(device.capacity_bytes or 0.0 for device in accelerators)
     if not explanation.counts_in_flight and explanation.total_memory_bytes <= capacity:
-        return [
-            f"Memory is not limiting: all nodes together take {binary_size(explanation.total_memory_bytes)}, and one "
-            f"accelerator has {binary_size(capacity)}."
-        ]
+        taken, held = binary_sizes([explanation.total_memory_bytes, capacity])
+        return [f"Memory is not limiting: all nodes together take {taken}, and one accelerator has {held}."]
 
     def share(device: DeviceFacts) -> float:
         if not device.capacity_bytes:
@@ -82,9 +81,11 @@ def memory_sentences(explanation: Explanation) -> list[str]:
     if capacity <= 0:
         is_kept = fullest.memory_bytes <= 0
         return ["Accelerators have no memory: they hold nothing but nodes without bytes."] if is_kept else []
+    if fullest.memory_bytes <= 0:
+        return ["Memory: no accelerator holds any."]
+    held, size = binary_sizes([fullest.memory_bytes, capacity])
     return [
-        f"Memory: {fullest.name} is the fullest with {binary_size(fullest.memory_bytes)} of {binary_size(capacity)} "
-        f"({percent(fullest.memory_bytes / capacity)})."
+        f"Memory: {fullest.name} is the fullest with {held} of {size} ({percent(fullest.memory_bytes / capacity)})."
     ]
 
 

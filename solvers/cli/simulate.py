@@ -17,7 +17,7 @@ from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Split, check_split, complete_split
 from solvers.parameters.schedule import MICRO_BATCHES, NUM_CHUNKS, SCHEDULE, WEIGHT_GRADIENTS
-from solvers.quantities import binary_size
+from solvers.quantities import binary_sizes
 from solvers.schedule.looped_split import looped_split
 from solvers.schedule.records import LOOPED_KINDS, ZERO_BUBBLE_KINDS, LoopedSplit
 from solvers.schedule.simulate import Schedule, ScheduleError, ScheduleKind, simulate
@@ -88,10 +88,8 @@ def _overflows(schedule: Schedule, deployment: Deployment, known: Container[int 
     for d, peak_bytes in enumerate(schedule.peak_memory_bytes):
         capacity = deployment.capacity_bytes(d)
         if d not in known and capacity is not None and peak_bytes > deployment.memory_limit_of(d):
-            yield (
-                f"{deployment.device_name(d)} holds up to {binary_size(peak_bytes)} under this schedule, but "
-                f"{binary_size(capacity)} are available."
-            )
+            held, size = binary_sizes([peak_bytes, capacity])
+            yield f"{deployment.device_name(d)} holds up to {held} under this schedule, but {size} are available."
 
 
 def _shape(split: Split, deployment: Deployment) -> Deployment:

@@ -19,7 +19,7 @@ from solvers.model.deployment import MAX_DEVICES, Deployment
 from solvers.model.errors import SplitError
 from solvers.model.graph import DnnGraph
 from solvers.model.memory import is_scheduled, training_bytes
-from solvers.quantities import binary_size
+from solvers.quantities import binary_sizes
 
 
 class Family(StrEnum):
@@ -291,7 +291,7 @@ def check_split(
         used_bytes = memory_bytes[d]
         capacity = deployment.accelerator_memory_bytes(accelerator_of[d])
         if capacity is not None and used_bytes > deployment.memory_limit_of(accelerator_of[d]):
-            short, held, size = map(binary_size, (used_bytes - capacity, used_bytes, capacity))
+            short, held, size = binary_sizes((used_bytes - capacity, used_bytes, capacity))
             what = " with the micro-batches in flight" if scheduled else ""
             violations.append(
                 Violation(

@@ -7,7 +7,7 @@ import numpy as np
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.problem.contraction import BlockTimes, Contraction, FloatArray
-from solvers.quantities import binary_size
+from solvers.quantities import binary_sizes
 
 PRICE_STEPS, PRICE_STEP = 300, 0.3
 """Steps that look for the best prices of device time, and the size of the first one."""
@@ -172,17 +172,12 @@ def why_infeasible(graph: DnnGraph, contraction: Contraction, deployment: Deploy
         )
         verb = "needs" if len(members) == 1 else "need"
         has = "the largest accelerator has" if deployment.classes else "an accelerator has"
-        return (
-            f"{what[0].upper()}{what[1:]} {verb} {binary_size(float(contraction.memory_bytes[largest]))}, "
-            f"{has} {binary_size(memory)}; give accelerators more memory or add a CPU."
-        )
+        needed, size = binary_sizes([float(contraction.memory_bytes[largest]), memory])
+        return f"{what[0].upper()}{what[1:]} {verb} {needed}, {has} {size}; give accelerators more memory or add a CPU."
     total = float(contraction.memory_bytes.sum())
     if total > sum(deployment.memory_limit_of(d) for d in range(k)):
-        available = [f"{c.count} x {binary_size(c.memory_bytes or 0.0)}" for c in deployment.classes if c.count] or [
-            f"{k} x {binary_size(memory)}"
-        ]
-        return (
-            f"The graph needs {binary_size(total)}, {' + '.join(available)} available; "
-            "add accelerators, memory or a CPU."
-        )
+        kinds = [(c.count, c.memory_bytes or 0.0) for c in deployment.classes if c.count] or [(k, memory)]
+        needed, *sizes = binary_sizes([total, *(size for _, size in kinds)])
+        available = " + ".join(f"{count} x {size}" for (count, _), size in zip(kinds, sizes, strict=True))
+        return f"The graph needs {needed}, {available} available; add accelerators, memory or a CPU."
     return None

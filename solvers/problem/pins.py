@@ -24,7 +24,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.split import Split, Violation
 from solvers.problem.accelerator_kinds import AcceleratorKind
 from solvers.problem.contraction import Contraction
-from solvers.quantities import binary_size
+from solvers.quantities import binary_sizes
 
 
 class PinError(PlacementError):
@@ -159,10 +159,10 @@ class Pins:
             if capacity is not None and needed > deployment.memory_limit_of(d):
                 more = len(members) - len(pinned)
                 ties = f" with {more} more that must be with them" if more else ""
+                held, size, short = binary_sizes([needed, capacity, needed - capacity])
                 return (
-                    f"{name} cannot hold what is pinned to it: {_nodes(graph, pinned)}{ties} need "
-                    f"{binary_size(needed)}, its capacity is {binary_size(capacity)}, it is short by "
-                    f"{binary_size(needed - capacity)}; unpin some."
+                    f"{name} cannot hold what is pinned to it: {_nodes(graph, pinned)}{ties} need {held}, its capacity "
+                    f"is {size}, it is short by {short}; unpin some."
                 )
         return None
 

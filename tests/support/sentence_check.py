@@ -16,13 +16,20 @@ from solvers.model.memory import is_scheduled
 from solvers.model.split import Family, Split, check_split
 from tests.support.by_definition import Entry, Part, entries_of, pipelined_ms
 from tests.support.reference import all_splits, best_value, tensors
-from tests.support.written import NUMBER, Comparison
+from tests.support.written import BYTES, NUMBER, Comparison, read
 
 MS = rf"<?{NUMBER} ms"
 SHARE = r"[<>]?[\d.]+ %"
 CLOSE = 1e-3
 """Loads within this share of the largest are named together."""
 KINDS = {Family.CHAIN: "pipeline split", Family.CONVEX: "contiguous split", Family.FREE: "plan"}
+
+
+def sizes_agree(sentence: str) -> bool:
+    """Whether the sizes of a sentence are in one unit, but for those below a thousandth of the largest one's."""
+    sizes = [(read(value), unit) for value, unit in re.findall(rf"({NUMBER}) (GiB|MiB|KiB|B)\b", sentence)]
+    largest = max((BYTES[unit] for _, unit in sizes), default=0.0)
+    return all(BYTES[unit] == largest or value * BYTES[unit] < 1e-3 * largest for value, unit in sizes)
 
 
 class SentenceCheck:
@@ -61,6 +68,7 @@ class SentenceCheck:
         """Check every sentence."""
         for sentence in sentences:
             self.sentence = sentence
+            self.require(sizes_agree(sentence), "sizes that are compared have one unit")
             found = [(m, check) for pattern, check in self._patterns if (m := re.fullmatch(pattern, sentence))]
             if not found:
                 self.require(False, "nothing checks this sentence")

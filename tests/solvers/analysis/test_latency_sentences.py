@@ -19,7 +19,7 @@ from tests.support.by_definition import devices_of
 from tests.support.graphs import random_dag, random_split
 from tests.support.random_problems import random_problem
 from tests.support.reference import tensors
-from tests.support.sentence_check import MS, SHARE
+from tests.support.sentence_check import MS, SHARE, sizes_agree
 from tests.support.written import Comparison
 
 LITTLE = 1e-4
@@ -117,6 +117,7 @@ class LatencyCheck:
     def run(self, told: list[str]) -> None:
         """Check every sentence on the path; those on memory are checked elsewhere."""
         for self.sentence in told:
+            self.require(sizes_agree(self.sentence), "sizes that are compared have one unit")
             for pattern, check in self.patterns:
                 if found := re.fullmatch(pattern, self.sentence):
                     check(self, found)

@@ -313,7 +313,7 @@ def test_evaluate_names_violations_and_still_evaluates(placement: Run, graph_fil
     assert [violation["rule"] for violation in answer.json["violations"]] == ["memory", "memory", "chain"]
     assert answer.json["latency_ms"] is None  # the accelerators wait for each other
     assert answer.err.count("\n") == 3
-    assert "Accelerator 1 is short by 512 MiB" in answer.err
+    assert "Accelerator 1 is short by 0.5 GiB" in answer.err
 
 
 def test_evaluate_a_training_graph_from_its_forward_part(placement: Run, tmp_path: Path) -> None:

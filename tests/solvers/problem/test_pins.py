@@ -131,7 +131,7 @@ def test_pinned_memory_says_by_how_much_it_is_too_much() -> None:
     assert result.status is SolveStatus.INFEASIBLE
     assert result.message == (
         "Accelerator 2 cannot hold what is pinned to it: Node 1 and node 3 need 2 GiB, its capacity is 1.5 GiB, "
-        "it is short by 512 MiB; unpin some."
+        "it is short by 0.5 GiB; unpin some."
     )
 
 
