@@ -141,7 +141,8 @@ def _dearest(graph: DnnGraph, cut: tuple[CutTensor, ...], device: int, name: dic
         )
         label, time = graph.node_by_id[tensor.source].label, milliseconds(tensor.ms_on(device))
         which = f"tensor {quoted(tensor.tensor)}" if tensor.tensor else "the output"
-        return f"{which} of {label} {way} ({time}{f', {size}' if tensor.size_bytes is not None else ''})"
+        size = "" if tensor.size_bytes is None else f", {size}"
+        return f"{which} of {label} {way} ({time}{size})"
 
     shown = cut[:MOST_TENSORS]
     tensors = list(map(told, shown, binary_sizes([tensor.size_bytes for tensor in shown])))

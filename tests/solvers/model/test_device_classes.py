@@ -362,7 +362,7 @@ def test_what_cannot_fit_is_said_in_sizes_of_the_classes() -> None:
     small = Deployment.of_classes(classes[1:])
     reason = why_infeasible(graph, contract(graph, Family.FREE, small), small)
     assert reason is not None
-    assert "the largest accelerator has 256 MiB" in reason
+    assert "the largest accelerator has 0.25 GiB" in reason
 
 
 @given(st.integers(0, 10_000), st.sampled_from(Objective))
