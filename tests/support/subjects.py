@@ -8,7 +8,7 @@ from explorer.jobs.record import Question
 from explorer.picture.dag_view import dag_info
 from explorer.picture.gantt_view import gantt_info
 from solvers.model.costs import Objective, split_costs
-from solvers.model.deployment import Deployment
+from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family, Split
@@ -46,14 +46,21 @@ def subject_of(
     )
 
 
-def named(*names: str, layer: str | None = None, graph_name: str = "named") -> Subject:
-    """Return a chain of nodes with these names, the first half on one accelerator and the rest on another."""
+def named(*names: str, layer: str | None = None, graph_name: str = "named", device_type: str = "") -> Subject:
+    """Return a chain of nodes with these names, the first half on one accelerator and the rest on another.
+
+    Where a device type is named the first of them is of it, and the other of another type.
+    """
     nodes = tuple(Node(v, 1.0 + v, 9.0, 2.0**20, 0.25, name=name, layer=layer) for v, name in enumerate(names, start=1))
     edges = tuple(Edge(v, v + 1, 1e6) for v in range(1, len(nodes)))
     half = max(1, len(nodes) // 2)
     ids = [node.id for node in nodes]
     split = Split((frozenset(ids[:half]), frozenset(ids[half:])), (frozenset(),))
-    return subject_of(DnnGraph(nodes, edges, graph_name), Deployment(2, 1, 2.0**30), split)
+    deployment = Deployment(2, 1, 2.0**30)
+    if device_type:
+        types = (DeviceClass(device_type, 1, 1.0, 2.0**30), DeviceClass("other", 1, 1.0, 2.0**30))
+        deployment = Deployment.of_classes(types, 1)
+    return subject_of(DnnGraph(nodes, edges, graph_name), deployment, split)
 
 
 @cache

@@ -1,9 +1,11 @@
 """DOT and Model Explorer files, parsed again: complete, true to the plan, safe whatever nodes are called."""
 
+import csv
 import io
 import json
 import re
 import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import pydot
@@ -17,6 +19,7 @@ from explorer.exports.model_explorer import GRAPH_ID, model_explorer_files
 from explorer.exports.report import report_html
 from explorer.figures.figure import figure_svg
 from explorer.figures.subject import Subject, file_stem
+from solvers.exporters.csv_tables import csv_tables
 from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.split import Split
 from tests.support.examples import examples
@@ -81,6 +84,33 @@ def test_no_name_becomes_dot(name: str) -> None:
     assert unquoted == f"{name}\nAccelerator 1"
 
 
+@pytest.mark.parametrize("name", [name for name in NASTY if name.isprintable()])
+def test_no_device_type_becomes_more_than_text(name: str) -> None:
+    """Neither in the graph of nodes, that of devices, the files of Model Explorer nor tables for spreadsheets."""
+    subject = named("a", "b", device_type=name)
+    placed = parsed_dot(dot_of(subject))
+    assert {node.get_name() for node in own_nodes(placed)} == {'"node 1"', '"node 2"'}
+    devices = parsed_dot(str(device_dot(subject.costs, subject.deployment, subject.split).source))
+    assert len(own_nodes(devices)) == 2
+    assert len(devices.get_edges()) == 1
+    for graph in (placed, devices):
+        assert all(str(node.get("label")).startswith('"') for node in own_nodes(graph))
+    told = [value for document in documents(subject).values() for value in texts_of(document)]
+    assert any(f"{name} 1" in text for text in told), "as it is, for JSON is read by a program"
+    svg = figure_svg(subject)
+    assert "<img" not in svg
+    assert "<b>" not in svg
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(1)", '=HYPERLINK("http://example.org")'])
+def test_no_device_type_is_a_formula(name: str) -> None:
+    subject = named("a", "b", device_type=name)
+    tables = csv_tables(subject.graph, subject.deployment, subject.split, subject.costs, subject.result)
+    cells = [cell for text in tables.values() for row in csv.reader(io.StringIO(text)) for cell in row]
+    assert any(name in cell for cell in cells)
+    assert not any(cell.startswith(name) for cell in cells)
+
+
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
 @examples(30, deadline=None)
 def test_any_name_leaves_the_dot_whole(name: str) -> None:
@@ -124,6 +154,15 @@ def test_every_export_names_the_tensors_of_a_node() -> None:
     assert [(e["sourceNodeId"], e["targetNodeId"]) for e in overlays["overlays"][0]["edges"]] == [("1", "3")]
     assert "<th" in report_html(subject)
     assert ">right<" in report_html(subject)
+
+
+def texts_of(document: Any) -> Iterator[str]:
+    """Yield every text of a JSON document."""
+    if isinstance(document, str):
+        yield document
+    elif isinstance(document, list | dict):
+        for value in document.values() if isinstance(document, dict) else document:
+            yield from texts_of(value)
 
 
 def documents(subject: Subject) -> dict[str, Any]:

@@ -120,6 +120,15 @@ def test_names_are_text(name: str) -> None:
     assert [node.name for node in parse_graph(page.scripts["graph-data"])[0].nodes] == [name, name, "c"]
 
 
+@pytest.mark.parametrize("name", [HOSTILE, "</script><script>alert(1)</script>", "<!--", "]]>", '" onload="x', "&lt;"])
+def test_names_of_device_types_are_text(name: str) -> None:
+    page = Page(report_html(named("a", "b", device_type=name)))
+    assert len([tag for tag, _ in page.tags if tag == "script"]) == 4
+    assert not any(tag == "img" for tag, _ in page.tags)
+    assert not any(key.startswith("on") for _, attributes in page.tags for key in attributes)
+    assert f"{name} 1" in "".join(page.words)
+
+
 @given(st.text(max_size=40), st.text(max_size=40))
 @examples(20, deadline=None)
 def test_no_name_adds_an_element(name: str, notes: str) -> None:
