@@ -358,9 +358,10 @@ def test_on_a_phone_no_number_is_cut_off_at_an_end_of_the_plot(
     assert [label for label in labels if label["from"] < left or right < label["to"]] == []
 
 
-@pytest.mark.parametrize("width", [1024, 1280, 1920])
-@pytest.mark.parametrize("micro_batches", [8, 18])
+@pytest.mark.parametrize("width", [390, 1024, 1280, 1920])
+@pytest.mark.parametrize("micro_batches", [8, 18, 60])
 def test_no_line_of_a_bound_is_without_a_name(chromium_page: Any, server: str, width: int, micro_batches: int) -> None:
+    """Not even where three lie within 25 pixels, as at the end of a long run."""
     chromium_page.set_viewport_size({"width": width, "height": 800})
     query = f"?graph=training&nodes=24&stages=4&micro_batches={micro_batches}"
     picture = Picture(chromium_page, f"{server}/{query}")

@@ -162,7 +162,7 @@ export function drawBounds(ctx, picture) {
   const names = placeNames(ctx, shown, low - 40, picture.surface.width);
   ctx.fillStyle = theme.ink;
   for (const { text, from } of names) ctx.fillText(text, from, bottom + BOUND_ROW / 2 + 1.5);
-  picture.namedBounds = names.map(({ name }) => name);
+  picture.namedBounds = names.flatMap((placed) => placed.names);
   picture.boundLines = [];
   for (const { x, dash } of shown) {
     const isOverText = names.some(({ from, to }) => from - 2 < x && x < to + 2);
@@ -175,25 +175,59 @@ export function drawBounds(ctx, picture) {
   }
 }
 
-/** Where the names of lines at x stand in one row, {name, text, from, to}, that of the solid line behind it where that goes.
-    They are shortened as little as gives each line a name: an axis tells a time too, a line without a name says nothing. */
+/** Where the names of lines at x stand in one row, {names, text, from, to}, that of the solid line behind it where that goes.
+    They are shortened as little as gives each line a name: an axis tells a time too, a line without a name says nothing.
+    Lines that stand too close for that share a text beside them, which names them from left to right. */
 function placeNames(ctx, lines, left, right) {
   let best = [];
-  const forms = lines.map(({ ms, name }) => [`${name} ${formatMs(ms)}`, name, name.replace(/ bound$/, "")]);
-  for (const choice of shortenings(lines.length)) {
-    const placed = [];
-    lines.forEach(({ x, name, dash }, k) => {
-      const text = forms[k][choice[k]];
-      const width = ctx.measureText(text).width;
-      // There is room in the margin behind the end.
-      const sides = dash.length === 0 ? [x + 5, x - width - 5] : [x - width - 5, x + 5];
-      const from = sides.find((at) => at >= left && at + width <= right && placed.every((other) => at + width + 6 < other.from || at > other.to + 6));
-      if (from !== undefined) placed.push({ name, text, from, to: from + width });
-    });
-    if (placed.length > best.length) best = placed;
-    if (best.length === lines.length) break;
+  for (const groups of groupings([...lines].sort((a, b) => a.x - b.x))) {
+    const placed = placeGroups(ctx, groups, left, right);
+    const named = (names) => names.flatMap((one) => one.names).length;
+    if (named(placed) > named(best)) best = placed;
+    if (named(best) === lines.length) break;
   }
   return best;
+}
+
+/** Lines in groups of neighbours, each dashed line alone first; the solid line, which ends the run, is always alone. */
+function groupings(lines) {
+  const solid = lines.filter(({ dash }) => dash.length === 0).map((line) => [line]);
+  const dashed = lines.filter(({ dash }) => dash.length > 0);
+  let all = [[]];
+  for (const line of dashed) {
+    all = all.flatMap((groups) => [[...groups, [line]], ...(groups.length ? [[...groups.slice(0, -1), [...groups.at(-1), line]]] : [])]);
+  }
+  const widest = (groups) => Math.max(0, ...groups.map((group) => group.at(-1).x - group[0].x));
+  return all.sort((a, b) => b.length - a.length || widest(a) - widest(b)).map((groups) => [...solid, ...groups]);
+}
+
+/** The most of the groups that have room for a text, each shortened as little as that takes. */
+function placeGroups(ctx, groups, left, right) {
+  let best = [];
+  const forms = groups.map(formsOf);
+  for (const choice of shortenings(groups.length)) {
+    const placed = [];
+    groups.forEach((group, k) => {
+      const text = forms[k][choice[k]];
+      const width = ctx.measureText(text).width;
+      const [before, behind] = [group[0].x - width - 5, group.at(-1).x + 5];
+      // There is room in the margin behind the end.
+      const sides = group[0].dash.length === 0 ? [behind, before] : [before, behind];
+      const from = sides.find((at) => at >= left && at + width <= right && placed.every((other) => at + width + 6 < other.from || at > other.to + 6));
+      if (from !== undefined) placed.push({ names: group.map(({ name }) => name), text, from, to: from + width });
+    });
+    if (placed.length > best.length) best = placed;
+    if (best.length === groups.length) break;
+  }
+  return best;
+}
+
+/** What may stand at a group of lines, the longest first. */
+function formsOf(group) {
+  const short = (name) => name.replace(/ bound$/, "");
+  if (group.length === 1) return group.flatMap(({ ms, name }) => [`${name} ${formatMs(ms)}`, name, short(name)]);
+  const names = group.map(({ name }) => short(name)).join(", ");
+  return [group.map(({ ms, name }) => `${short(name)} ${formatMs(ms)}`).join(", "), `${names} bounds`, names];
 }
 
 /** For each of some names how often it is shortened, 0 to 2: all combinations, those that shorten least first. */
