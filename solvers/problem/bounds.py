@@ -178,6 +178,6 @@ def why_infeasible(graph: DnnGraph, contraction: Contraction, deployment: Deploy
     if total > sum(deployment.memory_limit_of(d) for d in range(k)):
         kinds = [(c.count, c.memory_bytes or 0.0) for c in deployment.classes if c.count] or [(k, memory)]
         needed, *sizes = binary_sizes([total, *(size for _, size in kinds)])
-        available = " + ".join(f"{count} x {size}" for (count, _), size in zip(kinds, sizes, strict=True))
+        available = " + ".join(f"{count} × {size}" for (count, _), size in zip(kinds, sizes, strict=True))
         return f"The graph needs {needed}, {available} available; add accelerators, memory or a CPU."
     return None

@@ -151,7 +151,7 @@ class Varied(NamedTuple):
     """What an axis varies: a quantity, and the class of accelerators whose it is where not all have it alike.
 
     >>> str(Varied(Quantity.COUNT, "T4")), Varied(Quantity.COUNT, "T4").text(4), Varied(Quantity.CPUS).label
-    ('number of T4', '4 x T4', 'CPUs')
+    ('number of T4', '4 × T4', 'CPUs')
     >>> Varied(Quantity.MEMORY, "T4").label, Varied(Quantity.MEMORY, "T4").text(2**34)
     ('Memory of T4 (GiB)', 'T4 with 16 GiB')
     """
@@ -175,7 +175,7 @@ class Varied(NamedTuple):
         if not self.of_class:
             return self.quantity.text(value)
         if self.quantity is Quantity.COUNT:
-            return f"{as_given(float(value))} x {self.of_class}"
+            return f"{as_given(float(value))} × {self.of_class}"
         return f"{self.of_class} with {self.quantity.text(value)}"
 
     def is_written_like(self, other: "Varied") -> bool:

@@ -480,7 +480,7 @@ def test_what_to_buy_asks_for_prices_and_leaves_out_what_has_none() -> None:
     assert without.text[0].value == "Throughput of every point against its cost"
     priced = bought(mixed, Prices(of=(("T4", 0.5), ("A100", 2.0))), sweep_budget=3.0)
     assert not any("each counts as 1" in caption.value for caption in priced.caption)
-    assert "1 x T4" in priced.markdown[1].value
+    assert "1 × T4" in priced.markdown[1].value
     links = SweepSpec(chain([1.0] * 4), Deployment(2), (Axis(Quantity.BANDWIDTH_FACTOR, (1.0, 2.0, 4.0)),))
     fixed = bought(replace(mixed, spec=links, answers=solved(links)), Prices(3.0), sweep_at_least=1.0, sweep_budget=1.0)
     assert [box.label for box in fixed.number_input] == ["At least (micro-batches/s)"]

@@ -92,7 +92,7 @@ def test_picture_of_a_sweep(app: str, chromium_page: Any) -> None:
     page.keyboard.press("Escape")
     page.get_by_role("button", name="H100-SXM 4, L40S 1.2 per hour").wait_for()
     fill(page, "At least (sequences/s)", "40")
-    page.get_by_text("Cheapest with at least 40 sequences/s: 9 x L40S (").wait_for()
+    page.get_by_text("Cheapest with at least 40 sequences/s: 9 × L40S (").wait_for()
     take(page, "sweep")
 
 

@@ -166,7 +166,7 @@ def test_bandwidth_without_bytes_names_the_remedy(placement: Run, graph_file: Pa
 def test_infeasible_is_3_with_its_reason_and_a_null_value(placement: Run, graph_file: Path) -> None:
     answer = placement("solve", graph_file, "--memory", "1.5", "--cpus", "0")
     assert answer.code == 3
-    assert answer.err == "placement: The graph needs 4 GiB, 2 x 1.5 GiB available; add accelerators, memory or a CPU.\n"
+    assert answer.err == "placement: The graph needs 4 GiB, 2 × 1.5 GiB available; add accelerators, memory or a CPU.\n"
     document = answer.json
     assert document["status"] == "INFEASIBLE"
     assert [document[key] for key in ("value_ms", "lower_bound_ms", "gap", "split")] == [None] * 4

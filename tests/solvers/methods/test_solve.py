@@ -89,7 +89,7 @@ def test_more_memory_or_bandwidth_never_hurts(seed: int) -> None:
     ("deployment", "words"),
     [
         (Deployment(0), "no devices"),
-        (Deployment(2, memory_bytes=2.5 * 2**30), r"needs 6 GiB, 2 x 2\.5 GiB available"),
+        (Deployment(2, memory_bytes=2.5 * 2**30), r"needs 6 GiB, 2 × 2\.5 GiB available"),
         (Deployment(9, memory_bytes=1 * 2**30), r"node 1 needs 2 GiB, an accelerator has 1 GiB"),
         (Deployment(2, memory_bytes=3.5 * 2**30), "fit in total"),
     ],

@@ -358,7 +358,7 @@ def test_what_cannot_fit_is_said_in_sizes_of_the_classes() -> None:
     classes = (DeviceClass("A", 1, memory_bytes=2.0**31), DeviceClass("B", 2, memory_bytes=2.0**28))
     deployment = Deployment.of_classes(classes)
     reason = why_infeasible(graph, contract(graph, Family.FREE, deployment), deployment)
-    assert reason == ("The graph needs 4 GiB, 1 x 2 GiB + 2 x 0.25 GiB available; add accelerators, memory or a CPU.")
+    assert reason == ("The graph needs 4 GiB, 1 × 2 GiB + 2 × 0.25 GiB available; add accelerators, memory or a CPU.")
     small = Deployment.of_classes(classes[1:])
     reason = why_infeasible(graph, contract(graph, Family.FREE, small), small)
     assert reason is not None

@@ -61,11 +61,11 @@ def test_the_example_is_as_it_says(printed: list[tuple[str, str]]) -> None:
     assert fronted[first_h100 - 1].startswith("12 accelerators, L40S")
     assert "A100" not in front
 
-    with_one = cells(mix, "1 x H100-SXM")
+    with_one = cells(mix, "1 × H100-SXM")
     assert with_one[6] == nine[1], "an H100 and six L40S are as fast as nine L40S"
     assert pytest.approx(10.8 * 1.04, rel=0.005) == 4 + 6 * 1.2
     assert with_one[8] > 50
-    assert max(cells(mix, "0 x H100-SXM")) < 50, "ten L40S do not reach 50"
+    assert max(cells(mix, "0 × H100-SXM")) < 50, "ten L40S do not reach 50"
     assert table[11][1] < 50 < table[12][1], "nor do eleven, but twelve"
     assert table[3][3] < 50 < table[4][3], "four H100 are needed for 50"
     assert 4 + 8 * 1.2 < 12 * 1.2 < 4 * 4
