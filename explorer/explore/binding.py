@@ -11,7 +11,7 @@ from explorer.jobs.server_pool import is_open, solver_pool
 from explorer.plan.solve_control import feels_live
 from explorer.state import session
 from explorer.state.records import Plan
-from solvers.analysis.binding import binding_text, price, relaxations
+from solvers.analysis.binding import SPLIT_TYPE, binding_text, price, relaxations
 from solvers.analysis.explanation_text import Paragraph
 from solvers.analysis.what_if import Change
 from solvers.baselines.table import BASELINES
@@ -42,9 +42,32 @@ def show_binding(plan: Plan) -> None:
 
     Nothing is said of hand edits, of plans with pins and of baselines: others may be faster for another reason.
     """
-    is_search = plan.question.method not in BASELINES
-    if plan.question.pins or not is_search or plan.result.method.startswith("hand edit"):
+    if not _can_ask(plan):
         return
+    inquiry = _inquiry(plan)
+    if inquiry is None:
+        st.button("Which constraint limits it?", key=f"ask {NAME}", on_click=_ask_and_remember, args=(plan,))
+        each = seconds(LIMIT_S)
+        st.caption(f"Solves the problem without one constraint at a time, for {each} at most each.")
+    elif inquiry.batch.is_over:
+        _show(inquiry)
+    else:
+        st.fragment(run_every=POLL_SECONDS)(_poll)()
+
+
+def is_split_type_priced(plan: Plan) -> bool:
+    """Whether `show_binding` says what the split type of a plan costs, or will once that is solved."""
+    inquiry = _inquiry(plan) if _can_ask(plan) else None
+    return inquiry is not None and any(change.key == SPLIT_TYPE for change in inquiry.changes)
+
+
+def _can_ask(plan: Plan) -> bool:
+    is_search = plan.question.method not in BASELINES
+    return is_search and not plan.question.pins and not plan.result.method.startswith("hand edit")
+
+
+def _inquiry(plan: Plan) -> Inquiry | None:
+    """Return what is asked about a plan, begun now where that is to be at once; None until someone asks."""
     inquiry: Inquiry | None = session.batch(NAME)
     if inquiry is not None and inquiry.plan.result is not plan.result:
         inquiry.batch.cancel(spare=feels_live)
@@ -55,14 +78,7 @@ def show_binding(plan: Plan) -> None:
     if inquiry is None and is_live:
         inquiry = _asked(plan)
         session.remember_batch(NAME, inquiry)
-    if inquiry is None:
-        st.button("Which constraint limits it?", key=f"ask {NAME}", on_click=_ask_and_remember, args=(plan,))
-        each = seconds(LIMIT_S)
-        st.caption(f"Solves the problem without one constraint at a time, for {each} at most each.")
-    elif inquiry.batch.is_over:
-        _show(inquiry)
-    else:
-        st.fragment(run_every=POLL_SECONDS)(_poll)()
+    return inquiry
 
 
 def _poll() -> None:

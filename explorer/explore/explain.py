@@ -5,7 +5,7 @@ import streamlit as st
 from explorer.elements.headline import theme
 from explorer.elements.html_table import paragraph_html
 from explorer.elements.load_bars import load_bars
-from explorer.explore.binding import show_binding
+from explorer.explore.binding import is_split_type_priced, show_binding
 from explorer.explore.needs import show_needs
 from explorer.explore.what_helps import free_answer, show_what_helps
 from explorer.plan.edited_plan import METHOD as HAND_EDIT
@@ -31,7 +31,7 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice)
     with st.container(key="explanation"):
         words, figures = st.columns([5, 6], gap="large")
     with words:
-        for paragraph in _paragraphs(plan):
+        for paragraph in _paragraphs(plan, is_priced=_is_priced(plan, asked)):
             st.html(paragraph_html(paragraph))
         if plan is not asked:
             st.caption(_about_asked(asked))
@@ -47,14 +47,19 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice)
         show_needs(asked, choice)
 
 
+def _is_priced(plan: Plan, asked: Plan) -> bool:
+    """Whether what the split type costs stands below the words on a plan, which would disagree if they only guessed."""
+    return plan is asked and len(plan.graph.nodes) <= MOST_NODES and is_split_type_priced(plan)
+
+
 def _about_asked(asked: Plan) -> str:
     """Say which plan the constraints, what would help and what is needed are about, where the schedule cuts another."""
     found = f"the solver's plan of {milliseconds(asked.result.value_ms)}, before the schedule cuts it again"
     return f"Constraints, what would help and the least hardware are about {found}."
 
 
-def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:
-    """Return the words on a plan, or why there are none."""
+def _paragraphs(plan: Plan, *, is_priced: bool) -> tuple[Paragraph, ...]:
+    """Return the words on a plan, or why there are none; `is_priced` where its split type is, below them."""
     if len(plan.graph.nodes) > MOST_NODES:
         sentence = (
             f"Plans are explained for graphs of up to {count(MOST_NODES)} nodes; this one has "
@@ -69,9 +74,9 @@ def _paragraphs(plan: Plan) -> tuple[Paragraph, ...]:
         explanation = explain(
             graph, deployment, plan.split, objective=objective, family=family, lower_bound_ms=bound_ms, wider=wider
         )
-        return explanation_text(explanation, graph)
+        return explanation_text(explanation, graph, is_split_type_priced=is_priced)
 
-    key = (graph.digest, deployment, plan.split, objective, family, bound_ms, wider)
+    key = (graph.digest, deployment, plan.split, objective, family, bound_ms, wider, is_priced)
     return remembered("explanation", key, explained, _size)
 
 

@@ -29,8 +29,13 @@ class Paragraph:
     sentences: tuple[str, ...]
 
 
-def explanation_text(explanation: Explanation, graph: DnnGraph) -> tuple[Paragraph, ...]:
-    """Return the paragraphs that explain a plan of `graph`, what limits it first."""
+def explanation_text(
+    explanation: Explanation, graph: DnnGraph, *, is_split_type_priced: bool = False
+) -> tuple[Paragraph, ...]:
+    """Return the paragraphs that explain a plan of `graph`, what limits it first.
+
+    Where the split type `is_split_type_priced` beside them, they do not say that another might be faster.
+    """
     paragraphs = [Paragraph("What this plan breaks", tuple(v.message for v in explanation.violations))]
     if explanation.value_ms is None:
         why = "Its subgraphs wait for each other in a circle, or the graph is one of training: it has no latency."
@@ -41,14 +46,14 @@ def explanation_text(explanation: Explanation, graph: DnnGraph) -> tuple[Paragra
     elif explanation.path is not None:
         paragraphs += [
             Paragraph("What limits the latency", _critical_path(explanation, graph)),
-            Paragraph("What is proven", _proof(explanation)),
+            Paragraph("What is proven", _proof(explanation, is_split_type_priced)),
         ]
     else:
         paragraphs += [
             Paragraph("What limits throughput", _limits(explanation, graph)),
             Paragraph("How close it is to the ideal (balanced) load", ideal_load_sentences(explanation, graph)),
             Paragraph("Idle time (bubble)", _waiting(explanation)),
-            Paragraph("What is proven", _proof(explanation)),
+            Paragraph("What is proven", _proof(explanation, is_split_type_priced)),
         ]
     return tuple(paragraph for paragraph in paragraphs if paragraph.sentences)
 
@@ -199,7 +204,7 @@ def _shares(idle: list[DeviceFacts]) -> str:
     return f"{listed(told[:most])} of the time; {rest}."
 
 
-def _proof(explanation: Explanation) -> tuple[str, ...]:
+def _proof(explanation: Explanation, is_split_type_priced: bool) -> tuple[str, ...]:
     proof, value_ms, gap = explanation.proof, explanation.value_ms, explanation.gap
     kind = kind_of(explanation)
     if explanation.violations:
@@ -213,20 +218,22 @@ def _proof(explanation: Explanation) -> tuple[str, ...]:
             f"No {kind} takes less than {milliseconds(proof.lower_bound_ms)}, so this one is "
             f"{proven_distance(value_ms, proof.lower_bound_ms)}."
         ]
-    return (*sentences, *_wider(explanation, value_ms))
+    return (*sentences, *_wider(explanation, value_ms, is_split_type_priced))
 
 
 def _demanded(family: Family) -> str:
     return "That the split is a pipeline" if family is Family.CHAIN else f"That the split is {family.named}"
 
 
-def _wider(explanation: Explanation, value_ms: float) -> list[str]:
+def _wider(explanation: Explanation, value_ms: float, is_split_type_priced: bool) -> list[str]:
     """Say what contiguity costs, as far as it is known."""
     proof = explanation.proof
     no_plan_beats = max(explanation.balance.balance_ms, explanation.balance.block_ms)
     if explanation.objective is Objective.LATENCY or proof.family is Family.FREE:
         return []
     if proof.other_family is None:
+        if is_split_type_priced:
+            return []
         if explanation.is_optimal and no_plan_beats < value_ms * (1 - SAME) and len(explanation.devices) > 1:
             return [f"A non-{proof.family.named} split might be faster; set Split type to non-contiguous to check."]
         return []

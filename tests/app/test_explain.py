@@ -51,6 +51,14 @@ def test_the_plan_shown_is_explained() -> None:
     assert "Optimal: no pipeline split for these devices has a smaller time per micro-batch." in text
 
 
+def test_what_the_split_type_costs_is_not_guessed_where_it_is_said() -> None:
+    app = opened("gnmt_layer_inference")
+    eventually(lambda: "Split type" in html(without_exception(app)))
+    text = html(app)
+    assert "Optimal: no pipeline split" in text
+    assert "might be faster" not in text
+
+
 def test_nothing_is_solved_until_someone_asks_and_then_every_value_is_that_of_a_solve() -> None:
     app = opened("teaching_chain")
     assert "batch what would help" not in app.session_state
