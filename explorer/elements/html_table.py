@@ -22,6 +22,8 @@ STYLE = f"""<style>
 .insight .quiet {{ opacity: 0.75; }}
 .insight .strong {{ font-weight: 600; }}
 .insight .bar {{ width: 25%; min-width: 3.5rem; }}
+/* A bar is of the number behind it, not of one before. */
+.insight .number + .bar {{ padding-left: 1.2rem; }}
 .insight-place {{ container-type: inline-size; overflow-x: auto; }}
 @container (max-width: 30rem) {{
   .insight th[scope=row] {{ white-space: normal; min-width: 6rem; }}
