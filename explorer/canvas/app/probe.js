@@ -51,7 +51,7 @@ export function probe(picture) {
     zoom,
     notes: picture.graph.notes.shown.map((note) => ({ ...note, area: picture.graph.notes.areaOf(picture.graph.surface.ctx, note).area })),
     boxArea: (id) => { const r = picture.graph.boxRect(indexOf(id)); return { ...onPage(picture.graphCanvas, [r.x, r.y]), width: r.width * zoom, height: r.height * zoom }; },
-    labelsOfLanes: () => picture.gantt.labelsOfLanes, boundLines: () => picture.gantt.boundLines, namedBounds: () => picture.gantt.namedBounds, plot: () => [picture.gantt.plotLeft, picture.gantt.plotRight],
+    labelsOfLanes: () => picture.gantt.labelsOfLanes, boundLines: () => picture.gantt.boundLines, boundNames: () => picture.gantt.boundNames, plot: () => [picture.gantt.plotLeft, picture.gantt.plotRight],
     laneMiddle: (lane) => TOP + (lane + 0.5) * picture.gantt.laneHeight - picture.gantt.view.offset,
     names: () => picture.graph.names, writtenAreas: () => picture.graph.writtenAreas,
     deviceOf: (id) => store.data.graph.nodes.device[indexOf(id)],

@@ -159,10 +159,10 @@ export function drawBounds(ctx, picture) {
   ctx.textAlign = "left";
   const shown = marks.map((mark) => ({ ...mark, x: Math.round(picture.toX(mark.ms)) + 0.5 }))
     .filter(({ x }) => x >= low - 1 && x <= high + 1);
-  const names = placeNames(ctx, shown, low - 40, picture.surface.width);
+  const names = placeNames(ctx, shown, Math.max(0, low - 40), picture.surface.width);
   ctx.fillStyle = theme.ink;
   for (const { text, from } of names) ctx.fillText(text, from, bottom + BOUND_ROW / 2 + 1.5);
-  picture.namedBounds = names.flatMap((placed) => placed.names);
+  picture.boundNames = names;
   picture.boundLines = [];
   for (const { x, dash } of shown) {
     const isOverText = names.some(({ from, to }) => from - 2 < x && x < to + 2);
