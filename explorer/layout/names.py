@@ -38,7 +38,7 @@ def short_names(labels: Sequence[str]) -> tuple[str, ...]:
 
     Else what follows a beginning that two share, as short as it can be and still have a word; else how a word is
     usually abbreviated; "" where there is none. Beginnings end between words and numbers; a last word is of letters.
-    Long ones have usual abbreviations.
+    Long ones have usual abbreviations, and so has a last word: beside the whole name it is there to be short.
 
     >>> short_names(("down 1 conv 1", "down 1 conv 2", "up 1 conv 1", "Concat_8", "Concat_9", "MatMul_3", "Softmax"))
     ('conv 1', 'conv 2', '', '', '', '', '')
@@ -48,6 +48,8 @@ def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     ('1 block 1', '1 block 2', '2 block 1', '3 pool', '4 pool')
     >>> short_names(("down 1 pool", "up 3 up-convolution", "up 2 up-convolution", "up 1 crop"))
     ('pool', '3 up-conv', '2 up-conv', '1 crop')
+    >>> short_names(("encoder embedding", "encoder 1", "decoder embedding", "decoder 1", "classifier"))
+    ('embed', '', 'embed', '', '')
     """
     different = set(labels)
     holders = Counter(prefix for label in different for prefix in _prefixes(label))
@@ -73,9 +75,9 @@ def _rest(label: str, holders: Mapping[str, int]) -> str:
 
 
 def _last_word(label: str) -> str:
-    """Return the last word of several, "" where that is a number or a letter."""
+    """Return the last word of several, as it is usually abbreviated; "" where that is a number or a letter."""
     found = re.search(r"(?<=[\W_])[^\W\d_]{2,}$", label)
-    return found[0] if found else ""
+    return ABBREVIATIONS.get(found[0].lower(), found[0]) if found else ""
 
 
 def _prefixes(label: str) -> list[str]:

@@ -112,7 +112,7 @@ def _show_list(own: Lesson | None) -> None:
         with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"lesson_{lesson.name}"):
             text = plain if lesson.name == OWN else str
             st.markdown(
-                f"**{number}. {text(lesson.title)}** :gray[{lesson.minutes} min · {_standing(lesson, done)}]  \n"
+                f"**{number}. {text(lesson.title)}** :gray[{lesson.minutes}\u00a0min · {_standing(lesson, done)}]  \n"
                 f"{text(lesson.question)}",
                 width="stretch",
             )
@@ -130,7 +130,7 @@ def _show_list(own: Lesson | None) -> None:
 
 def _standing(lesson: Lesson, done: state.Progress) -> str:
     if not done.seen:
-        return f"{lesson.num_steps} steps"
+        return f"{lesson.num_steps}\u00a0steps"  # a line does not end between them
     judged = [p.is_right for p in done.predictions.values() if p.is_right is not None]
     right = f" · {sum(judged)} of {len(judged)} predictions right" if judged else ""
     seen = "done" if len(done.seen) >= lesson.num_steps else f"{len(done.seen)} of {lesson.num_steps} steps seen"

@@ -113,7 +113,7 @@ def test_ends_of_a_stack_are_one_box_each():
 
 @pytest.mark.parametrize(
     "labels",
-    [["block 1", "block 2"], ["a.b.1", "a.b.2", "c"], ["x"], ["MatMul_1", "Add_1"], ["encoder embedding", "head"], []],
+    [["block 1", "block 2"], ["a.b.1", "a.b.2", "c"], ["x"], ["MatMul_1", "Add_1"], ["encoder pooler", "head"], []],
 )
 def test_what_is_left_of_a_short_name_is_its_end(labels):
     for label, short in zip(labels, short_names(labels), strict=True):
