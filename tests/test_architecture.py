@@ -84,7 +84,7 @@ IMPORTS = {
     ),
     "explorer.exports": (
         "solvers.quantities solvers.model solvers.formats solvers.schedule solvers.parameters solvers.analysis "
-        "explorer.picture explorer.figures"
+        "explorer.words explorer.picture explorer.figures"
     ),
     "explorer.elements": (
         "solvers.quantities solvers.model solvers.analysis explorer.jobs explorer.words explorer.picture explorer.state"

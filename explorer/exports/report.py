@@ -20,6 +20,7 @@ from explorer.figures.subject import Subject, graph_facts, planned_document, res
 from explorer.figures.svg import escaped
 from explorer.picture.component import pack, standalone_source
 from explorer.picture.palette import device_colours
+from explorer.words.wording import unbroken
 from solvers.analysis.explanation import bound_of, explain
 from solvers.analysis.explanation_text import explanation_text
 from solvers.formats.graph_json import graph_document
@@ -144,7 +145,7 @@ def _words(subject: Subject) -> str:
     )
     paragraphs = "".join(
         f"<section><h3>{escaped(paragraph.title)}</h3>"
-        f"{''.join(f'<p>{escaped(sentence)}</p>' for sentence in paragraph.sentences)}</section>"
+        f"{''.join(f'<p>{escaped(unbroken(sentence))}</p>' for sentence in paragraph.sentences)}</section>"
         for paragraph in explanation_text(explanation, subject.graph)
         if paragraph.sentences
     )

@@ -313,11 +313,13 @@ export class BoxPainter extends TiePainter {
     const x0 = x + (badge || 6) + (this.mode.of && shares.length === 1 ? 3 : 0);
     ctx.fillStyle = this.textColour(i, look?.text ?? this.store.theme.ink);
     const nameSize = isMixed ? this.nameSize(room) : size;
+    const count = this.countText(i);
+    // Measured: a report comes in whatever letters its reader has, some a third wider than others.
+    ctx.font = `700 ${nameSize}px ${font}`;
+    const countWidth = count ? ctx.measureText(count).width + 3 : 0;
     ctx.font = `${nameSize}px ${font}`;
     // In steps, so that what fits is worked out once for many magnifications.
     const space = Math.floor((x + width - x0 - 4) / TEXT_STEP) * TEXT_STEP;
-    const count = this.countText(i);
-    const countWidth = count ? count.length * size * 0.6 + 3 : 0;
     // Half a name misleads: what does not fit gives way to what stands for it (explorer/layout/names.py), then is written
     // a little smaller, then is left out.
     const names = this.namesOf(i, boxes.label[i], badge > 0);

@@ -134,7 +134,7 @@ export function drawColumnHeads(ctx, picture) {
   ctx.textBaseline = "middle";
   for (const column of picture.endColumns) {
     x += column.width;
-    ctx.fillText(column.title, x, TOP - 9);
+    ctx.fillText(column.title, x, TOP - 9, column.width - 4);
   }
 }
 

@@ -90,6 +90,13 @@ def test_holds_the_numbers_tables_and_files_of_the_plan() -> None:
     assert rows == 3 + len(subject.dag.devices) + len(subject.costs.cut_tensors) + len(subject.graph.nodes)
 
 
+def test_no_line_of_its_sentences_ends_between_a_number_and_its_unit() -> None:
+    said = "".join(Page(report_html(sample_subject(BERT))).words).partition("What limits throughput")[2]
+    sentences = said.partition("Devices")[0]
+    assert "\u00a0ms" in sentences
+    assert re.findall(r"\d (?:ms|%|[KMG]iB)\b", sentences) == []
+
+
 def policy_of(page: Page) -> str:
     (policy,) = [a["content"] or "" for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
     return policy
