@@ -201,23 +201,27 @@ function groupings(lines) {
   return all.sort((a, b) => b.length - a.length || widest(a) - widest(b)).map((groups) => [...solid, ...groups]);
 }
 
-/** The most of the groups that have room for a text, each shortened as little as that takes. */
+/** The most of the groups that have room for a text, each shortened as little as that takes, and more where it then stands
+    on its own side of the line: on the other it reads as the name of the next line. */
 function placeGroups(ctx, groups, left, right) {
-  let best = [];
-  const forms = groups.map(formsOf);
+  let [best, most] = [[], -1];
+  const forms = groups.map((group) => formsOf(group).map((text) => ({ text, width: ctx.measureText(text).width })));
   for (const choice of shortenings(groups.length)) {
     const placed = [];
+    let onOwnSide = 0;
     groups.forEach((group, k) => {
-      const text = forms[k][choice[k]];
-      const width = ctx.measureText(text).width;
+      const { text, width } = forms[k][choice[k]];
       const [before, behind] = [group[0].x - width - 5, group.at(-1).x + 5];
       // There is room in the margin behind the end.
       const sides = group[0].dash.length === 0 ? [behind, before] : [before, behind];
       const from = sides.find((at) => at >= left && at + width <= right && placed.every((other) => at + width + 6 < other.from || at > other.to + 6));
-      if (from !== undefined) placed.push({ names: group.map(({ name }) => name), text, from, to: from + width });
+      if (from === undefined) return;
+      placed.push({ names: group.map(({ name }) => name), text, from, to: from + width });
+      onOwnSide += from === sides[0];
     });
-    if (placed.length > best.length) best = placed;
-    if (best.length === groups.length) break;
+    const score = placed.length * (groups.length + 1) + onOwnSide;
+    if (score > most) [best, most] = [placed, score];
+    if (onOwnSide === groups.length) break;
   }
   return best;
 }
