@@ -313,3 +313,8 @@ def test_hovering_keeps_every_name(chromium_page, server):
     picture.wait_for("p.focus.box >= 0")
     chromium_page.wait_for_timeout(100)
     assert picture.get("p.names()") == before
+
+
+def test_thousands_of_boxes_are_counted_as_everywhere(chromium_page, server):
+    picture = Picture(chromium_page, f"{server}/?graph=chain&nodes=1200&stages=3")
+    expect(picture.root.locator(".levels button").filter(has_text="Nodes").locator("small")).to_have_text("1,200")

@@ -2,6 +2,7 @@
 
 import { LEVEL_BLOCKS, LEVEL_LAYERS } from "../kit/contract.js";
 import { make } from "../kit/dom.js";
+import { formatCount } from "../kit/quantities.js";
 
 const LEVEL_TITLES = { operators: "Nodes", parts: "Parts", layers: "Layers", blocks: "Layers", stages: "Stages", devices: "Devices" };
 const HINTS = {
@@ -25,6 +26,6 @@ export function levelButtons(levels, current, folds, choose) {
     "aria-pressed": String(level.name === current), onclick: () => choose(level.name),
   }, [
     make("span", { text: LEVEL_TITLES[level.name] ?? level.name }),
-    make("small", { text: String(level.boxes.label.length) }),
+    make("small", { text: formatCount(level.boxes.label.length) }),
   ]));
 }
