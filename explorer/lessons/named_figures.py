@@ -15,6 +15,7 @@ from explorer.lessons.lattice import lattice_scene
 from explorer.lessons.parts import show_check, show_graph, show_loads, show_picture, show_timelines
 from explorer.lessons.scene import show_scene
 from explorer.words.wording import plain, proof
+from solvers.model.costs import Objective
 from solvers.quantities import milliseconds
 from solvers.schedule.records import ScheduleKind
 from solvers.schedule.simulate import Schedule
@@ -59,7 +60,9 @@ def _plan(fields: Fields) -> NamedFigure:
             st.info(plain(result.message or "No plan fits on these devices."))
             return
         title = fields.get("title")
-        found = plain(f"{milliseconds(result.value_ms)} per micro-batch, {proof(result)}")
+        is_latency = subject.question.objective is Objective.LATENCY
+        what = "from start to end of one micro-batch" if is_latency else "per micro-batch"
+        found = plain(f"{milliseconds(result.value_ms)} {what}, {proof(result)}")
         st.markdown(f"**{plain(title)}**: {found}" if title else found)
         deployment = subject.question.deployment
         show_graph(desk, subject.graph, deployment, result.split, fields["place"])
@@ -133,7 +136,8 @@ def _table(fields: Fields) -> NamedFigure:
 def _board(fields: Fields) -> NamedFigure:
     def draw(desk: Desk, setting: Setting) -> None:
         _, said = show_board(desk, setting, f"{desk.key}_{fields['place']}")
-        st.markdown(said)
+        if said:  # what is wrong with a placement stands above already
+            st.markdown(said)
 
     return draw
 

@@ -351,6 +351,7 @@ LESSON = Lesson(
             "to it with the Tab key) to see the nodes it is about, at a node to see the rows that speak of it. Turn "
             "contiguity on to see the rows that make the placement a pipeline.",
             _rows,
+            is_wide=True,
         ),
         Step(
             "Relax: let nodes be divided",

@@ -230,3 +230,19 @@ def test_presented_on_a_narrow_screen_the_graph_comes_before_the_answers(
     if name != "ideals":  # there the graph goes to the diagram, which is the answer
         assert eventually(figure_after.bounding_box)["y"] < eventually(said.bounding_box)["y"]
     assert page.get_by_test_id("stMain").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1024, 768)])
+def test_the_rows_of_a_presented_program_are_read_from_the_back_of_a_room(
+    app: str, chromium_page: Any, width: int, height: int
+) -> None:
+    page = chromium_page
+    lesson = lesson_called("integer_program")
+    page.set_viewport_size({"width": width, "height": height})
+    begin(page, app, lesson)
+    page.locator("body").press("p")
+    page.wait_for_url(re.compile("present=yes"))
+    predict(page, lesson, 1, rightly=True)
+    settled(page)
+    row = figure(page).locator("[data-mark='r0'] text.text")
+    eventually(lambda: row.bounding_box()["height"] >= 14)

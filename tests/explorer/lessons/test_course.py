@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.elements.load_bars import load_bars
+from explorer.lessons import named_figures
 from explorer.lessons.board import Placement, judged, judged_so_far
 from explorer.lessons.catalogue import COURSE, lesson_named
 from explorer.lessons.course import (
@@ -37,6 +38,7 @@ from explorer.lessons.records import AskChoice, AskNumber, Lesson, said
 from explorer.lessons.scene import Mark, Scene, static_svg
 from explorer.lessons.sheet import sheet_html
 from explorer.state.records import LoadedGraph, Subject
+from explorer.words.wording import plain
 from solvers.model.costs import split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.result import SolveResult
@@ -671,3 +673,34 @@ def test_a_figure_on_paper_has_its_last_colours() -> None:
     assert svg.startswith("<svg")
     assert "#0072B2" in svg
     assert static_svg(integer_program.tree_scene(False), 0).count("<rect") < svg.count("<rect")
+
+
+def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Take down what named figures write, and leave out what they draw."""
+    texts: list[str] = []
+    monkeypatch.setattr(named_figures.st, "markdown", texts.append)
+    for name in ("show_graph", "show_loads"):
+        monkeypatch.setattr(named_figures, name, lambda *_: None)
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("objective", "what"), [("latency", "from start to end of one micro-batch"), ("throughput", "per micro-batch")]
+)
+def test_a_plan_of_a_lesson_says_which_time_it_is_the_best_in(
+    monkeypatch: pytest.MonkeyPatch, objective: str, what: str
+) -> None:
+    texts = written(monkeypatch)
+    setting = {"sample": "teaching_convex_beats_chain", "accelerators": "2", "objective": objective}
+    named_figures.FIGURES["plan"]({"place": "here"})(Desk(answered), setting)
+    assert [text.partition("ms ")[2].partition(", ")[0] for text in texts] == [plain(what)]
+
+
+@pytest.mark.parametrize(("said_of_it", "texts"), [("", []), ("Valid.", ["Valid."])])
+def test_a_board_writes_nothing_where_nothing_is_to_be_said(
+    monkeypatch: pytest.MonkeyPatch, said_of_it: str, texts: list[str]
+) -> None:
+    found = written(monkeypatch)
+    monkeypatch.setattr(named_figures, "show_board", lambda *_: (None, said_of_it))
+    named_figures.FIGURES["board"]({"place": "here"})(Desk(answered), {"sample": "teaching_chain"})
+    assert found == texts
