@@ -301,7 +301,7 @@ def _predictions(lesson: Lesson) -> None:
     """Say how the predictions went."""
     made = state.progress_of(lesson.name).predictions
     rows: Sequence[str] = [
-        f"- {plain(lesson.steps[i - 1].title)}: you said {plain(p.said or 'nothing')}"
+        f"- {plain(lesson.steps[i - 1].title)} – you said {plain(p.said or 'nothing')}"
         f"{'' if p.is_right is None else ', which was right' if p.is_right else ', which was not right'}"
         for i, p in sorted(made.items())
         if i <= len(lesson.steps)

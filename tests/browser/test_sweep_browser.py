@@ -174,7 +174,7 @@ def test_a_deep_address_of_a_mixed_cluster_with_prices_opens_in_a_fresh_browser(
     fresh.get_by_role("button", name="Start the sweep").click()
     fresh.get_by_text("6 points in").wait_for()
     fresh.get_by_role("button", name="A100-80 3.2, T4 0.5 to buy").wait_for()
-    cheapest = r"^Cheapest with at least 5\ssequences/s: (\d x A100-80, )?\d x T4 \(.*to buy\)\.$"
+    cheapest = r"^Cheapest with at least 5\ssequences/s: (\d × A100-80, )?\d × T4 \(.*to buy\)\.$"
     fresh.get_by_text(re.compile(cheapest)).wait_for()
     expect(fresh.get_by_label("Limit (s)", exact=True)).to_have_value("9")
     # Runs of the page have come and gone since the prices were set: the browser has drawn none of their boxes yet.

@@ -128,7 +128,7 @@ class Report:
 
 
 def _bare(text: str) -> str:
-    return html_text.unescape(re.sub(r"<[^>]*>", "", text)).strip()
+    return html_text.unescape(re.sub(r"<[^>]*>", "", text)).replace("\xa0", " ").strip()
 
 
 def _plain(text: str) -> str:

@@ -60,7 +60,7 @@ def test_a_lesson_from_beginning_to_end(app: str, chromium_page: Any, lesson: Le
     expect(standing.get_by_role("button", name="Look again")).to_be_visible()
 
 
-BELOW_THE_SCREEN = 200
+BELOW_THE_SCREEN = 120
 """Pixels of a presented step that may lie below a projector's screen."""
 
 

@@ -56,12 +56,12 @@ def test_counts_of_classes_with_their_prices_and_what_to_buy(placement: Run, gra
     by_cost = sorted((float(row["price_per_hour"]), -float(row["throughput_per_s"] or 0)) for row in rows)
     cheapest = next(cost for cost, rate in by_cost if -rate >= 140)
     assert "Pareto front" in answer.out
-    said = f"Cheapest with at least 140 micro-batches/s: 2 x big ({-by_cost[4][1]:.4g} micro-batches/s"
+    said = f"Cheapest with at least 140 micro-batches/s: 2 × big ({-by_cost[4][1]:.4g} micro-batches/s"
     assert said in answer.out
     assert cheapest == 8.5
-    assert "Fastest for at most 2 per hour: 0 x big, 0 x small" in answer.out
+    assert "Fastest for at most 2 per hour: 0 × big, 0 × small" in answer.out
     bought = placement("sweep", graph, *arguments, "--to-buy", "--price", 1000, "--budget", 1500, "--json")
-    assert "placement: Fastest for at most 1,500 to buy: 1 x big (" in bought.err
+    assert "placement: Fastest for at most 1,500 to buy: 1 × big (" in bought.err
     assert [row["price_to_buy"] for row in bought.json["points"]] == [0, 2000, 1000, 3000, 2000, 4000]
     assert bought.json["points"][2]["throughput_per_s_per_1000_price"] == pytest.approx(100)
 
