@@ -11,11 +11,13 @@ from explorer.jobs.server_pool import is_open, solver_pool
 from explorer.plan.solve_control import feels_live
 from explorer.state import session
 from explorer.state.records import Plan
-from solvers.analysis.binding import SPLIT_TYPE, binding_text, price, relaxations
+from solvers.analysis.binding import binding_text, price, relaxations
 from solvers.analysis.explanation_text import Paragraph
 from solvers.analysis.what_if import Change
 from solvers.baselines.table import BASELINES
+from solvers.model.costs import Objective
 from solvers.model.result import SolveStatus
+from solvers.model.split import Family
 from solvers.quantities import seconds
 
 POLL_SECONDS = 0.5
@@ -56,14 +58,22 @@ def show_binding(plan: Plan) -> None:
 
 
 def is_split_type_priced(plan: Plan) -> bool:
-    """Whether `show_binding` says what the split type of a plan costs, or will once that is solved."""
-    inquiry = _inquiry(plan) if _can_ask(plan) else None
-    return inquiry is not None and any(change.key == SPLIT_TYPE for change in inquiry.changes)
+    """Whether `show_binding` says what the split type of a plan costs, or will once that is solved. Begins nothing."""
+    if not _can_ask(plan) or plan.question.family is Family.FREE or plan.question.objective is Objective.LATENCY:
+        return False
+    inquiry: Inquiry | None = session.batch(NAME)
+    return _is_at_once(plan) or (inquiry is not None and inquiry.plan.result is plan.result)
 
 
 def _can_ask(plan: Plan) -> bool:
     is_search = plan.question.method not in BASELINES
     return is_search and not plan.question.pins and not plan.result.method.startswith("hand edit")
+
+
+def _is_at_once(plan: Plan) -> bool:
+    """Whether the constraints of a plan are asked about unbidden."""
+    is_alone = not any(map(is_open, solver_pool().others(session.session_id())))
+    return is_alone and feels_live(plan.question) and plan.result.status is SolveStatus.OPTIMAL
 
 
 def _inquiry(plan: Plan) -> Inquiry | None:
@@ -73,9 +83,7 @@ def _inquiry(plan: Plan) -> Inquiry | None:
         inquiry.batch.cancel(spare=feels_live)
         inquiry = None
         session.remember_batch(NAME, None)
-    is_alone = not any(map(is_open, solver_pool().others(session.session_id())))
-    is_live = is_alone and feels_live(plan.question) and plan.result.status is SolveStatus.OPTIMAL
-    if inquiry is None and is_live:
+    if inquiry is None and _is_at_once(plan):
         inquiry = _asked(plan)
         session.remember_batch(NAME, inquiry)
     return inquiry
