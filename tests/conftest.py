@@ -39,16 +39,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where browser tests are demanded, as in continuous integration, one that waits in vain is run once more.
 
-    So is one in which Streamlit's own page ended on an update of a place that is gone, a race of fragments that run by
-    a timer (https://github.com/streamlit/streamlit/issues/15084), seen once in some thousand tests.
-
     The first failure is reported as RERUN. A wrong answer is not run again, and neither is anything elsewhere, so that
     races are found where someone works on them.
     """
     if os.environ.get("REQUIRE_BROWSER_TESTS") == "1":
-        again = pytest.mark.flaky(
-            reruns=1, only_rerun=["TimeoutError", "Locator expected", "at a delta path|Bad delta path"]
-        )
+        again = pytest.mark.flaky(reruns=1, only_rerun=["TimeoutError", "Locator expected"])
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(again)
