@@ -277,7 +277,7 @@ def tables(subject: Subject) -> dict[str, str]:
 
 def _figure_options(subject: Subject) -> FigureOptions:
     """Ask how the figure is drawn."""
-    shows, level, colour, theme = st.columns(4)
+    shows, level, colour, theme = st.columns([5, 4, 4, 4])  # the longest answer is one of the first
     with shows:
         part = st.selectbox("Shows", list(PART_NAMES), format_func=PART_NAMES.__getitem__, key="export_part")
     is_graph = part is not Part.TIMELINE

@@ -16,6 +16,7 @@ from solvers.model.costs import split_costs
 from solvers.samples import read_sample
 from tests.support.app_page import SOLVE_MS, download
 from tests.support.picture import choose
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
 
@@ -103,3 +104,12 @@ def test_the_figure_is_drawn_as_chosen(app: str, chromium_page: Any) -> None:
     assert '<rect width="1122.52"' in text
     assert 'fill="#0E1117"' in text
     assert "Lower bounds" not in text
+
+
+def test_no_answer_of_a_figures_options_is_cut_off_on_a_projector(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    open_exports(page, app)
+    page.set_viewport_size({"width": 1024, "height": 768})
+    answers = page.get_by_test_id("stMain").get_by_test_id("stSelectbox").locator("input")
+    expect(answers).to_have_count(4)
+    eventually(lambda: answers.evaluate_all("all => all.every(e => e.scrollWidth <= e.clientWidth)"))
