@@ -99,8 +99,13 @@ def frame(page: Any) -> int:
     return int(figure(page).evaluate("root => root.__figure.frame"))
 
 
+def box_of(mark: Locator) -> dict[str, float]:
+    """The rectangle of a mark; a figure that is drawn anew has none for a moment, which is waited out."""
+    return eventually(mark.bounding_box)
+
+
 def middle_of(mark: Locator) -> tuple[float, float]:
-    box = eventually(mark.bounding_box)
+    box = box_of(mark)
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 

@@ -11,7 +11,7 @@ from explorer.lessons.course.beat_the_solver import ROUNDS, board_name
 from explorer.lessons.graphs import chain_device_of
 from explorer.state.query import BoardResult, pack_boards
 from tests.support.app_page import SOLVE_MS, download
-from tests.support.lesson_pages import FIGURES, begin, cut_off, lesson_called, open_list, place, settled
+from tests.support.lesson_pages import FIGURES, begin, box_of, cut_off, lesson_called, open_list, place, settled
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
@@ -28,7 +28,7 @@ def test_a_board_that_is_folded_on_a_phone_is_filled(app: str, chromium_page: An
     settled(page)
     page.set_viewport_size({"width": 390, "height": 844})
     first, last = (page.locator(f"[data-mark='n{v}']") for v in (1, 6))
-    eventually(lambda: last.bounding_box()["y"] > first.bounding_box()["y"] + 40)
+    eventually(lambda: box_of(last)["y"] > box_of(first)["y"] + 40)
     last.click()
     page.locator("[data-mark='n6'][aria-label$='Accelerator 1']").wait_for()
 

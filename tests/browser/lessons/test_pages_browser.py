@@ -13,6 +13,7 @@ from tests.support.lesson_pages import (
     FIGURES,
     at_step,
     begin,
+    box_of,
     figure,
     frame,
     lesson_called,
@@ -245,4 +246,4 @@ def test_the_rows_of_a_presented_program_are_read_from_the_back_of_a_room(
     predict(page, lesson, 1, rightly=True)
     settled(page)
     row = figure(page).locator("[data-mark='r0'] text.text")
-    eventually(lambda: row.bounding_box()["height"] >= 16)
+    eventually(lambda: box_of(row)["height"] >= 16)
