@@ -6,6 +6,7 @@ from explorer.compare import page as compare
 from explorer.explore import page as explore
 from explorer.lessons import page as lessons
 from explorer.plan.reload import begin_visit, end_visit
+from explorer.server.front_page import COMPARE, LEARN, SWEEP
 from explorer.state import session
 from explorer.sweep import page as sweep
 
@@ -107,9 +108,9 @@ explorer = st.Page(explore.show, title="Explore", default=True)
 page = st.navigation(
     [
         explorer,
-        st.Page(compare.show, title=f"Compare ({kept})" if kept else "Compare", url_path="compare"),
-        st.Page(sweep.show, title="Sweep", url_path="sweep"),
-        st.Page(lessons.show, title="Learn", url_path="learn"),
+        st.Page(compare.show, title=f"Compare ({kept})" if kept else "Compare", url_path=COMPARE),
+        st.Page(sweep.show, title="Sweep", url_path=SWEEP),
+        st.Page(lessons.show, title="Learn", url_path=LEARN),
     ],
     position="top",
 )

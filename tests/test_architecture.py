@@ -121,7 +121,9 @@ IMPORTS = {
         "solvers.analysis solvers.teaching explorer.server "
         "explorer.jobs explorer.words explorer.picture explorer.state explorer.elements explorer.sweep"
     ),
-    "explorer.app": "explorer.state explorer.plan explorer.sweep explorer.explore explorer.compare explorer.lessons",
+    "explorer.app": (
+        "explorer.server explorer.state explorer.plan explorer.sweep explorer.explore explorer.compare explorer.lessons"
+    ),
     "explorer.launch": "solvers.quantities solvers.model solvers.hardware explorer.server explorer.jobs explorer.words",
 }
 """Packages, and modules at the root of a tree, from left to right: each with those to its left that it imports."""

@@ -12,11 +12,18 @@ from starlette.middleware import Middleware
 from streamlit import runtime
 
 from explorer.server.closed import ClosedRoutes
+from explorer.server.front_page import front_page
 from explorer.server.headers import SecurityHeaders
 from explorer.server.hosts import HostGuard, ServedHosts
 from explorer.server.janitor import leave_out_what_is_loaded, start_janitor
 from explorer.server.media import leave_to_janitor
-from explorer.server.messages import close_messages, finish_callbacks, keep_answers, keep_last_words
+from explorer.server.messages import (
+    close_messages,
+    finish_callbacks,
+    hold_early_polls,
+    keep_answers,
+    keep_last_words,
+)
 from explorer.server.password import Password, PasswordGate
 from explorer.server.scripts import scripts
 from explorer.server.uploads import UploadGuard, UploadPlaces, keep_in_memory
@@ -42,6 +49,7 @@ def make_app(door: Door) -> st.App:
     keep_answers()
     keep_last_words()
     finish_callbacks()
+    hold_early_polls()
     places = UploadPlaces()
     asks = [Middleware(PasswordGate, password=door.password)] if door.password is not None else []
 
@@ -59,7 +67,7 @@ def make_app(door: Door) -> st.App:
     return st.App(
         APP,
         lifespan=open_door,
-        routes=[scripts().route()],
+        routes=[scripts().route(), *front_page(scripts())],
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(HostGuard, hosts=door.hosts),

@@ -11,6 +11,8 @@ run before are of no use then, but an answer to what the browser has asked for w
 So did the end of a run when a fragment asked for its turn at that moment: to the browser the page went on running.
 And so did a click when another message followed it by a few milliseconds, such as that of what is looked at: the run
 that was asked for later stopped the one with the click before or while it was acted on.
+
+**Held back**: what a fragment asks for by itself from a browser that has not drawn the page yet.
 """
 
 from typing import Any
@@ -109,3 +111,24 @@ def finish_callbacks() -> None:
 
     setattr(apply_all, "finishes_callbacks", True)  # noqa: B010
     setattr(SafeSessionState, "on_script_will_rerun", apply_all)  # noqa: B010 -- a method of another library
+
+
+def hold_early_polls() -> None:
+    """Have a fragment that asks for its turn by itself wait until the browser has drawn the page it stands in.
+
+    A busy browser counts the seconds until it asks from when the message arrived, which may be before it has drawn
+    anything. It takes the answer for that of another page then, clears its own, and ends for good where the fragment
+    is to be put into what is gone ("Bad delta path index", Streamlit 1.67, `handleNewSession` of its scripts). Such a
+    request names no page, or the one before. The browser asks again after the same time.
+    """
+    request = AppSession.request_rerun
+    if getattr(request, "holds_early_polls", False):
+        return
+
+    def request_when_drawn(session: Any, client_state: Any) -> None:
+        drawn = session._pages_manager.current_page_script_hash
+        if client_state is None or not client_state.is_auto_rerun or client_state.page_script_hash == drawn:
+            request(session, client_state)
+
+    setattr(request_when_drawn, "holds_early_polls", True)  # noqa: B010
+    setattr(AppSession, "request_rerun", request_when_drawn)  # noqa: B010 -- a method of another library

@@ -44,12 +44,16 @@ class Scripts:
 
     def loaded_from_here(self, script: str) -> str:
         """Return a short module with the default export of `script`; `script` itself where nobody serves it."""
+        return script if self._by_digest is None else LOADER.format(path=self.path_of(script))
+
+    def path_of(self, script: str) -> str:
+        """Take a script in, and return where it can be had once there is a route."""
         if self._by_digest is None:
-            return script
+            raise RuntimeError("there is no route to scripts yet: call route() first")
         content = script.encode()
         digest = hashlib.sha256(content).hexdigest()[:16]
         self._by_digest[digest] = content
-        return LOADER.format(path=f"{FOLDER}/{digest}.js")
+        return f"{FOLDER}/{digest}.js"
 
     async def _answer(self, request: Request) -> Response:
         content = (self._by_digest or {}).get(request.path_params["digest"])

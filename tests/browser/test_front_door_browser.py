@@ -31,6 +31,23 @@ def wait_until_drawn(page: Any) -> None:
     page.locator(".stApp[data-test-script-state=notRunning]").wait_for(timeout=SOLVE_MS)
 
 
+def test_a_page_that_is_gone_is_loaded_again_a_few_times_and_not_for_ever(app: Address, chromium_page: Any) -> None:
+    page = chromium_page
+    page.goto(f"{app}/?sample=teaching_chain&accelerators=2")
+    for _ in range(3):
+        picture = page.locator(".placed-pipeline").first
+        picture.wait_for(timeout=SOLVE_MS)
+        page.evaluate("window.isOfBefore = true")
+        # As React leaves it after an error that nothing catches.
+        page.evaluate("document.getElementById('root').replaceChildren()")
+        page.wait_for_function("() => !window.isOfBefore")
+    page.locator(".placed-pipeline").first.wait_for(timeout=SOLVE_MS)
+    expect(page).to_have_url(re.compile("sample=teaching_chain&accelerators=2"))
+    page.evaluate("document.getElementById('root').replaceChildren()")
+    page.wait_for_timeout(1000)
+    assert page.evaluate("document.getElementById('root').childElementCount") == 0
+
+
 def test_every_page_works_under_the_content_security_policy(app: Address, chromium_page: Any) -> None:
     page, asked = chromium_page, []
     page.set_default_timeout(SOLVE_MS)

@@ -1,31 +1,14 @@
 """The script of the pictures: by its digest from this server, as text where there is none."""
 
 import re
-from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 
 from explorer.picture.component import component_source
 from explorer.server.scripts import FOLDER, Scripts
-from tests.support.awaiting import awaited
+from tests.support.asking import asked
 
 SCRIPT = "export default () => 'über';\n"
-
-
-def asked(app: Starlette, path: str, method: str = "GET") -> tuple[int, Headers, str]:
-    """Return status, headers and text of what is served at a path."""
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
-    awaited(app({**scope, "headers": [], "app": app}, receive, send))
-    return sent[0]["status"], Headers(raw=sent[0]["headers"]), b"".join(m["body"] for m in sent[1:]).decode()
 
 
 def test_without_a_server_a_script_is_given_as_it_is() -> None:
