@@ -32,7 +32,15 @@ st.html(
     @media (min-width: 641px) {
       [data-testid="stPopoverBody"]:has(.st-key-device_picker) { width: 17.5rem; }
       [data-testid="stPopoverBody"]:has(.st-key-import_picker) { width: 19.5rem; padding: 0.9rem; }
-      [data-testid="stPopoverBody"]:has(.st-key-price_picker) { width: 19rem; min-width: 0; }
+      /* Low and wide: the heat map, whose colours follow the prices, is to be seen below it. */
+      [data-testid="stPopoverBody"]:has(.st-key-price_picker) {
+        width: min(46rem, 100vw - 2rem); min-width: 0; max-width: none; padding: 0.6rem 0.9rem; }
+      .st-key-price_picker.stVerticalBlock { flex-flow: row wrap; align-items: start; }
+      .st-key-price_picker > .stElementContainer { flex: 1 1 6.5rem; width: auto; }
+      .st-key-price_picker > .stElementContainer:has(.stButtonGroup) { flex: none; }
+      .st-key-price_picker > .stElementContainer:last-child { flex-basis: 100%; }
+      .st-key-price_picker :is([data-testid="stNumberInputStepDown"], [data-testid="stNumberInputStepUp"]) {
+        display: none; }
     }
     [data-testid="stPopoverBody"] :is(.st-key-device_picker, .st-key-import_picker, .st-key-price_picker) {
       gap: 0.6rem; }

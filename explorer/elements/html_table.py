@@ -1,5 +1,6 @@
 """Tables with bars as HTML: real tables for readers of every kind, in the page's own colours, updated in place."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -21,6 +22,7 @@ STYLE = f"""<style>
 .insight .number {{ text-align: right; white-space: nowrap; }}
 .insight .quiet {{ opacity: 0.75; }}
 .insight .strong {{ font-weight: 600; }}
+.insight .whole {{ white-space: nowrap; }}
 .insight .bar {{ width: 25%; min-width: 3.5rem; }}
 /* A bar is of the number behind it, not of one before. */
 .insight .number + .bar {{ padding-left: 1.2rem; }}
@@ -33,6 +35,10 @@ STYLE = f"""<style>
 }}
 .insight .bar span {{ display: block; height: 0.8rem; background: {ACCELERATOR_COLOURS[0]}; border-radius: 1px; }}
 </style>"""
+
+
+_MODEL = re.compile(r"(?<![\w&#;-])(?=[\w-]*\d)[A-Za-z]\w{0,11}-\w{1,12}(?![\w;-])")
+"""A word of two parts with a digit in it: most devices are called so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,8 @@ def html_table(
 
     >>> '<th scope="row">&lt;b&gt;</th>' in html_table("", [Cell("Name")], [[Cell("<b>")]])
     True
+    >>> '>Number of <span class="whole">A100-80</span></th>' in html_table("", [Cell()], [[Cell("Number of A100-80")]])
+    True
     """
     head = "".join(f'<th scope="col"{_class(cell)}>{_shown(cell.text)}</th>' for cell in header)
     body = "".join(f"<tr>{''.join(_cell(cell, i == 0) for i, cell in enumerate(row))}</tr>" for row in rows)
@@ -79,7 +87,8 @@ def paragraph_html(paragraph: Paragraph) -> str:
 
 
 def _shown(text: str) -> str:
-    return escape(unbroken(in_order(text)))
+    """Return a text as HTML; a name such as A100-80 is kept on one line, as a number is with its unit."""
+    return _MODEL.sub('<span class="whole">\\g<0></span>', escape(unbroken(in_order(text))))
 
 
 def _cell(cell: Cell, is_heading: bool) -> str:

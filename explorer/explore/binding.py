@@ -11,6 +11,7 @@ from explorer.jobs.server_pool import is_open, solver_pool
 from explorer.plan.solve_control import feels_live
 from explorer.state import session
 from explorer.state.records import Plan
+from explorer.words.wording import unbroken
 from solvers.analysis.binding import binding_text, price, relaxations
 from solvers.analysis.explanation_text import Paragraph
 from solvers.analysis.what_if import Change
@@ -50,7 +51,7 @@ def show_binding(plan: Plan) -> None:
     if inquiry is None:
         st.button("Which constraint limits it?", key=f"ask {NAME}", on_click=_ask_and_remember, args=(plan,))
         each = seconds(LIMIT_S)
-        st.caption(f"Solves the problem without one constraint at a time, for {each} at most each.")
+        st.caption(unbroken(f"Solves the problem without one constraint at a time, for {each} at most each."))
     elif inquiry.batch.is_over:
         _show(inquiry)
     else:

@@ -18,7 +18,7 @@ from explorer.state.address import want
 from explorer.state.choice import Choice
 from explorer.state.query import Link
 from explorer.state.records import Plan
-from explorer.words.wording import plain, plain_label
+from explorer.words.wording import plain, plain_label, unbroken
 from solvers.baselines.table import BASELINES
 from solvers.model.costs import Objective
 from solvers.model.errors import PlacementError
@@ -100,8 +100,10 @@ def show_needs(plan: Plan, choice: Choice) -> None:
         inquiry = None
     if inquiry is None:
         st.caption(
-            "The fewest accelerators, the least memory and the slowest links, each with all else as it is: solved "
-            f"again and again, for {seconds(_time_limit_s(question))} at most each."
+            unbroken(
+                "The fewest accelerators, the least memory and the slowest links, each with all else as it is: solved "
+                f"again and again, for {seconds(_time_limit_s(question))} at most each."
+            )
         )
     elif inquiry.is_over:
         _show(inquiry, plan, choice, is_rate)

@@ -14,7 +14,7 @@ from explorer.state import session
 from explorer.state.address import want
 from explorer.state.choice import Choice
 from explorer.state.records import Plan
-from explorer.words.wording import plain, plain_label
+from explorer.words.wording import plain, plain_label, unbroken
 from solvers.analysis.what_if import (
     Change,
     Gain,
@@ -99,7 +99,7 @@ def _show_inquiry(name: str, subject: Subject, label: str) -> None:
         each = "" if limit is None else f", for {seconds(limit)} at most each"
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.button(label, key=f"ask {name}", on_click=_ask_and_remember, args=(name, subject))
-            st.caption(f"Solves the problem again with one change at a time{each}.", width="content")
+            st.caption(unbroken(f"Solves the problem again with one change at a time{each}."), width="content")
     elif inquiry.batch.is_over:
         _show(inquiry, subject)
     else:

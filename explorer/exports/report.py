@@ -133,7 +133,7 @@ def _large_and_small(value: str) -> str:
 
 
 def _words(subject: Subject) -> str:
-    """Return what limits the plan, in words."""
+    """Return what limits the plan, in words; what might be found with another input is for the app to say."""
     question = subject.question
     explanation = explain(
         subject.graph,
@@ -146,7 +146,7 @@ def _words(subject: Subject) -> str:
     paragraphs = "".join(
         f"<section><h3>{escaped(paragraph.title)}</h3>"
         f"{''.join(f'<p>{escaped(unbroken(sentence))}</p>' for sentence in paragraph.sentences)}</section>"
-        for paragraph in explanation_text(explanation, subject.graph)
+        for paragraph in explanation_text(explanation, subject.graph, is_split_type_priced=True)
         if paragraph.sentences
     )
     return f'<h2>Why it is as fast as it is</h2><div class="words">{paragraphs}</div>'

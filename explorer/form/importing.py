@@ -130,7 +130,8 @@ def _imported(source: ModelSource, values: tuple[tuple[str, str], ...], progress
         return None
     if not isinstance(reading.outcome, LoadedGraph):
         st.error(
-            plain(in_the_form(f"{source.title} was not imported. {reading.error}", MODEL)), icon=":material/error:"
+            plain(in_the_form(f"{source.title or source.origin} was not imported. {reading.error}", MODEL)),
+            icon=":material/error:",
         )
         keep_only(MODEL)
         return None
@@ -193,7 +194,7 @@ def show_coming() -> None:
     reading = session.reading()
     if reading is None or reading.is_over:
         st.rerun()
-    name = reading.request.title if reading.request is not None else reading.name
+    name = (reading.request.title if reading.request is not None else "") or reading.name
     st.markdown(f"### {plain(name)}")
     st.progress(reading.share, plain(f"Importing: {reading.state}"))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from explorer.elements.headline import theme
+from explorer.elements.side_bar import uncover_page
 from explorer.jobs.cluster import scheduler
 from explorer.jobs.server_pool import is_open, solver_pool
 from explorer.jobs.sweep_run import SweepRun, SweepState
@@ -17,7 +18,7 @@ from explorer.sweep.choice import SweepChoice
 from explorer.sweep.example import show_example
 from explorer.sweep.inputs import START_KEY, query_of_sweep, sweep_sidebar
 from explorer.sweep.prices import lacking_text, pick_prices, prices_of
-from explorer.words.wording import device_counts, links_text, memory_text, plain
+from explorer.words.wording import device_counts, links_text, memory_text, plain, unbroken
 from solvers.hardware.device_list import parse_devices
 from solvers.model.costs import Objective
 from solvers.model.errors import PlacementError
@@ -57,6 +58,7 @@ def show() -> None:
     choice = sweep_sidebar()
     if choice.asks_to_start:
         _start(choice)
+        uncover_page()
         widgets.release(START_KEY)
     sweep = session.sweep()
     if sweep is None:
@@ -240,7 +242,7 @@ def _summary(sweep: Sweep, state: SweepState) -> str:
     axes = " × ".join(f"{axis.varied} ({len(axis.values)})" for axis in spec.axes)
     parts = [f"**{plain(sweep.subject.loaded.origin)}**", plain(axes)]
     if not state.is_running and len(state.answers) == spec.num_points:
-        parts.append(f"{counted(spec.num_points, 'point')} in {seconds(state.seconds)}")
+        parts.append(unbroken(f"{counted(spec.num_points, 'point')} in {seconds(state.seconds)}"))
     statuses = [result.status for index, result in state.answers.items() if not spec.has_no_device(index)]
     is_complete = len(state.answers) == spec.num_points
     if is_complete and all(status in (SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE) for status in statuses):

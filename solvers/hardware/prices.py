@@ -101,7 +101,7 @@ class Prices:
     @property
     def money(self) -> str:
         """What a unit of it is called: the currency, if it is known."""
-        return self.currency or "money"
+        return self.currency or "unit of money"
 
     @property
     def count_alike(self) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 from solvers.analysis.what_if import carried_over
 from solvers.baselines.table import BASELINES
 from solvers.model.costs import split_costs
-from solvers.model.deployment import LARGEST_FACTOR, MAX_DEVICES, Deployment, DeviceClass
+from solvers.model.deployment import LARGEST_FACTOR, LEAST_FACTOR, MAX_DEVICES, Deployment, DeviceClass
 from solvers.model.errors import PlacementError
 from solvers.model.result import PROOF_TOLERANCE, SolveCancelled, SolveResult, SolveStatus
 from solvers.model.split import Split
@@ -323,7 +323,7 @@ def _range(asked: Asked, varied: Varied) -> tuple[float, float]:
     if _is_of_links(varied):
         unit = _unit_of_speed(asked, varied)
         if varied.of_class:
-            return own / LARGEST_FACTOR, max(own, unit * LARGEST_FACTOR)
+            return min(own, LEAST_FACTOR * unit), max(own, LARGEST_FACTOR * unit)
         if varied.quantity is Quantity.BANDWIDTH:
             unit = BYTES_PER_MS
         return min(own, LINK_RANGE.least * unit), max(own, LINK_RANGE.most * unit)

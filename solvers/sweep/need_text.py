@@ -72,9 +72,9 @@ def proof_text(need: Need) -> str:
     if need.reason:
         return need.reason
     if need.least is None:
-        return "no amount is, proven" if need.is_proven else "no plan so fast was found"
+        return "none is enough, proven" if need.is_proven else "no plan so fast was found"
     if need.is_any:
-        return "any amount is"
+        return "any is enough"
     return "the least, proven" if need.is_proven else "less may be enough"
 
 

@@ -284,5 +284,5 @@ def test_of_a_list_of_devices_memory_and_links_of_one_type_are_applied() -> None
 
 def test_a_throughput_that_nothing_reaches_is_said_to_be_so() -> None:
     app = least_hardware(opened("teaching_chain"), 1e6)
-    assert "no amount is, proven" in html(app)
+    assert "none is enough, proven" in html(app)
     assert not [button for button in app.button if (button.key or "").startswith("apply what is needed")]

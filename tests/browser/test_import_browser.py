@@ -99,6 +99,7 @@ def test_what_cannot_be_imported_leaves_the_graph(
     upload(page, name, content)
     alert = page.get_by_test_id("stAlert").filter(has_text=told)
     alert.wait_for()
+    assert f"{name.removesuffix('.pt2')} was not imported" in alert.inner_text()
     assert page.locator("b", has_text="bold").count() == 0
     wait_for_title(page, "BERT-base")
     page.get_by_text("Still showing BERT-base").wait_for()

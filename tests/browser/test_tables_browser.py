@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -236,3 +237,15 @@ def test_tables_fit_their_place_and_name_the_columns_there_is_no_room_for(
             expect(left_out).to_have_text(f"No room here for {', '.join(missing)}; a copy as CSV has all.")
         else:
             expect(left_out).to_be_hidden()
+
+
+def test_on_a_phone_devices_are_told_by_their_chips_and_words_are_whole(chromium_page: Any, server: str) -> None:
+    chromium_page.set_viewport_size({"width": 390, "height": 844})
+    Picture(chromium_page, f"{server}/?graph=chain&stages=3")
+    cut = "t => [...t.tBodies[0].querySelectorAll('td')].filter(c => c.scrollWidth > c.clientWidth).length"
+    for title in ("Cut tensors", "Events"):
+        table = open_table(chromium_page, title)
+        eventually(partial(lambda one: one.evaluate(cut) == 0, table))
+        first = table.locator("tr[data-at='0']")
+        expect(first.locator(".chip").first).to_be_visible()
+        assert "Accelerator 1" in first.text_content()

@@ -10,6 +10,8 @@ import { VirtualTable } from "./virtual_table.js";
 
 const TABLES_KEY = "placement-tables";
 const MIB = 2 ** 20;
+/** Devices of a cell that have a chip. */
+const MOST_CHIPS = 6;
 
 export class Tables {
   constructor(store, actions) {
@@ -155,8 +157,8 @@ const scaledBytes = (bytes, unit) => (bytes === null || bytes === undefined ? nu
 function deviceColumn(name, store, of, title) {
   const { devices } = store.data;
   const names = (row) => of(row).map((d) => devices[d].name).join(", ") || null;
-  return { name, title, value: names, text: (row) => names(row) ?? "–", padding: 4,
-    cell: (row, text) => [...of(row).slice(0, 6).map((d) => deviceChip(devices[d])), make("span", { className: "name", text, title: text })] };
+  return { name, title, value: names, text: (row) => names(row) ?? "–", padding: 4, chips: (row) => Math.min(MOST_CHIPS, of(row).length),
+    cell: (row, text) => [...of(row).slice(0, MOST_CHIPS).map((d) => deviceChip(devices[d])), make("span", { className: "name", text, title: text })] };
 }
 
 const SHEETS = [

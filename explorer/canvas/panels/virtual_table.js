@@ -1,9 +1,9 @@
 /* A table of any length as a real <table>: only the rows in sight exist, between two empty rows of the missing height.
 
-   A column is {name, title?, isNumber?, value(i), text?(i), cell?(i), minor?}: `value` sorts and goes to CSV (null is
+   A column is {name, title?, isNumber?, value(i), text?(i), cell?(i), minor?, chips?(i)}: `value` sorts and goes to CSV (null is
    unknown and sorts last), `text` is shown, `cell` makes the nodes of a cell that is more than text. Where there is no
    room for all, columns with a `minor` are left out, the least first and those of one rank together, and named below.
-   Rows are known by number. */
+   A cell of devices begins with so many `chips`. Rows are known by number. */
 
 import { formatNumber } from "../kit/quantities.js";
 import { make } from "../kit/dom.js";
@@ -12,6 +12,9 @@ const ROW_HEIGHT = 26;
 const SPARE_ROWS = 6;
 const SAMPLE_ROWS = 250;
 const MOST_CHARACTERS = 38;
+/** Room of a device's chip, and how many are shown where there is no room for names. */
+const CHIP_CHARACTERS = 5;
+const MOST_CHIPS_ALONE = 2;
 
 export class VirtualTable {
   /** `events` answers point(row | null), choose(row, event), and the tests isLit(row) and isChosen(row). */
@@ -79,23 +82,38 @@ export class VirtualTable {
     this.arrange();
   }
 
-  /** Give each column the room that it needs; `isShared` has texts share what numbers leave, since half a number misleads. */
+  /** Give each column the room that it needs. `isShared` has texts share what numbers leave, since half a number misleads,
+      and devices be told by their chips alone: there is no room for their names. */
   setWidths(isShared = false) {
     this.sizes.replaceChildren(...this.columns.map((column) => {
       const col = make("col");
       if (!isShared || column.isNumber) col.style.width = `${this.widthOf(column)}ch`;
+      else if (column.chips) col.style.width = `${this.widthOfChips(column)}ch`;
       return col;
     }));
     this.table.style.width = isShared ? "100%" : "";
+    this.table.classList.toggle("tight", isShared);
     this.showHead();
   }
 
   /** Characters a column needs, by a sample of its rows; its name may take several lines. */
   widthOf(column) {
-    let most = Math.max(...column.name.split(" ").map((word) => word.length)) + 2;
+    const texts = this.most((row) => this.textOf(column, row).length + (column.padding ?? 0));
+    return Math.min(MOST_CHARACTERS, Math.max(widthOfName(column), texts)) + 2;
+  }
+
+  widthOfChips(column) {
+    const most = this.most(column.chips);
+    const more = most > MOST_CHIPS_ALONE ? 1 : 0;
+    return Math.max(widthOfName(column), CHIP_CHARACTERS * Math.min(MOST_CHIPS_ALONE, most) + more) + 2;
+  }
+
+  /** The largest of a number that rows have, by a sample of them. */
+  most(ofRow) {
     const step = Math.max(1, Math.floor(this.rows.length / SAMPLE_ROWS));
-    for (let k = 0; k < this.rows.length; k += step) most = Math.max(most, this.textOf(column, this.rows[k]).length + (column.padding ?? 0));
-    return Math.min(MOST_CHARACTERS, most) + 2;
+    let most = 0;
+    for (let k = 0; k < this.rows.length; k += step) most = Math.max(most, ofRow(this.rows[k]));
+    return most;
   }
 
   textOf(column, row) {
@@ -240,6 +258,8 @@ export class VirtualTable {
 }
 
 const namesOf = (columns) => columns.map((column) => column.name).join();
+/** Characters that a column's name needs, which may take several lines, and what shows its order. */
+const widthOfName = ({ name }) => Math.max(...name.split(/ |(?<=-)/).map((word) => word.length)) + 2;
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 /** An empty row as high as the rows that are not there. */

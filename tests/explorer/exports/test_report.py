@@ -97,6 +97,12 @@ def test_no_line_of_its_sentences_ends_between_a_number_and_its_unit() -> None:
     assert re.findall(r"\d (?:ms|%|[KMG]iB)\b", sentences) == []
 
 
+def test_nothing_is_guessed_that_only_the_app_can_look_up() -> None:
+    said = " ".join(Page(report_html(sample_subject(BERT))).words)
+    assert "no pipeline split for these devices has a smaller" in said
+    assert "might be faster" not in said
+
+
 def policy_of(page: Page) -> str:
     (policy,) = [a["content"] or "" for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
     return policy

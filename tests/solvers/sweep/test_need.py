@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.errors import PlacementError
-from solvers.model.graph import DnnGraph, Node
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.micro_batch import MicroBatch
 from solvers.model.result import SolveCancelled, SolveResult, SolveStatus
 from solvers.model.split import Family
@@ -170,6 +170,17 @@ def test_of_several_types_each_is_asked_about_by_itself() -> None:
     assert all(need.is_proven for need in needs.values())
 
 
+def test_links_of_a_type_far_slower_than_the_others_are_asked_about_within_what_a_type_may_have() -> None:
+    """A millionth of a speed that is a fraction itself would be none that a device type takes."""
+    classes = (DeviceClass("fast", 2, 2.0, None, 1.0), DeviceClass("slow", 2, 1.0, None, 0.04))
+    nodes = tuple(Node(v, 1.0, 1.0, transfer_ms=0.01) for v in range(1, 5))
+    graph = DnnGraph(nodes, tuple(Edge(v, v + 1, 1e5) for v in range(1, 4)))
+    asked = question(graph, Deployment.of_classes(classes, 0))
+    need = needed(asked, Varied(Quantity.BANDWIDTH, "slow"), 100.0)
+    assert need.is_any
+    assert (least_text(need), proof_text(need)) == ("any", "any is enough")
+
+
 def test_where_no_amount_is_enough_that_is_proven_and_says_what_is_reached() -> None:
     asked = question(chain([1.0, 5.0, 1.0]), Deployment(2))
     for varied in (ACCELERATORS, MEMORY, FACTOR):
@@ -178,7 +189,7 @@ def test_where_no_amount_is_enough_that_is_proven_and_says_what_is_reached() -> 
         assert need.is_proven or need.reason
     need = needed(asked, ACCELERATORS, 4.0)
     assert (least_text(need), refuted_text(need)) == ("none", "any")
-    assert proof_text(need) == "no amount is, proven"
+    assert proof_text(need) == "none is enough, proven"
     assert need.result is not None
     assert need.result.lower_bound_ms == pytest.approx(optimum(asked_at(asked, ACCELERATORS, 3)))
 

@@ -223,7 +223,7 @@ def test_throughput_is_in_what_micro_batches_hold_and_files_keep_both() -> None:
     assert rows[1]["samples_per_price"] == rows[1]["micro_batches_per_price"] == 500.0 * 3600 / 4
     text = sweep_text(spec, found, Prices(2.0))
     assert "sequences/s" in text
-    assert "sequences per money" in text
+    assert "sequences per unit of money" in text
     assert "1,000" in text.splitlines()[2]
     assert "900,000" in text.splitlines()[2]
     sentence = wish_text(spec, found, Prices(2.0), at_least=600.0, budget=None)[0]
