@@ -47,6 +47,11 @@ st.html(
     .stVerticalBlock.st-key-sweep_button { max-height: 2.5rem; overflow: clip; overflow-clip-margin: 0.25rem; }
     /* As high without the button, or the title would be cut off, and move when the plan comes. */
     .stHorizontalBlock.st-key-title { min-height: 2.3rem; }
+    /* Two lines of a long title are whole, and a single one stands where it would. */
+    @media (min-width: 1101px) {
+      .st-key-title [data-testid="stMarkdownContainer"] { margin-bottom: 0; }
+      .st-key-title h3 { padding: 0.1rem 0 0; }
+    }
     .st-key-keep { flex: none; }
     .st-key-keep button { min-height: 1.9rem; padding: 0 0.6rem; white-space: nowrap; }
     .st-key-keep button p { font-size: 0.85rem; }

@@ -48,7 +48,8 @@ def show() -> None:
     plan = reference.plan if kept else session.plan()
     if plan is not None:
         st.markdown("##### All methods on this graph")
-        st.caption(f"{plain(plan.loaded.origin)}, on the devices of the {'reference' if kept else 'plan on Explore'}.")
+        whose = f"plan {letter(kept, reference)}" if kept else "the plan on Explore"
+        st.caption(f"{plain(plan.loaded.origin)}, on the devices of {whose}.")
         show_methods(plan)
     if not kept:
         _show_example()

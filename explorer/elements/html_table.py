@@ -18,7 +18,7 @@ STYLE = f"""<style>
 .insight thead th {{ font-weight: 400; font-size: 0.8rem; opacity: 0.75; }}
 .insight th[scope=row] {{ font-weight: 400; white-space: nowrap; }}
 .insight-words h4 {{ font-size: 1rem; font-weight: 600; padding: 0; margin: 0 0 0.3rem; }}
-.insight-words p {{ font-size: 0.9rem; line-height: 1.45; margin: 0 0 0.35rem; }}
+.insight-words p {{ font-size: 0.9rem; line-height: 1.45; margin: 0 0 0.35rem; overflow-wrap: anywhere; }}
 .insight .number {{ text-align: right; white-space: nowrap; }}
 .insight .quiet {{ opacity: 0.75; }}
 .insight .strong {{ font-weight: 600; }}

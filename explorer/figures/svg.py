@@ -1,7 +1,8 @@
 """A small writer of SVG: shapes and text with their attributes, and nothing a viewer might not know.
 
-Attributes stand on the elements, and text is placed by its baseline, since style sheets, `dominant-baseline` and text
-on a length are ignored by some of the programs that figures are opened in. Every text goes through `escaped`.
+Attributes stand on the elements, and text is placed by its baseline, since style sheets, `dominant-baseline` and the
+length of a text are ignored by some of the programs that figures are opened in: nothing relies on them. Every text goes
+through `escaped`.
 """
 
 import re
@@ -81,6 +82,11 @@ class Drawing:
     ) -> None:
         """Write a line of text whose middle is at a height; `halo` is a colour around it, where lines run below."""
         about: dict[str, object] = {"font_size": number(size)}
+        if width := text_width(
+            text, size, bold
+        ):  # as wide where another font stands in, or it would cover the next one
+            about["textLength"] = number(width)
+            about["lengthAdjust"] = "spacingAndGlyphs"
         if bold:
             about["font_weight"] = "bold"
         if anchor != "start":

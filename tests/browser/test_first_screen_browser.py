@@ -1,12 +1,13 @@
 """What is seen without scrolling, in a real browser."""
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.app_page import wait_until_apart
+from tests.support.app_page import tiny_graph, upload, wait_until_apart
 from tests.support.picture import BUSY_MS, Picture
 from tests.support.serving import free_port, served
 
@@ -69,3 +70,19 @@ def test_every_box_of_an_example_has_a_name(address: str, chromium_page: "Page",
     chromium_page.get_by_test_id("stMetric").first.wait_for(timeout=3 * BUSY_MS)
     picture = Picture(chromium_page, None)
     picture.wait_for("p.bars > 0 && p.names().length > 20 && p.names().every(([, name]) => name)")
+
+
+def test_a_long_title_is_whole_and_long_names_leave_no_phone(address: str, chromium_page: "Page") -> None:
+    page = chromium_page
+    page.goto(address)
+    page.get_by_role("radio", name="Upload").click()
+    name = "transformer/encoder/layer_0/attention/self/query_key_value_projection/MatMul"
+    upload(page, f"{'a_graph_with_a_long_name_' * 4}.json", json.dumps(tiny_graph(name)).encode())
+    title = page.get_by_role("heading", level=3).filter(has_text="2 nodes")
+    title.wait_for(timeout=BUSY_MS)
+    wait_until_apart(title, page.get_by_test_id("stMetric").first, across=False)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.locator(".insight-words").filter(has_text="attention/self").first.wait_for(timeout=BUSY_MS)
+    page.wait_for_function(
+        "() => { const main = document.querySelector('.stMain'); return main.scrollWidth <= main.clientWidth; }"
+    )

@@ -73,26 +73,33 @@ export class VirtualTable {
       while (minor[0]?.minor === least) minor.shift();
       this.setWidths();
     }
-    if (width > 0 && this.table.scrollWidth > width) this.setWidths(true);
+    const isShared = width > 0 && this.table.scrollWidth > width;
+    if (isShared) this.setWidths(true);
     const at = sorted ? this.columns.findIndex((column) => column.name === sorted.name) : -1;
     this.sort = at < 0 ? null : { ...this.sort, column: at };
     const missing = this.all.filter((column) => !this.columns.includes(column)).map((column) => column.name);
     this.leftOut.hidden = !missing.length;
     this.leftOut.textContent = `No room here for ${missing.join(", ")}; a copy as CSV has all.`;
     this.arrange();
+    if (isShared && this.isAnyTextCut()) this.setWidths(true, true);
   }
 
-  /** Give each column the room that it needs. `isShared` has texts share what numbers leave, since half a number misleads,
-      and devices be told by their chips alone: there is no room for their names. */
-  setWidths(isShared = false) {
+  /** Whether a cell among the rows in sight has less room than its text. */
+  isAnyTextCut() {
+    return [...this.body.querySelectorAll("td, .name")].some((cell) => cell.scrollWidth > cell.clientWidth && cell.clientWidth > 0);
+  }
+
+  /** Give each column the room that it needs. `isShared` has texts share what numbers leave, since half a number misleads;
+      `byChips` has devices be told by their chips alone, so that other texts have the room of their names. */
+  setWidths(isShared = false, byChips = false) {
     this.sizes.replaceChildren(...this.columns.map((column) => {
       const col = make("col");
       if (!isShared || column.isNumber) col.style.width = `${this.widthOf(column)}ch`;
-      else if (column.chips) col.style.width = `${this.widthOfChips(column)}ch`;
+      else if (byChips && column.chips) col.style.width = `${this.widthOfChips(column)}ch`;
       return col;
     }));
     this.table.style.width = isShared ? "100%" : "";
-    this.table.classList.toggle("tight", isShared);
+    this.table.classList.toggle("tight", byChips);
     this.showHead();
   }
 

@@ -204,6 +204,14 @@ def test_fitted_text_fits(text: str, width: float) -> None:
     assert text_width(fitted(text, width, 10), 10) <= max(width, 0.0) + 1e-9
 
 
+def test_a_text_is_as_wide_in_a_font_that_stands_in() -> None:
+    root = ET.fromstring(figure_svg(sample_subject(BERT)))  # noqa: S314 -- our own
+    (title,) = [text for text in root.iter(f"{SVG}text") if text.text == "BERT-base, inference, by operators"]
+    size = float(title.get("font-size") or 0)
+    assert float(title.get("textLength") or 0) == pytest.approx(text_width(title.text or "", size, True), abs=0.01)
+    assert title.get("lengthAdjust") == "spacingAndGlyphs"
+
+
 def test_png_has_300_dots_per_inch_of_a4() -> None:
     image = Image.open(io.BytesIO(png_bytes(figure_svg(named("a", "层", HOSTILE)))))
     assert image.format == "PNG"
