@@ -129,7 +129,7 @@ def _header(subject: Subject, notes: str) -> str:
 def _large_and_small(value: str) -> str:
     """Return a value with what qualifies it, or says it in another unit, in smaller letters below."""
     first, separator, rest = value.replace(" = ", " · = ").partition(" · ")
-    return escaped(unbroken(first)) + (f"<small>{escaped(unbroken(rest))}</small>" if separator else "")
+    return escaped(first) + (f"<small>{escaped(rest)}</small>" if separator else "")
 
 
 def _words(subject: Subject) -> str:

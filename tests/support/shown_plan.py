@@ -97,9 +97,9 @@ class Report:
 
     @property
     def headline(self) -> dict[str, str]:
-        """Its facts; what qualifies a value stands behind a dot."""
+        """Its facts; what qualifies a value stands behind a dot, the same in another unit behind an equals sign."""
         pairs = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", self.text)
-        return {_bare(name): _bare(value.replace("<small>", " · ")) for name, value in pairs}
+        return {_bare(name): _bare(value.replace("<small>=", " =").replace("<small>", " · ")) for name, value in pairs}
 
     @property
     def words(self) -> dict[str, list[str]]:
