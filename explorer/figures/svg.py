@@ -82,9 +82,8 @@ class Drawing:
     ) -> None:
         """Write a line of text whose middle is at a height; `halo` is a colour around it, where lines run below."""
         about: dict[str, object] = {"font_size": number(size)}
-        if width := text_width(
-            text, size, bold
-        ):  # as wide where another font stands in, or it would cover the next one
+        width = text_width(text, size, bold)
+        if width:  # as wide where another font stands in, or it would cover the next one
             about["textLength"] = number(width)
             about["lengthAdjust"] = "spacingAndGlyphs"
         if bold:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from explorer.server.password import Password
 from tests.support.app_page import SOLVE_MS, download, fill, tiny_graph, upload, wait_for_plan_so_far
 from tests.support.picture import Picture
 from tests.support.serving import Address, free_port, served
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     pass
@@ -24,11 +26,39 @@ globalThis.violations = [];
 document.addEventListener("securitypolicyviolation", (event) =>
   globalThis.violations.push(`${event.effectiveDirective} ${event.blockedURI} ${event.sourceFile} ${event.sample}`));
 """
+SLOW_DRAWING = """
+window.drawsSlowly = true;
+const Channel = window.MessageChannel;
+window.MessageChannel = class {  // by which React has itself called when there is something to draw
+  constructor() {
+    const { port1, port2 } = new Channel();
+    this.port1 = port1;
+    this.port2 = { postMessage: (it) => setTimeout(() => port2.postMessage(it), window.drawsSlowly ? 2000 : 0) };
+  }
+};
+"""
 PASSWORD = "correct horse battery"  # noqa: S105
 
 
 def wait_until_drawn(page: Any) -> None:
     page.locator(".stApp[data-test-script-state=notRunning]").wait_for(timeout=SOLVE_MS)
+
+
+def test_a_fragment_asks_in_vain_until_a_slow_browser_has_drawn_its_page(app: Address, chromium_page: Any) -> None:
+    page, early = chromium_page, list[str]()
+    page.add_init_script(SLOW_DRAWING)
+
+    def sent(content: Any) -> None:
+        asked = BackMsg.FromString(content).rerun_script if isinstance(content, bytes) else BackMsg().rerun_script
+        if asked.is_auto_rerun and not asked.page_script_hash:
+            early.append(asked.fragment_id)
+
+    page.on("websocket", lambda socket: socket.on("framesent", sent))
+    page.goto(f"{app}/?sample=inception_v3_operator_inference&accelerators=5")  # not solved before on this server
+    eventually(lambda: page.evaluate("true") and early)  # events of the page are heard while it is asked something
+    page.evaluate("window.drawsSlowly = false")
+    page.locator(".placed-pipeline").first.wait_for(timeout=SOLVE_MS)
+    assert page.evaluate("performance.getEntriesByType('navigation')[0].type") == "navigate"  # and not loaded again
 
 
 def test_a_page_that_is_gone_is_loaded_again_a_few_times_and_not_for_ever(app: Address, chromium_page: Any) -> None:
