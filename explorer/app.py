@@ -70,6 +70,9 @@ st.html(
     /* On two lines where it is too long for one: cut off it would keep back what is proven. */
     .st-key-headline [data-testid="stMetricDelta"] :is([data-testid="stMarkdownContainer"], p) {
       white-space: normal; line-height: 1.3; }
+    /* So is a bottleneck with a long name, whose number stands at its end. */
+    .st-key-headline [data-testid="stMetricValue"] :is([data-testid="stMarkdownContainer"], p) {
+      white-space: normal; overflow-wrap: anywhere; }
     .stElementContainer:has(> .stHtml > .plan-standing) { display: none; }
     .st-key-headline:has(.plan-standing[data-state="stale"]) [data-testid="stMetricValue"] { opacity: 0.5; }
     /* Banners and the strip of a solve lie over the foot of the window and after all else, so that the picture stays

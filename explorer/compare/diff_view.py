@@ -1,8 +1,11 @@
 """What differs between two kept plans: why one is better, the change of every device, and the nodes that moved."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from explorer.elements.html_table import Cell, html_table
+from explorer.picture.palette import device_colours
 from explorer.state.records import KeptPlan, Plan
 from explorer.words.wording import plain
 from solvers.analysis.plan_diff import DeviceChange, Placed, PlanDiff, plan_diff
@@ -73,7 +76,8 @@ def moved_rows(diff: PlanDiff, first: Plan, second: Plan) -> list[dict[str, obje
 
 def device_changes_html(diff: PlanDiff, first: Plan, second: Plan, first_letter: str, second_letter: str) -> str:
     """Return the table of changes per device as HTML: the matched devices, their loads, and what makes the change."""
-    rows = [_device_row(change, first, second) for change in diff.devices]
+    labels = [[colour.label for colour in device_colours(plan.deployment)] for plan in (first, second)]
+    rows = [_device_row(change, first, second, *labels) for change in diff.devices]
     header = [
         Cell(f"In {first_letter}"),
         Cell(f"In {second_letter}"),
@@ -88,17 +92,19 @@ def device_changes_html(diff: PlanDiff, first: Plan, second: Plan, first_letter:
     return html_table(f"Change of every device from {first_letter} to {second_letter}", header, rows)
 
 
-def _device_row(change: DeviceChange, first: Plan, second: Plan) -> list[Cell]:
+def _device_row(
+    change: DeviceChange, first: Plan, second: Plan, first_labels: Sequence[str], second_labels: Sequence[str]
+) -> list[Cell]:
+    """Return the row of a device; the labels, those of the pictures, name it where there is no room for more."""
     names = [
-        "–" if d is None else plan.deployment.device_name(d)
-        for d, plan in ((change.first, first), (change.second, second))
+        Cell("–") if d is None else Cell(plan.deployment.device_name(d), short=labels[d])
+        for d, plan, labels in ((change.first, first, first_labels), (change.second, second, second_labels))
     ]
     times = change.change
     arrived, left = change.num_arrived, change.num_left
     moved = " ".join(filter(None, (f"+{arrived}" if arrived else "", f"−{left}" if left else "")))
     return [
-        Cell(names[0]),
-        Cell(names[1]),
+        *names,
         Cell(moved or "the same", "number" if moved else "number quiet"),
         Cell(f"{milliseconds(change.first_parts.load_ms)} → {milliseconds(change.second_parts.load_ms)}", "number"),
         _signed(times.load_ms, strong=True),

@@ -7,7 +7,7 @@ import streamlit as st
 
 from explorer.picture.palette import ThemeName
 from explorer.state.records import Plan
-from explorer.words.wording import VALUE_LABELS, how_found, plain, proof, unbroken
+from explorer.words.wording import VALUE_LABELS, how_found, on_one_line, plain, proof, unbroken
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import Objective, SplitCosts, single_sample_latency
 from solvers.model.micro_batch import MicroBatch, throughput_text
@@ -108,7 +108,7 @@ def _beside_throughput(plan: Plan, passes_per_s: float | None) -> str | None:
         parts.append(f"= {held.rate_text(passes_per_s)}")
     if plan.result.objective is not Objective.LATENCY:
         latency_ms = single_sample_latency(plan.graph, plan.deployment, plan.split)
-        parts += [] if latency_ms is None else [f"latency {milliseconds(latency_ms)}"]
+        parts += [] if latency_ms is None else [on_one_line(f"latency {milliseconds(latency_ms)}")]
     return plain(" · ".join(parts)) or None
 
 

@@ -32,6 +32,9 @@ STYLE = f"""<style>
   .insight thead .number, .insight .words {{ white-space: normal; }}
   .insight th, .insight td {{ padding-right: 0.35rem; font-size: 0.78rem; }}
   .insight .bar {{ width: 12%; min-width: 1.5rem; }}
+  .insight [data-short] {{ font-size: 0; }}
+  .insight [data-short]::after {{ content: attr(data-short); font-size: 0.78rem; }}
+  .insight th[scope=row][data-short] {{ min-width: 0; }}
 }}
 .insight .bar span {{ display: block; height: 0.8rem; background: {ACCELERATOR_COLOURS[0]}; border-radius: 1px; }}
 </style>"""
@@ -45,13 +48,14 @@ _MODEL = re.compile(r"(?<![\w&#;-])(?=[\w-]*\d)[A-Za-z]\w{0,11}-\w{1,12}(?![\w;-
 class Cell:
     """Text of a cell, how it looks (any of 'number', 'words', 'quiet', 'strong'), or a bar of a share from 0 to 1.
 
-    `span` is the number of columns it takes.
+    `span` is the number of columns it takes. `short` is what stands there where the table is narrow, as on a phone.
     """
 
     text: str = ""
     look: str = ""
     bar: float | None = None
     span: int = 1
+    short: str = ""
 
 
 def html_table(
@@ -66,7 +70,7 @@ def html_table(
     >>> '>Number of <span class="whole">A100-80</span></th>' in html_table("", [Cell()], [[Cell("Number of A100-80")]])
     True
     """
-    head = "".join(f'<th scope="col"{_class(cell)}>{_shown(cell.text)}</th>' for cell in header)
+    head = "".join(f'<th scope="col"{_attributes(cell)}>{_shown(cell.text)}</th>' for cell in header)
     body = "".join(f"<tr>{''.join(_cell(cell, i == 0) for i, cell in enumerate(row))}</tr>" for row in rows)
     width = "" if width_rem is None else f' style="max-width: {width_rem:g}rem"'
     return (
@@ -96,10 +100,11 @@ def _cell(cell: Cell, is_heading: bool) -> str:
         width = f"{100 * min(1.0, max(0.0, cell.bar)):.2f}%"
         return f'<td class="bar"><span style="width: {width}"></span></td>'
     if is_heading:
-        return f'<th scope="row"{_class(cell)}>{_shown(cell.text)}</th>'
+        return f'<th scope="row"{_attributes(cell)}>{_shown(cell.text)}</th>'
     span = f' colspan="{cell.span}"' if cell.span > 1 else ""
-    return f"<td{span}{_class(cell)}>{_shown(cell.text)}</td>"
+    return f"<td{span}{_attributes(cell)}>{_shown(cell.text)}</td>"
 
 
-def _class(cell: Cell) -> str:
-    return f' class="{escape(cell.look)}"' if cell.look else ""
+def _attributes(cell: Cell) -> str:
+    look = f' class="{escape(cell.look)}"' if cell.look else ""
+    return look + (f' data-short="{escape(cell.short)}"' if cell.short else "")

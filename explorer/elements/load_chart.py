@@ -8,10 +8,14 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from explorer.picture.palette import DARK_TEXT, LIGHT_TEXT, THEMES, ThemeName, device_colours
+from explorer.words.wording import shortened
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
 from solvers.quantities import milliseconds
+
+MOST_OF_A_DEVICE, MOST_OF_A_PLAN = 18, 36
+"""Characters of names that leave room for the bars, and for the value, on a phone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,13 @@ def compared_loads(plans: Sequence[NamedLoads], theme: ThemeName = "light") -> g
         shared_xaxes=True,
         row_heights=heights,
         vertical_spacing=min(0.12, 1.4 / sum(heights)),
-        subplot_titles=[f"{escape(plan.name)}: {milliseconds(plan.costs.max_load_ms)}" for plan in plans],
+        subplot_titles=[
+            f"{escape(shortened(plan.name, MOST_OF_A_PLAN))}: {milliseconds(plan.costs.max_load_ms)}" for plan in plans
+        ],
     )
     for row, plan in enumerate(plans, start=1):
-        _add_loads(figure, plan.costs, plan.deployment, theme, row=row)
+        names = _add_loads(figure, plan.costs, plan.deployment, theme, row=row)
+        figure.update_yaxes(tickvals=names, ticktext=[shortened(name, MOST_OF_A_DEVICE) for name in names], row=row)
         figure.add_vline(x=plan.costs.max_load_ms, line={"width": 2, "color": _ink(theme)}, row=row, col=1)
     figure.update_layout(
         barmode="stack",
@@ -48,14 +55,16 @@ def compared_loads(plans: Sequence[NamedLoads], theme: ThemeName = "light") -> g
         legend={"orientation": "h", "y": -40 / (26 * sum(heights)), "yanchor": "top", "traceorder": "normal"},
         bargap=0.3,
     )
-    figure.update_xaxes(ticksuffix=" ms", rangemode="tozero")
-    figure.update_yaxes(autorange="reversed")
-    figure.update_annotations(x=0, xanchor="left", font={"size": 13})
+    # Streamlit's own grey is read badly on white.
+    font = {"color": _ink(theme)}
+    figure.update_xaxes(ticksuffix=" ms", rangemode="tozero", tickfont=font)
+    figure.update_yaxes(autorange="reversed", tickfont=font)
+    figure.update_annotations(x=0, xanchor="left", font={"size": 13, **font})
     return figure
 
 
-def _add_loads(figure: go.Figure, costs: SplitCosts, deployment: Deployment, theme: ThemeName, row: int) -> None:
-    """Add the bars of one plan to a row."""
+def _add_loads(figure: go.Figure, costs: SplitCosts, deployment: Deployment, theme: ThemeName, row: int) -> list[str]:
+    """Add the bars of one plan to a row, and return the names of its devices."""
     names = [deployment.device_name(device.device) for device in costs.devices]
     colours = [colour.forward.fill for colour in device_colours(deployment)]
     transfer = THEMES[theme].transfer
@@ -84,6 +93,7 @@ def _add_loads(figure: go.Figure, costs: SplitCosts, deployment: Deployment, the
             row=row,
             col=1,
         )
+    return names
 
 
 def _ink(theme: ThemeName) -> str:

@@ -4,8 +4,8 @@ import streamlit as st
 
 from explorer.state import session
 from explorer.state.records import KeptPlan, Plan
+from explorer.words.wording import methods_text, shortened
 from solvers.model.split import Family
-from solvers.parameters.question import method_text
 from solvers.quantities import counted
 
 MAX_KEPT = 4
@@ -17,15 +17,14 @@ def automatic_name(plan: Plan, taken: frozenset[str] = frozenset()) -> str:
 
     Never longer than a heading.
     """
-    method = plan.result.method
-    parts = [method_text(method)]
+    parts = [methods_text(plan.result.method)]
     if plan.result.family is not Family.CHAIN:
         parts.append(plan.result.family.named)
-    name = ", ".join([*parts, _hardware(plan)])[:MAX_NAME]
-    if name not in taken:
-        return name
-    number = next(n for n in range(2, len(taken) + 3) if f"{name} ({n})" not in taken)
-    return f"{name} ({number})"
+    name = ", ".join([*parts, _hardware(plan)])
+    if shortened(name, MAX_NAME) not in taken:
+        return shortened(name, MAX_NAME)
+    marks = (f" ({n})" for n in range(2, len(taken) + 3))
+    return next(one for one in (shortened(name, MAX_NAME - len(mark)) + mark for mark in marks) if one not in taken)
 
 
 def _hardware(plan: Plan) -> str:

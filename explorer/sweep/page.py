@@ -18,7 +18,7 @@ from explorer.sweep.choice import SweepChoice
 from explorer.sweep.example import show_example
 from explorer.sweep.inputs import START_KEY, query_of_sweep, sweep_sidebar
 from explorer.sweep.prices import lacking_text, pick_prices, prices_of
-from explorer.words.wording import device_counts, links_text, memory_text, plain, unbroken
+from explorer.words.wording import device_counts, links_text, memory_text, on_one_line, plain, unbroken
 from solvers.hardware.device_list import parse_devices
 from solvers.model.costs import Objective
 from solvers.model.errors import PlacementError
@@ -254,7 +254,7 @@ def _summary(sweep: Sweep, state: SweepState) -> str:
         parts.append(f"{infeasible} infeasible")
     bend = knee_of(spec, state.answers)
     if bend is not None:
-        parts.append(f"knee at {plain(spec.axes[0].text(bend))}")
+        parts.append(on_one_line(f"knee at {plain(spec.axes[0].text(bend))}"))
     elif (plateau := plateau_of(spec, state.answers)) is not None:
         first, last = (plain(spec.axes[0].text(i)) for i in (plateau.first, plateau.last))
         parts.append(f"plateau from {first} to {last}")

@@ -43,6 +43,15 @@ def unbroken(text: str) -> str:
     return _BEFORE_UNIT.sub("\u00a0", text)
 
 
+def on_one_line(text: str) -> str:
+    r"""Return a text that no line ends in.
+
+    >>> on_one_line("knee at 12 accelerators")
+    'knee\xa0at\xa012\xa0accelerators'
+    """
+    return text.replace(" ", "\u00a0")
+
+
 def unlinked(text: str) -> str:
     r"""Return a text in which Markdown finds no address to make a link of: escapes do not keep it from that.
 
@@ -175,5 +184,26 @@ def how_found(result: SolveResult) -> str:
     """Say which method found a result, among which splits, and how long it took."""
     if result.runtime_s == 0 and result.method == "hand edit":
         return f"{result.method} · {result.family.named} split"
-    method = re.sub(r"\w+", lambda word: method_text(word[0]), result.method)
-    return f"{method} · {result.family.named} splits · {seconds(result.runtime_s)}"
+    return f"{methods_text(result.method)} · {result.family.named} splits · {seconds(result.runtime_s)}"
+
+
+def methods_text(method: str) -> str:
+    """Return what one method, or several in a row, are called inside a sentence.
+
+    >>> methods_text("dp, then ip"), methods_text("local_search")
+    ('DP, then IP', 'local search')
+    """
+    return re.sub(r"\w+", lambda word: method_text(word[0]), method)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most so many characters: of a longer one the beginning, and the number at its end.
+
+    >>> shortened("Graphcore-Bow-IPU-Classic 12", 18), shortened("2 × T4", 18), shortened("abc def", 5)
+    ('Graphcore-Bow… 12', '2 × T4', 'abc…')
+    """
+    if len(text) <= most:
+        return text
+    number = re.search(r" \d+$", text)
+    end = f"…{number[0] if number else ''}"
+    return text[: most - len(end)].rstrip(" +,-") + end

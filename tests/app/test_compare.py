@@ -11,7 +11,8 @@ from explorer.compare.method_table import table_rows
 from explorer.elements.load_bars import load_bars
 from explorer.elements.load_chart import NamedLoads, compared_loads
 from explorer.jobs.pool import Question
-from explorer.state.kept_plans import automatic_name, is_same
+from explorer.picture.palette import contrast
+from explorer.state.kept_plans import MAX_NAME, automatic_name, is_same
 from explorer.state.records import KeptPlan, LoadedGraph, Plan
 from solvers.analysis.comparison import compare
 from solvers.analysis.plan_diff import Placed, plan_diff
@@ -221,6 +222,30 @@ def test_names_tell_method_splits_and_hardware_and_differ() -> None:
     assert automatic_name(plan, frozenset({name})) == f"{name} (2)"
     assert is_same(plan, plan)
     assert not is_same(plan, plan_of(chain((1, 2)), Deployment(3, 1)))
+
+
+def test_a_name_too_long_says_so_and_methods_are_called_as_everywhere() -> None:
+    long = Deployment.of_classes((DeviceClass("Maker-of-Accelerators-Model-80GB-Liquid", 3), DeviceClass("T4", 2)), 1)
+    plan = plan_of(chain((1, 2)), long)
+    name = automatic_name(plan)
+    assert name.endswith("…")
+    assert len(automatic_name(plan, frozenset({name}))) <= MAX_NAME
+    assert automatic_name(plan, frozenset({name})).endswith("… (2)")
+    after = replace(plan, result=replace(plan.result, method="dp, then ip"))
+    assert automatic_name(after).startswith("DP, then IP, 3 × ")
+
+
+def test_bars_have_room_beside_long_names_and_their_texts_contrast() -> None:
+    long = "Maker-of-Accelerators-Model-80GB-Liquid"
+    deployment = Deployment.of_classes((DeviceClass(long, 2), DeviceClass(f"{long}-2", 1)))
+    costs = split_costs(chain((3, 4)), deployment, split({1}, {2}))
+    figure = compared_loads([NamedLoads(f"A: DP, 2 × {long}", costs, deployment)])
+    axis = figure.layout.yaxis
+    assert axis.ticktext == ("Maker-of-Accele… 1", "Maker-of-Accele… 2", "Maker-of-Accele… 1")
+    assert axis.tickvals == figure.data[0].y == (f"{long} 1", f"{long} 2", f"{long}-2 1")  # as many bars as devices
+    assert len(figure.layout.annotations[0].text) < 50
+    for text in (axis.tickfont, figure.layout.xaxis.tickfont, figure.layout.annotations[0].font):
+        assert contrast(text.color, "#FFFFFF") > 7
 
 
 def test_bars_end_at_the_load_whatever_overlaps() -> None:

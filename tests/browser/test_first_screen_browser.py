@@ -86,3 +86,15 @@ def test_a_long_title_is_whole_and_long_names_leave_no_phone(address: str, chrom
     page.wait_for_function(
         "() => { const main = document.querySelector('.stMain'); return main.scrollWidth <= main.clientWidth; }"
     )
+
+
+def test_a_bottleneck_with_a_long_name_is_whole_with_its_number(address: str, chromium_page: "Page") -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 1024, "height": 768})
+    page.goto(address)
+    page.get_by_role("radio", name="Upload").click()
+    classes = [{"name": "Maker-of-Accelerators-Model-80GB-Liquid-Co", "count": 2}]
+    upload(page, "long.json", json.dumps({**tiny_graph("a"), "deviceClasses": classes}).encode())
+    value = page.get_by_test_id("stMetric").filter(has_text="Bottleneck").get_by_test_id("stMetricValue")
+    expect(value).to_contain_text("Liquid-Co 1", timeout=BUSY_MS)
+    assert value.get_by_test_id("stMarkdownContainer").evaluate("e => e.scrollWidth <= e.clientWidth")

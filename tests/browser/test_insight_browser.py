@@ -137,6 +137,18 @@ def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chro
     expect(page.get_by_label("Plan C", exact=True)).to_have_value("best non-contiguous")
 
 
+def test_on_a_phone_the_changes_name_devices_by_their_chips(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    compare_two(page, app)
+    table = page.get_by_role("table", name="Change of every device from A to B")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(table.get_by_role("rowheader").first).to_have_css("font-size", "0px")  # what follows it has another
+    table.scroll_into_view_if_needed()
+    place = page.locator(".insight-place").filter(has=table).bounding_box()
+    change = table.get_by_role("columnheader", name="Compute").bounding_box()
+    assert change["x"] + change["width"] <= place["x"] + place["width"]
+
+
 def test_memory_that_limits_a_plan_is_named_with_its_price(app: str, chromium_page: Any) -> None:
     """Six accelerators of 0.02 GiB hold less than the model: work on the CPU is not uneven compute alone."""
     page = chromium_page

@@ -127,7 +127,7 @@ def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app:
     page.get_by_text("Choose what varies at the side").wait_for()
     fill(page, "Values of Accelerators", "2:7")
     page.get_by_role("button", name="Start the sweep").click()
-    page.get_by_text(re.compile("6 points in .* knee at 4 accelerators")).wait_for()
+    page.get_by_text(re.compile(r"6 points in .* knee\sat\s4\saccelerators")).wait_for()
     page.wait_for_url(re.compile("values=2%3A7.*keep="))
     # A deep address first asks for the server's health beneath itself, which is not there; the browser logs that.
     other = page.context.new_page()
@@ -140,7 +140,7 @@ def test_a_reload_keeps_the_sweep_and_an_address_brings_back_what_was_asked(app:
     address = page.url
     page.goto("about:blank")
     reloaded.goto(address)
-    reloaded.get_by_text(re.compile("6 points in .* knee at 4 accelerators")).wait_for()
+    reloaded.get_by_text(re.compile(r"6 points in .* knee\sat\s4\saccelerators")).wait_for()
 
 
 def test_on_a_phone_all_measures_are_in_sight(app: str, chromium_page: Any) -> None:

@@ -205,6 +205,19 @@ def test_the_legend_tells_on_few_lines_what_every_device_takes(
     assert " ms" in legend.inner_text().replace("\xa0", " ")
 
 
+@pytest.mark.parametrize("width", [1024, 390])
+def test_the_legend_names_a_long_device_type_once_and_shows_every_device(
+    chromium_page: Any, server: str, width: int
+) -> None:
+    chromium_page.set_viewport_size({"width": width, "height": 900})
+    Picture(chromium_page, f"{server}/?graph=chain&nodes=72&stages=5&long_type=yes")
+    legend = chromium_page.locator(".legend").first
+    expect(legend.locator("button.device")).to_have_count(5)
+    expect(legend.locator(".type")).to_have_text(["Maker-of-Accelerators-Model-80GB-Liquid-Co", "T4"])
+    for one in legend.locator("button.device").all():
+        expect(one).to_be_in_viewport(ratio=1)
+
+
 def test_times_of_sending_and_receiving_are_left_out_together(chromium_page: Any, server: str) -> None:
     Picture(chromium_page, f"{server}/?graph=training&stages=3")
     seen = set()

@@ -63,6 +63,9 @@ most = max(4, int(st.query_params.get("stages", 2)))
 deployment = Deployment(most, 1, 2.0**34)
 if "slow_links" in st.query_params:
     deployment = Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", most - 1, link_speed=0.25)), 1)
+if "long_type" in st.query_params:
+    classes = DeviceClass("Maker-of-Accelerators-Model-80GB-Liquid-Co", most - 1), DeviceClass("T4", 1)
+    deployment = Deployment.of_classes(classes, 1)
 num_stages = st.sidebar.number_input("Stages", 0, most, int(st.query_params.get("stages", 2)))
 
 

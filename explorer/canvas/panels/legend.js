@@ -9,14 +9,16 @@ const LINES_OF_PHONE = 3;
 const PHONE_WIDTH = 640;
 
 /** How devices are listed, the fullest first, of which the first is taken that there is room for: all of each device;
-    what several in a row have in common once; their loads alone; these with their unit said once; on two lines; and
-    at last a line to be scrolled. */
+    what several in a row have in common once; their loads alone; these with their unit said once; with the name of a
+    device type once, before all of its devices; on two lines; and at last a line to be scrolled. */
 const FORMS = [
   { isJoined: false, hasMemory: true },
   { isJoined: true, hasMemory: true },
   { isJoined: true },
   { isJoined: true, hasUnitOnce: true },
+  { isJoined: true, hasTypeOnce: true },
   { isJoined: true, lines: 2 },
+  { isJoined: true, hasTypeOnce: true, lines: 2 },
   { isJoined: true, isScrolled: true },
 ];
 
@@ -59,7 +61,11 @@ export class Legend {
     const used = placed ? data.devices.filter((d) => d.numNodes > 0) : data.devices;
     const idle = placed ? data.devices.filter((d) => d.numNodes === 0) : [];
     const parts = runs(used, (device) => (form.isJoined ? this.commonTo(device, placed, form) : device.device))
-      .flatMap((run) => run.map((device, k) => this.entry(device, placed, form, run.length, k === run.length - 1)));
+      .flatMap((run) => run.map((device, k) => {
+        const entry = this.entry(device, placed, form, run.length, k === run.length - 1);
+        if (!form.hasTypeOnce || !device.type || device.type === typeBefore(used, device)) return entry;
+        return make("span", { className: "first-of-type" }, [make("span", { className: "type", text: device.type }), entry]);
+      }));
     if (form.hasUnitOnce && placed) parts.unshift(make("span", { className: "idle", text: "load in ms:" }));
     if (idle.length) parts.push(make("span", { className: "idle", text: `idle: ${listNames(idle)}` }));
     this.element.classList.toggle("scrolled", Boolean(form.isScrolled));
@@ -67,10 +73,10 @@ export class Legend {
   }
 
   hasRoom({ lines: most = 1 }) {
-    const first = this.element.querySelector("button");
-    const last = this.element.lastElementChild;
+    const button = this.element.querySelector("button");
+    const parts = [...this.element.querySelectorAll("button, .first-of-type > .type, .idle")];
     const lines = window.innerWidth < PHONE_WIDTH ? LINES_OF_PHONE : most;
-    return !first || last.offsetTop < first.offsetTop + (lines - 0.5) * first.offsetHeight;
+    return !button || parts.at(-1).offsetTop < parts[0].offsetTop + (lines - 0.5) * button.offsetHeight;
   }
 
   /** What devices that are listed as one have in common. */
@@ -106,7 +112,7 @@ export class Legend {
     }, [deviceChip(device)]);
     const text = this.facts(device, placed, form);
     if (isLast) {
-      if (device.type) entry.append(make("span", { className: "type", text: device.type }));
+      if (device.type && !form.hasTypeOnce) entry.append(make("span", { className: "type", text: device.type }));
       if (text) entry.append(make("span", { className: "facts", text: numAlike > 1 ? `${text} each` : text }));
       else if (!form.isJoined) entry.append(make("span", { className: "facts", text: device.name }));
       if (isFull) entry.append(make("em", { className: "over", text: "over memory" }));
@@ -139,6 +145,11 @@ export class Legend {
       entry.setAttribute("aria-pressed", String(device === selected));
     }
   }
+}
+
+/** The type of the device listed before one. */
+function typeBefore(devices, device) {
+  return devices[devices.indexOf(device) - 1]?.type;
 }
 
 /** Things in a row of which `of` says the same, together. */
