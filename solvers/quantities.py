@@ -28,9 +28,9 @@ LEAST_SHARE = 1e-6
 
 BINARY_UNITS = (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10))
 FLOP_UNITS = tuple(zip(("PFLOP", "TFLOP", "GFLOP", "MFLOP", "kFLOP"), (1e15, 1e12, 1e9, 1e6, 1e3), strict=True))
+DECIMAL_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 LEAST_OF_A_UNIT = 1e-3
 LARGE_UNITS = (("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
-BYTES_PER_GB = 1e9
 BYTES_PER_MS_OF_GB_S = 1e6
 
 
@@ -265,12 +265,15 @@ def binary_sizes(sizes_bytes: Sequence[float | None]) -> list[str]:
 
 
 def decimal_size(size_bytes: float | None) -> str:
-    """Write a size as makers of devices state it.
+    """Write a size as makers of devices state it, a small one in a smaller unit.
 
-    >>> decimal_size(80e9)
-    '80 GB'
+    >>> decimal_size(80e9), decimal_size(2.167e6), decimal_size(1500), decimal_size(0)
+    ('80 GB', '2.167 MB', '1.5 kB', '0 B')
     """
-    return UNKNOWN if size_bytes is None else f"{number(size_bytes / BYTES_PER_GB)} GB"
+    if size_bytes is None:
+        return UNKNOWN
+    name, factor = next((unit for unit in DECIMAL_UNITS if abs(size_bytes) >= unit[1]), ("B", 1.0))
+    return f"{number(size_bytes / factor)} {name}"
 
 
 def bandwidth(bytes_per_ms: float | None) -> str:

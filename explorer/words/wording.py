@@ -28,7 +28,7 @@ VALUE_LABELS = {
 PROVEN = "optimal (proven)"
 """What is said of a plan that no other of its split type beats."""
 
-_BEFORE_UNIT = re.compile(r"(?<=[\d∞]) (?=(?:ms|s|%|×(?! [\dA-Z])|B|[KMG]iB|GB|[kMGTP]?FLOP|[\w-]+/s)(?!\w))")
+_BEFORE_UNIT = re.compile(r"(?<=[\d∞]) (?=(?:ms|s|%|×(?! [\dA-Z])|B|[KMG]iB|[kMG]B|[kMGTP]?FLOP|[\w-]+/s)(?!\w))")
 _ADDRESS = re.compile(r"https?:(?=//)|www(?=\.)|@(?=[-\w])", re.IGNORECASE)
 
 

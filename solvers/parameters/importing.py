@@ -77,7 +77,7 @@ MODE = Parameter[Mode](
     usual=lambda _: Mode.PREFILL,
     allowed=_modes,
     why_not=_of_profile,
-    names={Mode.PREFILL: "Prefill, one forward pass", Mode.DECODE: "Decode, one token", Mode.TRAINING: "Training"},
+    names={Mode.PREFILL: "Prefill", Mode.DECODE: "Decode", Mode.TRAINING: "Training"},
 )
 BATCH = Parameter[int](
     name="batch",
@@ -164,7 +164,7 @@ LEVEL = Parameter[Level](
     usual=lambda _: Level.LAYERS,
     allowed=lambda _: tuple(Level),
     why_not=_of_profile,
-    names={Level.LAYERS: "Layers", Level.OPERATORS: "Operators", Level.AUTO: "As fine as the limit allows"},
+    names={Level.LAYERS: "Layers", Level.OPERATORS: "Operators", Level.AUTO: "Automatic"},
 )
 NODES = Parameter[int](
     name="nodes",
@@ -199,7 +199,7 @@ TIED = Parameter[Tied](
     usual=lambda _: Tied.SHARE,
     allowed=lambda _: tuple(Tied),
     why_not=_of_profile,
-    names={Tied.SHARE: "Share a device", Tied.COPY: "A copy each"},
+    names={Tied.SHARE: "One device", Tied.COPY: "A copy each"},
 )
 DIM = Parameter[tuple[tuple[str, int], ...]](
     name="dim",
@@ -231,7 +231,7 @@ TIME_UNIT = Parameter[TimeUnit | None](
     usual=lambda _: None,
     allowed=lambda _: (None, *TimeUnit),
     why_not=lambda asked: "" if asked.model.kind in PROFILES else "only a profile has times",
-    names={None: "The format's unit"},
+    names={None: "Usual unit"},
 )
 DEVICE = Parameter[str](
     name="device",

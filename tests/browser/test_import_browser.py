@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.support.app_page import download, search_option, set_number, upload
+from tests.support.profiles import PIPEDREAM
 from tests.support.serving import Address
 from tests.support.small_models import SMALL
 
@@ -28,8 +30,6 @@ def batch(page: Any) -> Any:
 
 
 def test_a_config_is_uploaded_solved_and_its_plan_taken_out(chromium_page: Any, app: Address) -> None:
-    from playwright.sync_api import expect
-
     page = chromium_page
     page.goto(app)
     page.get_by_role("radio", name="Upload").click()
@@ -67,8 +67,6 @@ def test_a_config_is_uploaded_solved_and_its_plan_taken_out(chromium_page: Any, 
 
 
 def test_a_link_opens_a_published_model_with_its_options(chromium_page: Any, app: Address) -> None:
-    from playwright.sync_api import expect
-
     page = chromium_page
     page.goto(f"{app}/?sample=llama-3.1-70b&mode=training&batch=8&sequence=4096&micro_batches=32")
     wait_for_title(page, "Llama-3.1-70B, training")
@@ -103,3 +101,19 @@ def test_what_cannot_be_imported_leaves_the_graph(
     assert page.locator("b", has_text="bold").count() == 0
     wait_for_title(page, "BERT-base")
     page.get_by_text("Still showing BERT-base").wait_for()
+
+
+@pytest.mark.parametrize(("name", "content"), [("config.json", LLAMA), ("graph.txt", PIPEDREAM.encode())])
+def test_no_answer_of_the_import_options_is_cut_off(
+    chromium_page: Any, app: Address, name: str, content: bytes
+) -> None:
+    page = chromium_page
+    page.goto(app)
+    page.get_by_role("radio", name="Upload").click()
+    upload(page, name, content)
+    wait_for_title(page, "llama, prefill" if name == "config.json" else "PipeDream profile")
+    page.get_by_role("button", name="Import options").click()
+    answers = page.get_by_test_id("stPopoverBody").get_by_test_id("stSelectbox").locator("input")
+    expect(answers.nth(1)).to_be_visible()
+    cut = answers.evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.value)")
+    assert cut == []

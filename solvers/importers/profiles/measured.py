@@ -86,8 +86,8 @@ def imported_profile(
         f"one accelerator, {number(devices.accelerator.memory_bytes / GB)} GB of {devices.accelerator.name}, and "
         "changes no time.",
         f"Transfers pass {link} at {number(bytes_per_ms / GB_PER_S)} GB/s; --link gives another.",
-        "The graph is of one training step, whatever --mode, --level, --batch and --precision are: forward and "
-        "backward pass of a layer share a device, and a gradient takes as many bytes as what it is the gradient of.",
+        "The graph is of the training step that was measured, whatever else is asked for: forward and backward pass "
+        "of a layer share a device, and a gradient takes as many bytes as what it is the gradient of.",
         "The optimizer's step and the exchange of gradients among replicas are left out.",
     ]
     if devices.num_cpus:

@@ -82,10 +82,14 @@ def import_pipedream(content: bytes, workload: Workload, devices: Devices, sourc
         f"Times are taken to be in {unit}, sizes in bytes; both are of one micro-batch, of the size that was profiled.",
         f"Training takes {number(STATE_BYTES)} bytes per parameter of {number(PARAMETER_BYTES)} bytes (weight, "
         "gradient, Adam's moments), and a layer keeps its output for the backward pass.",
-        f"{counted(len(layers) - len(kept), 'layer')} left out, as PipeDream's optimizer does: inputs, whose time is "
-        "that of loading data, and items that nobody reads.",
         "A layer that returns several tensors sends them together.",
     ]
+    if num_left_out := len(layers) - len(kept):
+        verb = "is" if num_left_out == 1 else "are"
+        said.append(
+            f"{counted(num_left_out, 'layer')} {verb} left out, as PipeDream's optimizer does: inputs, whose time is "
+            "that of loading data, and items that nobody reads."
+        )
     if num_stages:
         said.append("The file's own stages (stage_id) are not read.")
     return imported_profile(profile, workload, devices, source, said)

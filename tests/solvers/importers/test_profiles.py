@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any
@@ -61,6 +62,10 @@ def test_a_profile_of_pipedream_keeps_its_times_and_leaves_inputs_out() -> None:
     assert found.graph.times.kind is TimesKind.MEASURED
     assert found.totals.weight_bytes == 160 + 512 + 200
     assert found.totals.memory_bytes == 4 * (160 + 512 + 200) + 4000 + 4000 + 3000 + 3000 + 8000
+    assert any(re.match(r"\d layers are left out, as PipeDream's", sentence) for sentence in found.assumptions)
+    layer = "node1 -- A(x) -- forward_compute_time=1, backward_compute_time=2, activation_size=4, parameter_size=4"
+    whole = imported(f"{layer}\n{layer.replace('node1', 'node2')}\n\tnode1 -- node2\n")
+    assert not any("left out, as" in sentence for sentence in whole.assumptions)
 
 
 def test_what_a_layer_sends_passes_the_link_that_is_asked_for() -> None:
