@@ -50,6 +50,25 @@ def test_presentation_fills_the_screen_and_cuts_nothing_off(
     assert picture.get("p.view.fitted")
 
 
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_lanes_of_twenty_two_devices_are_all_on_the_screen(
+    app: str, chromium_page: Any, width: int, height: int
+) -> None:
+    query = "sample=gpt2_xl_layer_training&accelerators=22&cpus=0&present=yes"
+    picture = opened(chromium_page, f"{app}/?{query}", width, height)
+    picture.wait_for("p.presenting")
+    lanes = picture.get("p.lanes()")
+    assert lanes["seen"] >= lanes["all"] == 21
+    for one in picture.root.locator(".legend button.device").all():
+        expect(one).to_be_in_viewport(ratio=1)
+    # Where there are too many for the screen, none is seen by half.
+    picture = opened(chromium_page, f"{app}/?{query}", width, height // 2)
+    picture.wait_for("p.presenting")
+    lanes = picture.get("p.lanes()")
+    assert lanes["seen"] < lanes["all"]
+    assert lanes["seen"] == pytest.approx(round(lanes["seen"]))
+
+
 def test_key_begins_and_ends_it_and_the_address_tells(app: str, chromium_page: Any) -> None:
     picture = opened(chromium_page, f"{app}/?sample=teaching_chain")
     before = picture.root.bounding_box()

@@ -9,7 +9,7 @@ import { make } from "../kit/dom.js";
 /** A window of this size is drawn at its natural size; larger ones are magnified. */
 const NATURAL = [1240, 720];
 const MAGNIFIED = [1, 2.6];
-const TIMELINE_SHARE = 0.4;
+const MOST_OF_TIMELINE = 0.5;
 /** Above and between what is drawn on canvases, in pixels at the natural size. */
 const HEAD_PIXELS = 34, REPLAY_PIXELS = 36;
 /** Drawn smaller than this, letters would no longer be read. */
@@ -48,7 +48,7 @@ export class Presentation {
 
   /** The heights of the timeline's lanes and of the curves of memory below them, 0 for none, by those in the page. */
   heights(lanes, memory) {
-    if (this.isOn) return [Math.round(Math.min(lanes * this.zoom, TIMELINE_SHARE * window.innerHeight)), Math.round(memory * this.zoom)];
+    if (this.isOn) return [Math.round(Math.min(lanes * this.zoom, MOST_OF_TIMELINE * window.innerHeight)), Math.round(memory * this.zoom)];
     const scale = this.isLarge ? this.zoom * this.fitting(lanes + memory, HEAD_PIXELS + (memory ? REPLAY_PIXELS : 0)) : 1;
     return [Math.round(lanes * scale), Math.round(memory * scale)];
   }

@@ -53,6 +53,7 @@ export function probe(picture) {
     boxArea: (id) => { const r = picture.graph.boxRect(indexOf(id)); return { ...onPage(picture.graphCanvas, [r.x, r.y]), width: r.width * zoom, height: r.height * zoom }; },
     labelsOfLanes: () => picture.gantt.labelsOfLanes, boundLines: () => picture.gantt.boundLines, boundNames: () => picture.gantt.boundNames, plot: () => [picture.gantt.plotLeft, picture.gantt.plotRight],
     laneMiddle: (lane) => TOP + (lane + 0.5) * picture.gantt.laneHeight - picture.gantt.view.offset,
+    lanes: () => ({ all: picture.gantt.gantt.lanes.length, seen: picture.gantt.plotHeight / picture.gantt.laneHeight }),
     names: () => picture.graph.names, writtenAreas: () => picture.graph.writtenAreas,
     deviceOf: (id) => store.data.graph.nodes.device[indexOf(id)],
     pinned: (store.data?.edits?.pinned ?? []).map((i) => store.data.graph.nodes.id[i]),

@@ -19,6 +19,7 @@ const FORMS = [
   { isJoined: true, hasTypeOnce: true },
   { isJoined: true, lines: 2 },
   { isJoined: true, hasTypeOnce: true, lines: 2 },
+  { isJoined: true, hasUnitOnce: true, hasTypeOnce: true, lines: 2 },
   { isJoined: true, isScrolled: true },
 ];
 

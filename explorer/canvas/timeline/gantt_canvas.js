@@ -13,6 +13,8 @@ import {
 import { PixelRows } from "./pixel_rows.js";
 
 const MIN_LANE = 13;
+/** Lanes are at least so high where that shows all of them. */
+const LEAST_LANE = 11;
 const MAX_LANE = 24;
 const MAX_GANTT_HEIGHT = 900;
 /** Below this width there is room for the labels of devices, not for their names, and for one column at the end. */
@@ -109,8 +111,11 @@ export class GanttPicture {
     return Math.max(10, this.surface.height - TOP - BOTTOM);
   }
 
+  /** The height of a lane; where there is no room for all of them a number of whole ones is seen. */
   get laneHeight() {
-    return Math.min(MAX_LANE, Math.max(MIN_LANE, this.plotHeight / Math.max(1, this.gantt.lanes.length)));
+    const fitting = this.plotHeight / Math.max(1, this.gantt.lanes.length);
+    if (fitting >= LEAST_LANE) return Math.min(MAX_LANE, fitting);
+    return this.plotHeight / Math.max(1, Math.floor(this.plotHeight / MIN_LANE));
   }
 
   toX(ms) {
