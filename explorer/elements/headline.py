@@ -141,7 +141,7 @@ def headline_facts(plan: Plan, costs: SplitCosts) -> str:
     facts = [f"{VALUE_LABELS[result.objective]} {milliseconds(result.value_ms)}"]
     if pace_ms:
         facts.append(throughput_text(1000 / pace_ms, plan.graph.micro_batch))
-    return " · ".join([*facts, on_one_line(proof(result))])
+    return " · ".join([*facts, proof(result)])
 
 
 def theme() -> ThemeName:

@@ -36,7 +36,7 @@ export class Presentation {
   show({ title, facts }) {
     this.said = { title, facts };
     this.title.textContent = this.isOn ? inOrder(title) : "";
-    this.facts.textContent = this.isOn ? unbroken(facts) : "";
+    this.facts.textContent = this.isOn ? unbroken(facts).replace(" (proven)", "\u00a0(proven)") : "";
   }
 
   /** How much larger than in the page everything is drawn. */
