@@ -102,6 +102,10 @@ st.html(
       .st-key-headline [data-testid="stColumn"] { min-width: calc(33.3% - 1rem); flex: 0 0 calc(33.3% - 1rem); }
       .st-key-explanation > [data-testid="stLayoutWrapper"] > .stHorizontalBlock > .stColumn { min-width: 100%; }
     }
+    /* Below each other they need no more room between them than paragraphs. */
+    @media (max-width: 1100px) {
+      .st-key-explanation > [data-testid="stLayoutWrapper"] > .stHorizontalBlock { row-gap: 1rem; }
+    }
     @media (max-width: 960px) {
       .st-key-duel > [data-testid="stLayoutWrapper"] > .stHorizontalBlock > .stColumn { min-width: 100%; }
     }

@@ -105,11 +105,11 @@ def _beside_throughput(plan: Plan, passes_per_s: float | None) -> str | None:
     """Say how many samples a throughput is, and the latency of one micro-batch, which is not the time between two."""
     held, parts = plan.graph.micro_batch, []
     if held is not None and passes_per_s:
-        parts.append(f"= {held.rate_text(passes_per_s)}")
+        parts.append(plain(f"= {held.rate_text(passes_per_s)}"))
     if plan.result.objective is not Objective.LATENCY:
         latency_ms = single_sample_latency(plan.graph, plan.deployment, plan.split)
-        parts += [] if latency_ms is None else [on_one_line(f"latency {milliseconds(latency_ms)}")]
-    return plain(" · ".join(parts)) or None
+        parts += [] if latency_ms is None else [on_one_line(plain(f"latency {milliseconds(latency_ms)}"))]
+    return " · ".join(parts) or None
 
 
 def _value_help(plan: Plan) -> str:

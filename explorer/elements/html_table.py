@@ -28,10 +28,11 @@ STYLE = f"""<style>
 .insight .number + .bar {{ padding-left: 1.2rem; }}
 .insight-place {{ container-type: inline-size; overflow-x: auto; }}
 @container (max-width: 30rem) {{
-  .insight th[scope=row] {{ white-space: normal; min-width: 6rem; }}
+  .insight th[scope=row] {{ white-space: normal; min-width: 5.2rem; }}
   .insight thead .number, .insight .words {{ white-space: normal; }}
   .insight th, .insight td {{ padding-right: 0.35rem; font-size: 0.78rem; }}
-  .insight .bar {{ width: 12%; min-width: 1.5rem; }}
+  .insight .bar {{ width: 14%; min-width: 3rem; }}
+  .insight .number + .bar {{ padding-left: 0.5rem; }}
   .insight [data-short] {{ font-size: 0; }}
   .insight [data-short]::after {{ content: attr(data-short); font-size: 0.78rem; }}
   .insight th[scope=row][data-short] {{ min-width: 0; }}

@@ -137,6 +137,20 @@ def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chro
     expect(page.get_by_label("Plan C", exact=True)).to_have_value("best non-contiguous")
 
 
+def test_below_each_other_words_and_loads_stand_as_close_as_paragraphs(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{app}/?sample={SAMPLE}")
+    loads = page.get_by_text("Load of every device", exact=True)
+    loads.wait_for(timeout=SOLVE_MS)
+    columns = page.locator(".st-key-explanation").get_by_test_id("stColumn")
+    between = "([words, figures]) => figures.getBoundingClientRect().top - words.getBoundingClientRect().bottom"
+    eventually(lambda: 0 <= columns.evaluate_all(between) < 30)
+    # Nor does a line end between a word and its number.
+    beside = page.get_by_test_id("stMetric").filter(has_text="Micro-batches/s").get_by_test_id("stMetricDelta")
+    assert "latency\u00a020" in beside.inner_text()
+
+
 def test_on_a_phone_the_changes_name_devices_by_their_chips(app: str, chromium_page: Any) -> None:
     page = chromium_page
     compare_two(page, app)

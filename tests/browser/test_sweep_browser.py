@@ -156,6 +156,10 @@ def test_on_a_phone_all_measures_are_in_sight(app: str, chromium_page: Any) -> N
     expect(page.get_by_test_id("stSidebar")).not_to_be_in_viewport()
     for measure in ("Throughput", "Time per micro-batch", "Per accelerator", "Per cost"):
         expect(page.get_by_role("radio", name=measure)).to_be_in_viewport(ratio=1)
+    front = page.get_by_role("table", name="The points of the sweep that none beats by cost and throughput")
+    bars = front.locator("td.bar span").evaluate_all("all => all.map(e => e.getBoundingClientRect().width)")
+    assert max(bars) > 30  # wide enough to tell one from another
+    assert front.evaluate("e => e.scrollWidth <= e.parentElement.clientWidth")
     context.close()
 
 
