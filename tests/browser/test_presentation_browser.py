@@ -228,6 +228,14 @@ def test_what_memory_says_fits_beside_it(app: str, chromium_page: Any) -> None:
     assert all("GiB" not in tick for tick in picture.get("p.memory.ticks"))
 
 
+def test_limits_far_above_are_whole_on_a_small_phone(app: str, chromium_page: Any) -> None:
+    query = "sample=gnmt_layer_inference&cpus=0&devices=2xH100-SXM%2B2xL40S%2B2xT4"
+    picture = opened(chromium_page, f"{app}/?{query}", 320, 640)
+    picture.wait_for("p.memory?.limitsAbove?.length > 0")
+    assert picture.get("p.memory.limitsWidth") <= picture.get("p.memory.plotWidth")
+    assert picture.get("p.memory.limitsAbove").startswith("↑ limits ")
+
+
 def test_the_note_at_the_pointer_leaves_its_box_free(app: str, chromium_page: Any) -> None:
     picture = opened(chromium_page, f"{app}/?sample=teaching_chain&present=yes")
     picture.wait_for("p.presenting")

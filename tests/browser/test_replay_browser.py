@@ -45,3 +45,13 @@ def test_marks_of_the_replay_cover_no_label(app: str, chromium_page: Any, query:
         assert written == at_work, "each stage at work has its number"
         assert [(text, mark) for text in texts for mark in marks if overlap(text, mark)] == []
     assert num_marks > len(MOMENTS)
+
+
+def test_a_screen_to_touch_names_no_key(app: str, chromium: Any) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(f"{app}/?sample=teaching_chain")
+    hint = page.locator(".replay .hint")
+    hint.wait_for(timeout=SOLVE_MS)
+    assert hint.inner_text().startswith("Play shows the run")
+    context.close()

@@ -178,7 +178,8 @@ export class ReplayBar {
 
   facts() {
     const { replay } = this;
-    if (!replay.isOn) return [["hint", `Space plays the run${this.hasGraph() ? ": micro-batches travel through the graph" : ""}`]];
+    const key = window.matchMedia("(pointer: coarse)").matches ? "Play shows the run" : "Space plays the run"; // no keys there
+    if (!replay.isOn) return [["hint", `${key}${this.hasGraph() ? ": micro-batches travel through the graph" : ""}`]];
     const { numFinished, numInFlight, numBusy } = replay.state;
     const { numMicroBatches, index } = replay.moments;
     return [["clock", formatMs(replay.timeMs)], ["fact", `${formatCount(numFinished)} of ${formatCount(numMicroBatches)} done`],

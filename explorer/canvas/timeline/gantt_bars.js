@@ -175,6 +175,7 @@ function outline(ctx, x, top, width, tall, colour, line) {
 function drawTexts(ctx, picture, labels, usualSize) {
   const { store, view } = picture;
   const [low, high] = [picture.toX(view.from), picture.toX(view.to)];
+  const character = shareOfCharacter(ctx, store.theme.font);
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
   ctx.globalAlpha = 1;
@@ -184,13 +185,13 @@ function drawTexts(ctx, picture, labels, usualSize) {
       pass: picture.bars.pass[i], texts: textsOf(picture, i), fill: fillOfBar(picture.bars, i, picture.colourOf(i)).fill };
   });
   const written = [];
-  for (const { members, form, every, shrink } of labelledPasses(bars, usualSize, [low, high])) {
+  for (const { members, form, every, shrink } of labelledPasses(bars, usualSize, [low, high], character)) {
     const size = usualSize * shrink;
     ctx.font = `600 ${size}px ${store.theme.font}`;
     const shown = [];
     for (const bar of members) {
       const text = bar.texts[form];
-      const wide = text.length * size * CHARACTER;
+      const wide = text.length * size * character;
       // At the edge of the view only a part of a bar may be left.
       if (every === 1 && wide + LABEL_MARGIN > bar.width) continue;
       const x = within(bar.x, wide / 2 + 1, low, high);
@@ -207,6 +208,12 @@ function drawTexts(ctx, picture, labels, usualSize) {
   return written;
 }
 
+/** How wide a character is by its size, in a font that may be wider than most, as those that stand in for others are. */
+function shareOfCharacter(ctx, font) {
+  ctx.font = `600 100px ${font}`;
+  return Math.max(CHARACTER, ctx.measureText("B0").width / 200);
+}
+
 /** What may stand on a bar, the fullest first. */
 function textsOf({ bars, store }, i) {
   const { stages, hasBackward } = store.data.gantt;
@@ -220,22 +227,22 @@ function textsOf({ bars, store }, i) {
 /** How the bars of a lane are labelled, pass by pass: {members, form, every, shrink}, which bars, with which of their
     texts, of how many micro-batches one, and how much smaller than `size`. Passes without room for any are left out. A
     number that is wider than its bar stays between `low` and `high`. */
-export function labelledPasses(bars, size, [low, high]) {
+export function labelledPasses(bars, size, [low, high], character = CHARACTER) {
   const passes = [...new Set(bars.map((bar) => bar.pass))].map((pass) => bars.filter((bar) => bar.pass === pass));
   const narrowest = (own) => own.reduce((least, bar) => (bar.isWhole ? Math.min(least, bar.width) : least), Infinity);
   const chosen = [];
   // The widest first: where they have all their numbers, those of narrower ones go between.
   for (const own of passes.sort((a, b) => narrowest(b) - narrowest(a))) {
-    const choice = wholeChoice(own, size) ?? sparseChoice(own, size, chosen, narrowest(own), [low, high]);
+    const choice = wholeChoice(own, size, character) ?? sparseChoice(own, size, chosen, narrowest(own), [low, high], character);
     if (choice) chosen.push(choice);
   }
   return chosen;
 }
 
-function wholeChoice(own, size) {
+function wholeChoice(own, size, character) {
   for (const [form, shrink] of [[0, 1], [1, 1], [2, 1], [2, 0.85], [2, 0.72]]) {
     if (size * shrink < LEAST_TEXT && shrink < 1) continue;
-    const fits = (bar) => !bar.isWhole || bar.texts[form].length * size * shrink * CHARACTER + LABEL_MARGIN <= bar.width;
+    const fits = (bar) => !bar.isWhole || bar.texts[form].length * size * shrink * character + LABEL_MARGIN <= bar.width;
     if (own.some((bar) => bar.isWhole) && own.every(fits)) return { members: own, form, every: 1, shrink };
   }
   return null;
@@ -246,10 +253,10 @@ function within(middle, half, low, high) {
   return Math.max(low + half, Math.min(high - half, middle));
 }
 
-function sparseChoice(own, size, chosen, narrowest, [low, high]) {
+function sparseChoice(own, size, chosen, narrowest, [low, high], character) {
   if (!(narrowest >= LEAST_LABELLED) || narrowest === Infinity) return null;
   const span = (bar, form, shrink) => {
-    const half = (bar.texts[form].length * size * shrink * CHARACTER) / 2 + 1;
+    const half = (bar.texts[form].length * size * shrink * character) / 2 + 1;
     const x = within(bar.x, half, low, high);
     return [x - half, x + half];
   };

@@ -137,8 +137,13 @@ export function drawLimits(ctx, strip) {
     writeOn(ctx, strip, `limit ${strip.size(limit)}`, strip.plotRight - 4, y - 8 < 7 ? y + 9 : y - 8, theme.ink);
   }
   if (far.length) {  // one above the other they would hide each other
-    const words = `limit${far.length > 1 ? "s" : ""} ${far.map((size) => strip.size(size)).join(" and ")}`;
-    writeOn(ctx, strip, `↑ ${words}, above this scale`, strip.plotRight - 4, 8, theme.ink);
+    const noun = `limit${far.length > 1 ? "s" : ""}`;
+    const words = `${noun} ${far.map((size) => strip.size(size)).join(" and ")}`;
+    const least = `${noun} from ${strip.size(Math.min(...far))}`;
+    const texts = [`↑ ${words}, above this scale`, `↑ ${words}`, ...(far.length > 1 ? [`↑ ${least}`] : []), `↑ ${noun}`];
+    strip.limitsAbove = firstThatFits(ctx, texts, strip.plotWidth - 8, strip.widths);
+    strip.limitsWidth = ctx.measureText(strip.limitsAbove).width;
+    writeOn(ctx, strip, strip.limitsAbove, strip.plotRight - 4, 8, theme.ink);
   }
   const over = strip.showsBytes ? strip.lanes.filter((lane) => lane.isOverMemory) : [];
   if (!over.length) return;

@@ -204,6 +204,8 @@ export class TimelinePart {
         heading: memory.heading,
         warning: memory.warning,
         warningWidth: memory.warningWidth,
+        limitsAbove: memory.limitsAbove,
+        limitsWidth: memory.limitsWidth,
         plotWidth: memory.plotWidth,
       } : null,
       memoryAt: (lane, ms) => memory.valueAt(lane, ms),
