@@ -5,6 +5,7 @@ from html import escape
 from explorer.lessons.desk import Desk
 from explorer.lessons.records import Lesson, Sketch, Told, said
 from explorer.lessons.scene import static_svg
+from explorer.words.wording import unbroken
 
 STYLE = """
 body { font: 11pt/1.45 Georgia, serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
@@ -25,7 +26,7 @@ def sheet_html(lesson: Lesson, desk: Desk) -> str:
     answered = "".join(
         f"<li>{_lines(_said(one.answer, desk))}{_figure(one.drawn, desk)}</li>" for one in lesson.exercises
     )
-    last = escape(lesson.closing.question)
+    last = escape(unbroken(lesson.closing.question))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(lesson.title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>'
@@ -33,7 +34,7 @@ def sheet_html(lesson: Lesson, desk: Desk) -> str:
         f"<p>{escape(lesson.question)}</p><h2>Exercises</h2><ol>{asked}"
         f'<li>{last}<div class="room"></div></li></ol>'
         f'<section class="answers"><h2>Answers: {escape(lesson.title)}</h2><ol>{answered}'
-        f"<li>{escape(lesson.closing.answer)}</li></ol></section></body></html>"
+        f"<li>{escape(unbroken(lesson.closing.answer))}</li></ol></section></body></html>"
     )
 
 
@@ -47,4 +48,4 @@ def _figure(sketch: Sketch | None, desk: Desk) -> str:
 
 
 def _lines(text: str) -> str:
-    return "<br>".join(escape(line) for line in text.replace("**", "").replace("`", "").splitlines())
+    return "<br>".join(escape(unbroken(line)) for line in text.replace("**", "").replace("`", "").splitlines())

@@ -356,10 +356,9 @@ LESSON = Lesson(
     ),
     exercises=(
         Exercise(
-            "Give a chain and a way to cut it that no single moved node improves, although a better one exists.",
-            "Times 3, 3, 2, 2, 2 on two devices, transfers cost nothing, as any placement: {3, 3} and {2, 2, 2} (6 and "
-            "6) is "
-            "optimal; from {3, 2, 2} and {3, 2} (7 and 5) no single move gives less than 7.",
+            "Give a chain and a placement of it that no single moved node improves, although a better one exists.",
+            "Times 3, 3, 2, 2, 2 on two devices, any placement allowed, transfers at no cost: {3, 3} and {2, 2, 2} "
+            "(6 and 6) is optimal; from {3, 2, 2} and {3, 2} (7 and 5) no single move gives less than 7.",
         ),
     ),
     notes="Let pairs play the duel on one screen. Ask those who reach 100 points how they knew when to stop: they "

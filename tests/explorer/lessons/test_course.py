@@ -114,6 +114,11 @@ def test_the_sheet_has_all_exercises_and_their_answers_behind_them(lesson: Lesso
 
 
 @ALL
+def test_no_line_of_a_sheet_ends_between_a_number_and_its_unit(lesson: Lesson) -> None:
+    assert re.findall(r".{9}\d (?:ms|GiB|GB|%)\b", re.sub("<svg.*?</svg>", "", sheet_html(lesson, desk(lesson)))) == []
+
+
+@ALL
 def test_a_sheet_writes_arrows_as_arrows(lesson: Lesson) -> None:
     assert re.findall(r".{9}(?:->|<-|=>).{9}", unescape(sheet_html(lesson, desk(lesson)))) == []
 
