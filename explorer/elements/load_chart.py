@@ -14,7 +14,7 @@ from solvers.model.costs import SplitCosts
 from solvers.model.deployment import Deployment
 from solvers.quantities import milliseconds
 
-MOST_OF_A_DEVICE, MOST_OF_A_PLAN = 18, 36
+MOST_OF_A_DEVICE, MOST_OF_A_PLAN = 18, 30
 """Characters of names that leave room for the bars, and for the value, on a phone."""
 
 
