@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from solvers.free.patterns import Arcs, Paths, contents_diagram, vertex_order
+from solvers.free.patterns import Arcs, Paths, contents_diagram
 from solvers.free.pricing import EXACT, GAP, Dearest, dearest_contents
 from solvers.milp.highs import GrowingProgram
 from solvers.model.deployment import Deployment
@@ -91,12 +91,10 @@ class DeviceContents:
         self._num_blocks = contraction.num_blocks
         parts = _by_kind(contraction, deployment)
         order = None
-        if paths is not None:
-            order, paths = vertex_order(contraction, check, paths)
-            if deployment.num_cpus:
-                on_cpu = replace(contraction, accelerator_ms=contraction.cpu_ms, hyperedges=())
-                k = deployment.num_accelerators
-                parts.append((tuple(range(k, k + deployment.num_cpus)), on_cpu))
+        if paths is not None and deployment.num_cpus:
+            on_cpu = replace(contraction, accelerator_ms=contraction.cpu_ms, hyperedges=())
+            k = deployment.num_accelerators
+            parts.append((tuple(range(k, k + deployment.num_cpus)), on_cpu))
         self.devices = [devices for devices, _ in parts]
         self.counts = [len(devices) for devices in self.devices]
         self._arcs: list[Arcs] = []
@@ -105,7 +103,7 @@ class DeviceContents:
             diagram = contents_diagram(part, check=check, order=order, paths=paths)
             self._arcs.append(diagram.arcs)
             self.forgets_paths |= diagram.forgets_paths
-            order = self._arcs[0].order
+            order, paths = diagram.arcs.order, diagram.paths
         # How many devices of the fastest kind all accelerators are.
         runs = np.isfinite([part.accelerator_ms for _, part in parts]).all(axis=0)
         total = [float(part.accelerator_ms[runs].sum()) for _, part in parts]

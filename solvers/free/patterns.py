@@ -23,27 +23,24 @@ bound valid.
 (Decision diagrams for discrete optimisation: Bergman, Cire, van Hoeve, Hooker, 2016; here exact, but for dropped nets.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from solvers.free.block_order import cost_of_order, narrow_orders
 from solvers.model.graph import DnnGraph
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
 
 MAX_WIDTH = 4096
 """Nodes of a layer above which nets are left out."""
 
-MAX_NODES = 400_000
-"""Nodes of all layers together, about; layers are narrower where there are very many."""
-
-MAX_BLOCKS_FOR_GREEDY = 3000
-"""Above this the blocks are taken in the order they have."""
-
-ORDER_STARTS = 12
-"""How many blocks the greedy order is tried from."""
+MAX_NODES = 160_000
+"""Nodes of all layers together: half of them shared out evenly, half for where the diagram is wide."""
+LAYERS_AT_ONCE = 8
+"""Of that half a layer may have the share of so many of the layers that are left."""
 
 OUTSIDE, INSIDE, DIVIDED = 0, 1, 2
 
@@ -101,11 +98,15 @@ class Paths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContentsDiagram:
-    """The diagram, the total weight in ms of the nets that were left out of it, and whether paths were, too."""
+    """The diagram, the total weight in ms of the nets that were left out of it, and whether paths were, too.
+
+    `paths`, where sets are convex, are in the direction of its order.
+    """
 
     arcs: Arcs
     dropped_ms: float
     forgets_paths: bool
+    paths: Paths | None
 
     @property
     def width(self) -> int:
@@ -120,7 +121,9 @@ def contents_diagram(
     order: IntArray | None = None,
     paths: Paths | None = None,
 ) -> ContentsDiagram:
-    """Return the diagram of a contraction's blocks, in an `order` if one is given; with `paths` of convex sets only.
+    """Return the diagram of a contraction's blocks, in an `order` if one is given, else in a narrow one.
+
+    With `paths` it is one of convex sets only; the order, if one is given, then goes along these paths.
 
     An arc on which a block joins that accelerators cannot run is infinitely long. `check` is called often; what it
     raises ends the work.
@@ -132,9 +135,40 @@ def contents_diagram(
     >>> diagram.arcs.length.tolist()
     [[0.0, 1.0], [0.0, 1.5], [0.5, 1.0]]
     """
-    max_width = max(1, min(max_width, MAX_NODES // max(1, contraction.num_blocks)))
-    if order is None:
-        order, paths = vertex_order(contraction, check, paths)
+    if order is not None:
+        return _diagram_in_order(contraction, max_width, check, order, paths)
+    tried: list[ContentsDiagram] = []
+    for way, candidate in _orders(contraction, check, paths):
+        tried.append(_diagram_in_order(contraction, max_width, check, candidate, way))
+        if not (tried[-1].dropped_ms or tried[-1].forgets_paths):
+            break
+    # What an order costs is told without counting nodes, and may be wrong where nets have many ends.
+    return min(tried, key=lambda diagram: (diagram.forgets_paths, diagram.dropped_ms, len(diagram.arcs.target)))
+
+
+def _orders(
+    contraction: Contraction, check: Callable[[], object], paths: Paths | None
+) -> list[tuple[Paths | None, IntArray]]:
+    """Return orders to try, the best first. With `paths` blocks follow those they read from, or go before them."""
+    given = list(range(contraction.num_blocks))
+    ends = [h.blocks for h in contraction.hyperedges]
+    if paths is None:
+        return [(None, order) for order in narrow_orders(given, ends, (), check)]
+    ends += [(*row, b) for b, row in enumerate(paths.backwards().before) if row]
+    found: list[list[tuple[Paths | None, IntArray]]] = []
+    for way, start in ((paths, given), (paths.backwards(), given[::-1])):
+        found.append([(way, order) for order in narrow_orders(start, ends, way.before, check)])
+    return min(found, key=lambda orders: cost_of_order(orders[0][1], ends))
+
+
+def _diagram_in_order(
+    contraction: Contraction,
+    max_width: int,
+    check: Callable[[], object],
+    order: IntArray,
+    paths: Paths | None,
+) -> ContentsDiagram:
+    """Return the diagram that decides blocks in this order, which goes along the `paths` if there are any."""
     position = np.empty(contraction.num_blocks, np.int64)
     position[order] = np.arange(contraction.num_blocks)
     starts: list[list[int]] = [[] for _ in order]
@@ -161,6 +195,7 @@ def contents_diagram(
         for h in contraction.hyperedges:
             dearest[list(h.blocks)] = np.maximum(dearest[list(h.blocks)], h.weight_ms)
         weight += dearest.tolist()
+    even_share = MAX_NODES // 2 // len(order)
     dropped: set[int] = set()
     active: list[int] = []
     states = np.zeros((1, 0), np.uint8)
@@ -202,7 +237,9 @@ def contents_diagram(
         kept = [e for e in active if last[e] > i]
         both = np.vstack(after)[:, [column[e] for e in kept]]
         states, inverse = _distinct(both)
-        while len(states) > max_width:
+        nodes_left = MAX_NODES // 2 - max(0, first[-1] - i * even_share)
+        most = max(1, min(max_width, even_share + LAYERS_AT_ONCE * nodes_left // (len(order) - i)))
+        while len(states) > most:
             cheapest = min(kept, key=weight.__getitem__)
             dropped.add(cheapest)
             both = np.delete(both, kept.index(cheapest), axis=1)
@@ -221,6 +258,7 @@ def contents_diagram(
         ),
         dropped_ms=sum(weight[e] for e in dropped if e < num_nets),
         forgets_paths=any(e >= num_nets for e in dropped),
+        paths=paths,
     )
 
 
@@ -236,118 +274,3 @@ def _distinct(rows: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], npt.N
     else:
         _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     return rows[index], inverse.reshape(-1)
-
-
-def vertex_order(
-    contraction: Contraction, check: Callable[[], object] = object, paths: Paths | None = None
-) -> tuple[IntArray, Paths | None]:
-    """Return an order of the blocks with few nets across any position: the best of the given order and greedy ones.
-
-    Greedy: next comes the block that leaves the fewest nets open, among the blocks of open nets. With `paths` blocks
-    come after those they read from, or before them; the paths are returned in the direction of the order.
-    """
-    if paths is not None:
-        ways = [
-            (paths, list(range(contraction.num_blocks))),
-            (paths.backwards(), [*range(contraction.num_blocks)][::-1]),
-        ]
-        tried = [(*_best_order(contraction, given, check, way), way) for way, given in ways]
-        _, order, way = min(tried, key=lambda one: one[0])
-        return np.array(order, np.int32), way
-    return np.array(_best_order(contraction, list(range(contraction.num_blocks)), check, None)[1], np.int32), None
-
-
-def _best_order(
-    contraction: Contraction, given: list[int], check: Callable[[], object], paths: Paths | None
-) -> tuple[float, list[int]]:
-    """Return the best order and what it costs: the `given` one, or a greedy one."""
-    n = contraction.num_blocks
-    ends = [h.blocks for h in contraction.hyperedges]
-    if paths is not None:
-        ends += [(*row, b) for b, row in enumerate(paths.backwards().before) if row]
-    nets: list[list[int]] = [[] for _ in range(n)]
-    for e, blocks in enumerate(ends):
-        for b in blocks:
-            nets[b].append(e)
-    step = max(1, n // ORDER_STARTS) if n <= MAX_BLOCKS_FOR_GREEDY else n + 1
-    candidates = [given]
-    if paths is None:
-        candidates += [_greedy_order(n, nets, ends, s, check) for s in range(0, n, step)]
-    elif n <= MAX_BLOCKS_FOR_GREEDY:
-        candidates.append(_greedy_order(n, nets, ends, given[0], check, paths.before))
-    costs = [_cost_of_order(order, nets, ends) for order in candidates]
-    best = int(np.argmin(costs))
-    return costs[best], candidates[best]
-
-
-def _greedy_order(
-    n: int,
-    nets: list[list[int]],
-    ends: list[tuple[int, ...]],
-    start: int,
-    check: Callable[[], object],
-    before: Sequence[tuple[int, ...]] = (),
-) -> list[int]:
-    """Return a greedy order from a block; none comes before those in `before` that it can come after."""
-    left = [len(e) for e in ends]
-    opened = [False] * len(ends)
-    placed = [False] * n
-    waits_for = [len(row) for row in before] or [0] * n
-    after: list[list[int]] = [[] for _ in range(n)]
-    for c, row in enumerate(before):
-        for u in row:
-            after[u].append(c)
-    touched: dict[int, int] = {}
-    order: list[int] = []
-    b: int | None = start
-    while b is not None:
-        check()
-        placed[b] = True
-        touched.pop(b, None)
-        order.append(b)
-        for c in after[b]:
-            waits_for[c] -= 1
-        for e in nets[b]:
-            left[e] -= 1
-            if not opened[e]:
-                opened[e] = True
-                for c in ends[e]:
-                    if not placed[c]:
-                        touched[c] = len(order)
-        free = [c for c in touched if not waits_for[c]]
-        if free:
-            b = min(
-                free,
-                key=lambda c: (
-                    sum((not opened[e]) - (left[e] == 1) for e in nets[c]),
-                    -touched[c],
-                    c,
-                ),
-            )
-        else:
-            rest = (c for c in range(n) if not placed[c])
-            b = min(rest, key=lambda c: (waits_for[c] > 0, c), default=None)
-    return order
-
-
-def _cost_of_order(order: list[int], nets: list[list[int]], ends: list[tuple[int, ...]]) -> float:
-    """About how many nodes a diagram in this order has: 2^(blocks that bear an open net) over all positions."""
-    left = [len(e) for e in ends]
-    open_of: list[int] = [0] * len(nets)
-    placed: set[int] = set()
-    bearing = 0
-    cost = 0.0
-    for b in order:
-        placed.add(b)
-        for e in nets[b]:
-            left[e] -= 1
-            if left[e]:
-                open_of[b] += 1
-            else:
-                for c in ends[e]:
-                    if c != b:
-                        open_of[c] -= 1
-                        bearing -= open_of[c] == 0
-        bearing += open_of[b] > 0
-        cost += 2.0 ** min(bearing, 60)
-    return cost

@@ -136,7 +136,7 @@ def _follow(arcs, layer_price, rate, after, row):
 
 @njit(cache=True, nogil=True)
 def _lagrangian(arcs, layer_price, limit, steps):
-    """Bisect the rate; return the bound, a few rates with their completion bounds, and the sets found within T."""
+    """Bisect the rate; return the bound, ascending rates with bounds on completions, and the sets found within T."""
     num_layers = arcs.first.size - 2
     num_nodes = arcs.target.shape[0] + 1
     rates = np.zeros(3 + len(FURTHER_RATES))
@@ -193,7 +193,8 @@ def _lagrangian(arcs, layer_price, limit, steps):
     for i in range(len(FURTHER_RATES)):
         rates[3 + i] = FURTHER_RATES[i] * rates[0]
         _completions(arcs, layer_price, rates[3 + i], after[3 + i])
-    return bound, rates, after, sets[:num_sets], loads[:num_sets], values[:num_sets]
+    ascending = np.argsort(rates)
+    return bound, rates[ascending], after[ascending], sets[:num_sets], loads[:num_sets], values[:num_sets]
 
 
 @njit(cache=True, nogil=True)
@@ -273,6 +274,32 @@ def _sets(found, num_layers, trace):
 
 
 @njit(cache=True, nogil=True)
+def _least_lines(rates, limit, after, b, level, line):
+    """Find the rates that bound best, somewhere, what a label at node b can still gain; return how many they are.
+
+    By rate r a label of this load gains at most level[r] - rates[r] x load. `line` has those that are the least of all
+    at some load, by ascending rate, which is the order in which they follow each other as the load grows.
+    """
+    count = 0
+    for r in range(rates.size):
+        level[r] = rates[r] * limit + after[r, b]
+        if count and rates[r] == rates[line[count - 1]]:
+            if level[r] >= level[line[count - 1]]:
+                continue
+            count -= 1
+        while count >= 2:
+            first, second = line[count - 2], line[count - 1]
+            # Where the new one falls below the first, against where the second does.
+            new_width = (level[r] - level[first]) * (rates[second] - rates[first])
+            if new_width > (level[second] - level[first]) * (rates[r] - rates[first]):
+                break
+            count -= 1
+        line[count] = r
+        count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
 def _extend(
     arcs, layer_price, limit, rates, after, cutoff, slack, beam, load, value, node, trace,
     first_layer, begin, end, best, work,
@@ -282,6 +309,7 @@ def _extend(
     Return the layer that was reached, its labels, and the best that was promised to a label left out.
     """
     num_layers = arcs.first.size - 2
+    level, line = np.empty(rates.size), np.empty(rates.size, np.int64)
     seen = 0
     for i in range(first_layer, num_layers):
         if seen >= work:
@@ -312,14 +340,22 @@ def _extend(
                 run_begin[num_runs] = count
                 run_target[num_runs] = b - base
                 num_runs += 1
+                num_lines = _least_lines(rates, limit, after, b, level, line)
+                r = 0
                 for o in range(j, until):
                     new_load = load[side, o] + arcs.length[a, x]
                     if new_load > limit:
                         break
                     new_value = value[side, o] + x * layer_price[i]
-                    promise = np.inf
-                    for r in range(rates.size):
-                        promise = min(promise, new_value + rates[r] * (limit - new_load) + after[r, b])
+                    # Loads ascend, so the rate that promises least does too.
+                    can_gain = level[line[r]] - rates[line[r]] * new_load
+                    while r + 1 < num_lines:
+                        by_next = level[line[r + 1]] - rates[line[r + 1]] * new_load
+                        if by_next > can_gain:
+                            break
+                        can_gain = by_next
+                        r += 1
+                    promise = new_value + can_gain
                     if promise <= cutoff - slack:
                         continue
                     c_load[count] = new_load
