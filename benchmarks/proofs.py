@@ -2,8 +2,9 @@
 
 `python -m benchmarks.proofs RUN.json ['*/free/4+*' ...] [--limit 60] [--before EARLIER.json] [--workloads]` solves the
 cases of `benchmarks.testbeds` whose names match a pattern, writes what it found to RUN.json after each, goes on where
-such a file ends, and prints one markdown table. `--workloads` adds the paper's files, for free splits. Distances are in
-per cent of the best value known (`best_known.json`), which is raised to with `--keep` where a run found a better one.
+such a file ends, and prints one markdown table. `--workloads` adds the paper's files, for free splits, and `--profiles
+FOLDER` problems of PipeDream's profiles (`benchmarks.profiles`). Distances are in per cent of the best value known
+(`best_known.json`), in which `--keep` enters better ones that a run found.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import machine
+from benchmarks.profiles import problems_of_profiles
 from benchmarks.testbeds import cases
 from benchmarks.workloads import PAPER_WORKLOADS, read_workload
 from solvers.model.deployment import Deployment
@@ -37,13 +39,14 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for each case")
     parser.add_argument("--before", type=Path, help="file of an earlier run")
     parser.add_argument("--workloads", action="store_true", help="the paper's files as well, for free splits")
+    parser.add_argument("--profiles", type=Path, help="folder of PipeDream's profiles, to be solved as well")
     parser.add_argument("--keep", metavar="HOW", help="enter better values in best_known.json, found in this way")
     arguments = parser.parse_args()
     compile_all()
     run: dict[str, Any] = json.loads(arguments.run.read_text()) if arguments.run.exists() else {}
     run.setdefault("machine", machine())
     run.setdefault("cases", {})
-    for name, family, graph, deployment in _problems(arguments.patterns, arguments.workloads):
+    for name, family, graph, deployment in _problems(arguments.patterns, arguments.workloads, arguments.profiles):
         if name not in run["cases"]:
             run["cases"][name] = measured(graph, deployment, family, arguments.limit)
             arguments.run.write_text(json.dumps(run, indent=1))
@@ -55,13 +58,19 @@ def main() -> None:
     print("\n".join(table(run["cases"], before, best)))
 
 
-def _problems(patterns: list[str], workloads: bool) -> Iterator[tuple[str, Family, DnnGraph, Deployment]]:
+def _problems(
+    patterns: list[str], workloads: bool, profiles: Path | None
+) -> Iterator[tuple[str, Family, DnnGraph, Deployment]]:
     for case in cases():
         if any(fnmatch(case.name, pattern) for pattern in patterns):
             yield case.name, case.family, case.graph(), case.deployment
     if workloads:
         for path in sorted(PAPER_WORKLOADS.glob("throughput/*.json")):
             yield f"paper/{path.stem}/free", Family.FREE, *read_workload(f"paper/{path.stem}")
+    if profiles is not None:
+        for problem in problems_of_profiles(profiles):
+            if any(fnmatch(problem[0], pattern) for pattern in patterns):
+                yield problem
 
 
 def measured(graph: DnnGraph, deployment: Deployment, family: Family, limit_s: float) -> dict[str, Any]:
