@@ -30,15 +30,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from solvers.free.block_order import cost_of_order, narrow_orders
+from solvers.free.block_order import narrow_orders
 from solvers.model.graph import DnnGraph
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
 
 MAX_WIDTH = 4096
 """Nodes of a layer above which nets are left out."""
 
-MAX_NODES = 160_000
-"""Nodes of all layers together: half of them shared out evenly, half for where the diagram is wide."""
+MAX_NODES, MAX_NODES_WITH_PATHS = 160_000, 400_000
+"""Nodes of all layers together: half of them shared out evenly, half for where the diagram is wide.
+
+Without a few nets a bound is hardly worse, and comes much sooner; paths are left out all or not at all.
+"""
 LAYERS_AT_ONCE = 8
 """Of that half a layer may have the share of so many of the layers that are left."""
 
@@ -109,6 +112,11 @@ class ContentsDiagram:
     paths: Paths | None
 
     @property
+    def badness(self) -> tuple[bool, float, int]:
+        """What is the worse the more it is: paths left out, then nets, then the number of nodes."""
+        return self.forgets_paths, self.dropped_ms, len(self.arcs.target)
+
+    @property
     def width(self) -> int:
         """Nodes of the largest layer."""
         return int(np.diff(self.arcs.first).max())
@@ -135,30 +143,32 @@ def contents_diagram(
     >>> diagram.arcs.length.tolist()
     [[0.0, 1.0], [0.0, 1.5], [0.5, 1.0]]
     """
-    if order is not None:
-        return _diagram_in_order(contraction, max_width, check, order, paths)
-    tried: list[ContentsDiagram] = []
-    for way, candidate in _orders(contraction, check, paths):
-        tried.append(_diagram_in_order(contraction, max_width, check, candidate, way))
-        if not (tried[-1].dropped_ms or tried[-1].forgets_paths):
-            break
-    # What an order costs is told without counting nodes, and may be wrong where nets have many ends.
-    return min(tried, key=lambda diagram: (diagram.forgets_paths, diagram.dropped_ms, len(diagram.arcs.target)))
+    orders = [(paths, order)] if order is not None else _orders(contraction, check, paths)
+    best: ContentsDiagram | None = None
+    for way, one in orders:
+        # What an order is taken to cost is wrong where nets have many ends, or paths follow each other: nodes decide.
+        most_nodes = None if best is None or best.forgets_paths or best.dropped_ms else len(best.arcs.target)
+        diagram = _diagram_in_order(contraction, max_width, check, one, way, most_nodes)
+        if best is None or (diagram is not None and diagram.badness < best.badness):
+            best = diagram
+    if best is None:
+        raise AssertionError("the first order has no limit")
+    return best
 
 
 def _orders(
     contraction: Contraction, check: Callable[[], object], paths: Paths | None
 ) -> list[tuple[Paths | None, IntArray]]:
-    """Return orders to try, the best first. With `paths` blocks follow those they read from, or go before them."""
+    """Return orders to try. With `paths` blocks follow those they read from in some, and go before them in others."""
     given = list(range(contraction.num_blocks))
     ends = [h.blocks for h in contraction.hyperedges]
     if paths is None:
         return [(None, order) for order in narrow_orders(given, ends, (), check)]
     ends += [(*row, b) for b, row in enumerate(paths.backwards().before) if row]
-    found: list[list[tuple[Paths | None, IntArray]]] = []
+    found: list[tuple[Paths | None, IntArray]] = []
     for way, start in ((paths, given), (paths.backwards(), given[::-1])):
-        found.append([(way, order) for order in narrow_orders(start, ends, way.before, check)])
-    return min(found, key=lambda orders: cost_of_order(orders[0][1], ends))
+        found += [(way, order) for order in narrow_orders(start, ends, way.before, check)]
+    return found
 
 
 def _diagram_in_order(
@@ -167,8 +177,12 @@ def _diagram_in_order(
     check: Callable[[], object],
     order: IntArray,
     paths: Paths | None,
-) -> ContentsDiagram:
-    """Return the diagram that decides blocks in this order, which goes along the `paths` if there are any."""
+    most_nodes: int | None = None,
+) -> ContentsDiagram | None:
+    """Return the diagram that decides blocks in this order, which goes along the `paths` if there are any.
+
+    None if it has more than `most_nodes`.
+    """
     position = np.empty(contraction.num_blocks, np.int64)
     position[order] = np.arange(contraction.num_blocks)
     starts: list[list[int]] = [[] for _ in order]
@@ -195,13 +209,16 @@ def _diagram_in_order(
         for h in contraction.hyperedges:
             dearest[list(h.blocks)] = np.maximum(dearest[list(h.blocks)], h.weight_ms)
         weight += dearest.tolist()
-    even_share = MAX_NODES // 2 // len(order)
+    half_of_nodes = (MAX_NODES if paths is None else MAX_NODES_WITH_PATHS) // 2
+    even_share = half_of_nodes // len(order)
     dropped: set[int] = set()
     active: list[int] = []
     states = np.zeros((1, 0), np.uint8)
     first, targets, lengths = [0, 1], [], []
     for i, b in enumerate(order.tolist()):
         check()
+        if most_nodes is not None and first[-1] > most_nodes + 1:
+            return None
         size = len(states)
         own = num_nets + b
         is_read = paths is not None and last[own] > i
@@ -237,7 +254,7 @@ def _diagram_in_order(
         kept = [e for e in active if last[e] > i]
         both = np.vstack(after)[:, [column[e] for e in kept]]
         states, inverse = _distinct(both)
-        nodes_left = MAX_NODES // 2 - max(0, first[-1] - i * even_share)
+        nodes_left = half_of_nodes - max(0, first[-1] - i * even_share)
         most = max(1, min(max_width, even_share + LAYERS_AT_ONCE * nodes_left // (len(order) - i)))
         while len(states) > most:
             cheapest = min(kept, key=weight.__getitem__)
