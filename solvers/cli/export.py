@@ -35,6 +35,7 @@ def add_export(commands: Any) -> None:
         help="Framework to write the plan for",
     )
     parser.add_argument(
+        "-o",
         "--output",
         type=output_path,
         default=STREAM,

@@ -41,7 +41,7 @@ def add_import(commands: Any) -> None:
     )
     parser.add_argument("source", nargs="?", metavar="SOURCE", help="File, folder of a config.json, or name of --list")
     parser.add_argument("--list", action="store_true", help="List the published models that need no file")
-    parser.add_argument("--output", type=output_path, metavar="GRAPH.json", help="Write the graph to a file")
+    parser.add_argument("-o", "--output", type=output_path, metavar="GRAPH.json", help="Write the graph to a file")
     parser.add_argument("--json", action="store_true", help="Print totals and assumptions as JSON")
 
     for parameter in MODEL:

@@ -114,7 +114,9 @@ def command_parser() -> argparse.ArgumentParser:
     add_parameter(solving, GAP, default=0.0)
     add_parameter(solving, SOLVER_MEMORY)
     solving.add_argument("--expert", type=Path, metavar="SPLIT.json", help="Split that method expert judges")
-    solving.add_argument("--output", type=output_path, metavar="SPLIT.json", help="Also write the split to a file")
+    solving.add_argument(
+        "-o", "--output", type=output_path, metavar="SPLIT.json", help="Also write the split to a file"
+    )
     solving.add_argument("--progress", action="store_true", help="Report value and bound on stderr while solving")
     solving.set_defaults(run=_solve)
 
@@ -153,7 +155,7 @@ def command_parser() -> argparse.ArgumentParser:
         "samples gpt2_xl_layer_inference --output gpt2.json",
     )
     sampling.add_argument("name", nargs="?", metavar="NAME", help="Name of an example; all are listed without")
-    sampling.add_argument("--output", type=output_path, metavar="FILE", help="File to write the example to")
+    sampling.add_argument("-o", "--output", type=output_path, metavar="FILE", help="File to write the example to")
     sampling.set_defaults(run=_samples)
     return parser
 

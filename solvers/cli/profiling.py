@@ -42,7 +42,7 @@ def add_profile(commands: Any) -> None:
         help="File .pt2 or .onnx, or module:function that returns (model, args) or (model, args, kwargs); it is run",
     )
     parser.add_argument(
-        "--output", type=output_path, required=True, metavar="MEASURED.json", help="File to write the graph to"
+        "-o", "--output", type=output_path, required=True, metavar="MEASURED.json", help="File to write the graph to"
     )
     parser.add_argument(
         "--on", default="cpu", metavar="DEVICE", help="Device of PyTorch, such as cuda:0 (default: %(default)s)"

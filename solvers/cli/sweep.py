@@ -87,7 +87,7 @@ def add_sweep(commands: Any) -> None:
         commands,
         "sweep",
         "solve over a range of hardware, along one axis or two",
-        "sweep gpt2.json --accelerators 1:8 --bandwidth 6,12,24 --out points.csv",
+        "sweep gpt2.json --accelerators 1:8 --bandwidth 6,12,24 --output points.csv",
         SOLVING,
         description="An option with several values is an axis: a list such as 1,2,4,8, a range such as 2:16, one with "
         "a step such as 2:16:2, or one with a factor such as 1:64:x2; several --devices are one, too. One or two "
@@ -140,7 +140,9 @@ def add_sweep(commands: Any) -> None:
     )
     group = parser.add_argument_group("answer")
     group.add_argument(
-        "--out",
+        "-o",
+        "--output",
+        "--out",  # its name before other commands had an output
         type=output_path,
         metavar="FILE",
         help="File for a table of all points: .csv, .parquet or .json",
@@ -200,13 +202,13 @@ def _sweep(options: argparse.Namespace) -> int:
     spec = _spec(options)
     prices = _prices(options, spec)
     say(*options.hardware)
-    is_streamed = options.out == STREAM
-    write = None if options.out is None else _writer(options.out)
-    journal = None if options.out is None or is_streamed else options.out.with_name(options.out.name + JOURNAL)
+    is_streamed = options.output == STREAM
+    write = None if options.output is None else _writer(options.output)
+    journal = None if options.output is None or is_streamed else options.output.with_name(options.output.name + JOURNAL)
     if is_streamed and options.json:
-        raise PlacementError("--json and --out - both write the points to stdout; give one of them.")
+        raise PlacementError("--json and --output - both write the points to stdout; give one of them.")
     if options.resume and journal is None:
-        raise PlacementError("--resume needs --out FILE: the answers to go on from are kept beside it.")
+        raise PlacementError("--resume needs --output FILE: the answers to go on from are kept beside it.")
     if journal is not None and journal.exists() and not options.resume:
         raise PlacementError(
             f'"{journal}" holds answers of an interrupted sweep; add --resume to go on with them, or delete it.'
@@ -265,7 +267,7 @@ def _print_what_to_buy(
 
     Beside JSON and CSV wishes are messages; the front is marked in their points.
     """
-    is_data = options.json or options.out == STREAM
+    is_data = options.json or options.output == STREAM
     front, cost = front_of(spec, answers, prices), cost_of_all(spec, prices)
     has_prices = not prices.has_none
     if front and has_prices and cost is None and not is_data:

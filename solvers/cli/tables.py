@@ -146,6 +146,7 @@ def add_reproduce(commands: Any) -> None:
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="Folder where the release's files are")
     parser.add_argument(
+        "-o",
         "--output",
         type=output_file,
         default=Path("reproduction.json"),

@@ -32,7 +32,7 @@ def test_examples_run_one_after_the_other(placement: Run, tmp_path: Path, monkey
         assert arguments[0] == name
         answer = placement(*arguments)
         assert answer.code == 0, (arguments, answer.err)
-        files = [arguments[place + 1] for place, word in enumerate(arguments) if word in ("--output", "--out")]
+        files = [arguments[place + 1] for place, word in enumerate(arguments) if word == "--output"]
         assert all(os.path.getsize(file) for file in files), arguments
         assert files or answer.out
 
@@ -74,3 +74,14 @@ def test_exit_codes_are_those_that_are_told(
     assert placement(*arguments).code == code
     told = COMMANDS[arguments[0]].format_help().split("Exit codes:")[1]
     assert re.search(rf"\b{code}\b", told)
+
+
+def test_whatever_writes_a_file_takes_the_short_option() -> None:
+    writing = [
+        action.option_strings
+        for parser in COMMANDS.values()
+        for action in parser._actions
+        if "--output" in action.option_strings
+    ]
+    assert len(writing) >= 5
+    assert all("-o" in names for names in writing)

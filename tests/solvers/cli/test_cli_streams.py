@@ -110,7 +110,7 @@ def test_what_would_be_a_file_goes_into_a_pipe(
     assert swept.out.splitlines()[0].startswith("accelerators,")
     assert len(swept.out.splitlines()) == 3
     refused = placement("sweep", graph_file, "--accelerators", "1:2", "--out", "-", "--resume")
-    assert_refused(refused, "--resume needs --out FILE")
+    assert_refused(refused, "--resume needs --output FILE")
     assert_refused(placement("reproduce", tmp_path, "--output", "-"), "a file")
     assert not Path("-").exists()
 

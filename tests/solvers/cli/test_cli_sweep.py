@@ -164,7 +164,7 @@ def test_what_is_said_of_devices_is_said_of_each_list(placement: Run, tmp_path: 
         (["--bandwidth", "1:4x:x2"], "give all values with an x, or none"),
         (["--micro-batches", "1,2"], "without --memory-schedule"),
         (["--objective", "throughput,gpipe"], "no backward nodes"),
-        (["--accelerators", "1,2", "--resume"], "needs --out"),
+        (["--accelerators", "1,2", "--resume"], "needs --output"),
         (["--accelerators", "1,2", "--out", "x.xls"], "must end in"),
         (["--accelerators", "1,2", "--workers", "0"], "at least 1"),
         (["--accelerators", "1,2", "--workers", "1", "--dask", "tcp://127.0.0.1:1"], "one of the two"),
