@@ -87,7 +87,7 @@ def main() -> None:
             "server.disconnectedSessionTTL": RECONNECT_SECONDS,
             # A full collection after every run of the page took three fifths of a busy server; the janitor's will do.
             "runner.postScriptGC": False,
-            # On, a request that follows a click by milliseconds drops the click; see explorer.server.messages.
+            # On, a request that follows a click by milliseconds drops the click; see explorer.server.mends.messages.
             "runner.fastReruns": False,
             "server.sslCertFile": options.certificate,
             "server.sslKeyFile": options.key,

@@ -16,17 +16,17 @@ from explorer.server.front_page import front_page
 from explorer.server.headers import SecurityHeaders
 from explorer.server.hosts import HostGuard, ServedHosts
 from explorer.server.janitor import leave_out_what_is_loaded, start_janitor
-from explorer.server.media import leave_to_janitor
-from explorer.server.messages import (
+from explorer.server.mends.media import leave_to_janitor
+from explorer.server.mends.messages import (
     close_messages,
     finish_callbacks,
     hold_early_polls,
     keep_answers,
     keep_last_words,
 )
+from explorer.server.mends.uploads import UploadGuard, UploadPlaces, keep_in_memory
 from explorer.server.password import Password, PasswordGate
 from explorer.server.scripts import scripts
-from explorer.server.uploads import UploadGuard, UploadPlaces, keep_in_memory
 from explorer.server.visitor import VisitorCookie
 
 APP = Path(__file__).resolve().parents[1] / "app.py"

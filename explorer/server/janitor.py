@@ -16,7 +16,7 @@ from typing import Any, cast
 from streamlit import runtime
 
 from explorer.server.byte_cache import VIEWS
-from explorer.server.media import collect
+from explorer.server.mends.media import collect
 
 EVERY_SECONDS = 20.0
 SECONDS_ALONE = 60.0

@@ -25,9 +25,9 @@ from explorer.server import log
 from explorer.server.headers import HEADERS
 from explorer.server.hosts import ServedHosts, served_hosts
 from explorer.server.limits import Limits
-from explorer.server.messages import CLOSED, close_messages
+from explorer.server.mends.messages import CLOSED, close_messages
+from explorer.server.mends.uploads import PLACES_PER_SESSION
 from explorer.server.password import TRIES, TRIES_OF_ALL, WINDOW_S, Password, WrongTries
-from explorer.server.uploads import PLACES_PER_SESSION
 from explorer.server.visitor import COOKIE, HEADER
 from tests.support.certificate import make_certificate
 from tests.support.root import ROOT

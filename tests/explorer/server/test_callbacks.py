@@ -6,7 +6,7 @@ import pytest
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.runtime.state import SafeSessionState, SessionState
 
-from explorer.server.messages import finish_callbacks
+from explorer.server.mends.messages import finish_callbacks
 
 
 @pytest.fixture(autouse=True)

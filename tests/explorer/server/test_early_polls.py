@@ -6,7 +6,7 @@ import pytest
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.app_session import AppSession
 
-from explorer.server.messages import hold_early_polls
+from explorer.server.mends.messages import hold_early_polls
 
 
 class Session:

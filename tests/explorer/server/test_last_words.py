@@ -17,7 +17,7 @@ from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.runtime.scriptrunner_utils.run_descriptor import RunDescriptor
 from streamlit.signal_util import Signal
 
-from explorer.server.messages import keep_last_words
+from explorer.server.mends.messages import keep_last_words
 from tests.support.awaiting import awaited
 
 

@@ -3,7 +3,7 @@
 from streamlit.runtime.media_file_manager import MediaFileManager
 from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
 
-from explorer.server.media import collect, leave_to_janitor
+from explorer.server.mends.media import collect, leave_to_janitor
 
 
 def made_on_a_click(manager: MediaFileManager) -> str:

@@ -4,7 +4,7 @@ import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 
-from explorer.server.messages import keep_answers
+from explorer.server.mends.messages import keep_answers
 
 
 @pytest.fixture(autouse=True)

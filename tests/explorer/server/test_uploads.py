@@ -16,7 +16,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from explorer.server.limits import MAX_UPLOAD_MB
-from explorer.server.uploads import (
+from explorer.server.mends.uploads import (
     AT_ONCE,
     AT_ONCE_OF_SESSION,
     PLACES_PER_SESSION,
