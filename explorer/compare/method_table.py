@@ -16,7 +16,7 @@ from explorer.state import session
 from explorer.state.entries import by_entry
 from explorer.state.kept_plans import MAX_KEPT, is_same, keep, letter
 from explorer.state.records import Plan
-from explorer.words.wording import PROVEN, plain
+from explorer.words.wording import PROVEN, method_title, plain
 from solvers.analysis import comparison
 from solvers.analysis.comparison import Outcome, best_value_ms, gain, outcome_of
 from solvers.analysis.shortfall import shortfall
@@ -95,7 +95,7 @@ def _state_text(plan: Plan, run: Run | None) -> str:
         return f"{done}. Cancelled: methods that are missing did not run." if run.batch.is_cancelled else f"{done}."
     snapshots = run.batch.snapshots()
     running = [question for question in run.questions if _key(question) in snapshots][-1]
-    return f"{done} · {running.label}"
+    return f"{done} · {_name(running)}"
 
 
 def _questions(plan: Plan) -> tuple[comparison.Contender, ...]:
@@ -116,6 +116,15 @@ def _start(plan: Plan, limit_s: float) -> None:
     batch = Batch(solver_pool(), session.session_id(), asks, start_of=_best_before, at_once=1)
     batch.advance()
     session.remember_batch(NAME, Run(plan, questions, batch))
+
+
+def _name(question: comparison.Contender) -> str:
+    """Return what the page calls a method; the best of a split type, by whichever exact method, is called so.
+
+    >>> _name(comparison.Contender("auto", Family.CHAIN)), _name(comparison.Contender("single", Family.FREE))
+    ('Best pipeline', 'One accelerator')
+    """
+    return question.label.capitalize() if question.is_exact else method_title(question.method)
 
 
 def _key(question: comparison.Contender) -> str:
@@ -179,7 +188,7 @@ def table_rows(run: Run) -> list[dict[str, Any]]:
         why = outcome.violations[0] if outcome.violations else outcome.message if outcome.value_ms is None else ""
         rows.append(
             {
-                "Method": question.label,
+                "Method": _name(question),
                 "Splits": outcome.family.named if outcome.value_ms is not None else "",
                 "Value (ms)": outcome.value_ms,
                 "Bound (ms)": None if outcome.violations else outcome.lower_bound_ms,
@@ -208,7 +217,7 @@ def _show_chart(run: Run) -> None:
     most = max((outcome.value_ms or 0.0 for _, outcome in answered), default=0.0)
     rows = [
         [
-            Cell(question.label, "" if outcome.is_valid else "quiet"),
+            Cell(_name(question), "" if outcome.is_valid else "quiet"),
             Cell(bar=(outcome.value_ms or 0.0) / most if most else 0.0),
             Cell(milliseconds(outcome.value_ms), "number strong"),
             Cell(_proof(outcome) if question.is_exact else "; ".join(_why(run, question, outcome)), "quiet"),
@@ -306,15 +315,15 @@ def _selected(run: Run, rows: list[int]) -> tuple[str, Plan | None, str]:
     question, _ = answered[rows[0]]
     result = run.batch.answers()[_key(question)].result
     if result is None or result.split is None:
-        return f"{question.label} found no valid plan to keep.", None, ""
+        return f"{_name(question)} found no valid plan to keep.", None, ""
     split, deployment = by_entry(result.split, run.plan.question.deployment)
     asked: Question = next(ask.question for ask in run.batch.asks if ask.key == _key(question))
     plan = Plan(asked, run.plan.loaded, run.plan.graph, deployment, result, split)
     kept = session.kept()
     same = next((one for one in kept if is_same(one.plan, plan)), None)
     if same is not None:
-        return f"{question.label} found the very split of {letter(kept, same)}, {same.name}.", None, ""
-    return f"{question.label}: {milliseconds(result.value_ms)}.", plan, question.label
+        return f"{_name(question)} found the very split of {letter(kept, same)}, {same.name}.", None, ""
+    return f"{_name(question)}: {milliseconds(result.value_ms)}.", plan, _name(question)
 
 
 def _keep(plan: Plan, name: str) -> None:

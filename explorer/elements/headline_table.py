@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from explorer.elements.html_table import Cell, html_table
 from explorer.state.kept_plans import letter
 from explorer.state.records import KeptPlan, Plan
-from explorer.words.wording import VALUE_LABELS, device_counts, how_found, proof
+from explorer.words.wording import VALUE_LABELS, device_counts, how_found, objective_text, proof
 from solvers.analysis.load_parts import load_parts
 from solvers.model.costs import Objective, SplitCosts, objective_value, split_costs
 from solvers.model.deployment import Deployment
@@ -84,7 +84,7 @@ def _against(value: float | None, reference: float | None) -> Cell:
 
 def _proof(plan: Plan, objective: Objective) -> str:
     if plan.question.objective is not objective:
-        return f"found for another objective, {plan.question.objective}"
+        return f"found for another objective, {objective_text(plan.question.objective)}"
     return proof(plan.result)
 
 

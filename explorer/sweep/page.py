@@ -18,7 +18,7 @@ from explorer.sweep.choice import SweepChoice
 from explorer.sweep.example import show_example
 from explorer.sweep.inputs import START_KEY, query_of_sweep, sweep_sidebar
 from explorer.sweep.prices import lacking_text, pick_prices, prices_of
-from explorer.words.wording import device_counts, links_text, memory_text, on_one_line, plain, unbroken
+from explorer.words.wording import device_counts, links_text, memory_text, objective_text, on_one_line, plain, unbroken
 from solvers.hardware.device_list import parse_devices
 from solvers.model.costs import Objective
 from solvers.model.errors import PlacementError
@@ -189,7 +189,7 @@ def held_text(spec: SweepSpec) -> str:
         cpus,
         "" if varied & {Quantity.MEMORY, Quantity.DEVICES} else memory_text(deployment, of_class(Quantity.MEMORY)),
         "" if varied & BY_LINKS else links_text(deployment, spec.graph, of_class(Quantity.BANDWIDTH)),
-        "" if Quantity.OBJECTIVE in varied else f"for {spec.objective}",
+        "" if Quantity.OBJECTIVE in varied else f"for {objective_text(spec.objective)}",
         "" if is_latency else f"{spec.family.named} splits",
     ]
     return f"Everywhere the same: {', '.join(filter(None, parts))}."

@@ -12,7 +12,7 @@ from solvers.model.result import SolveResult, SolveStatus
 from solvers.parameters.asked import as_asked
 from solvers.parameters.asked import differences as inputs_that_differ
 from solvers.parameters.parameter import Asked
-from solvers.parameters.question import method_text
+from solvers.parameters.question import METHOD, OBJECTIVE, method_text
 from solvers.quantities import bandwidth, binary_size, proven_distance, seconds
 
 MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
@@ -185,6 +185,24 @@ def how_found(result: SolveResult) -> str:
     if result.runtime_s == 0 and result.method == "hand edit":
         return f"{result.method} · {result.family.named} split"
     return f"{methods_text(result.method)} · {result.family.named} splits · {seconds(result.runtime_s)}"
+
+
+def method_title(method: str) -> str:
+    """Return what a method is called where it stands alone, as in the form.
+
+    >>> method_title("single")
+    'One accelerator'
+    """
+    return METHOD.names[method]
+
+
+def objective_text(objective: Objective) -> str:
+    """Return what an objective is called inside a sentence.
+
+    >>> objective_text(Objective.GPIPE)
+    'GPipe'
+    """
+    return OBJECTIVE.written(objective)
 
 
 def methods_text(method: str) -> str:

@@ -17,7 +17,17 @@ from solvers.quantities import as_given, percent
 DEFAULT_TIME_LIMIT_S = 60.0
 LONGEST_LIMIT_S = 1e9
 EXACT = ("auto", "dp", "ip")
-METHOD_NAMES = {"dp": "DP", "ip": "IP", "auto": "automatic", "pipedream": "PipeDream", "scotch": "Scotch"}
+METHOD_NAMES = {
+    "dp": "DP",
+    "ip": "IP",
+    "auto": "automatic",
+    "single": "one accelerator",
+    "pipedream": "PipeDream",
+    "scotch": "Scotch",
+    "linearised": "DPL",
+    "greedy_latency": "greedy",
+    "max_load_latency": "least max-load",
+}
 """What methods are called inside a sentence; others by their own names."""
 IS_LATENCY = "the latency of one micro-batch knows neither"
 
@@ -45,6 +55,7 @@ OBJECTIVE = Parameter[Objective](
         Objective.THROUGHPUT,
         Objective.GPIPE if asked.graph.is_training else Objective.LATENCY,
     ),
+    text=lambda value: "GPipe" if value is Objective.GPIPE else str(value),
     names={
         Objective.THROUGHPUT: "Throughput of the pipeline",
         Objective.GPIPE: "GPipe time per micro-batch",
@@ -69,7 +80,7 @@ FAMILY = Parameter[Family](
     flag="--family",
     codec=one_of(Family, {"pipeline": Family.CHAIN, "contiguous": Family.CONVEX, "non-contiguous": Family.FREE}),
     label="Split type",
-    noun="splits",
+    noun="split type",
     help="Split type: pipeline (chain), contiguous (convex) or non-contiguous (free); either name is taken. Each type "
     "contains the one before; the last two may be better, but take an integer program. Latency allows all of them.",
     get=lambda asked: asked.family,
@@ -77,6 +88,7 @@ FAMILY = Parameter[Family](
     usual=lambda _: Family.CHAIN,
     allowed=lambda _: tuple(Family),
     why_not=_only_pipelines,
+    text=lambda value: value.named,
     names={
         Family.CHAIN: "Pipeline: contiguous, in order",
         Family.CONVEX: "Contiguous: no path leaves and returns",
@@ -100,6 +112,11 @@ SUBGRAPHS = Parameter[int](
     limits=Range(1, MAX_SUBGRAPHS),
     why_not=_only_latency,
 )
+_TRANSFERS = {
+    Communication.SUM: "one after the other",
+    Communication.OVERLAPPED: "overlapped with compute",
+    Communication.FULL_DUPLEX: "full duplex",
+}
 COMMUNICATION = Parameter[Communication](
     name="communication",
     scope=Scope.MODEL,
@@ -117,11 +134,8 @@ COMMUNICATION = Parameter[Communication](
     why_not=lambda asked: (
         "a micro-batch alone is received, computed and sent" if asked.objective is Objective.LATENCY else ""
     ),
-    names={
-        Communication.SUM: "One after the other",
-        Communication.OVERLAPPED: "Overlapped with compute",
-        Communication.FULL_DUPLEX: "Full duplex",
-    },
+    text=_TRANSFERS.__getitem__,
+    names={value: text.capitalize() for value, text in _TRANSFERS.items()},
 )
 
 

@@ -117,6 +117,12 @@ def _memory_schedules(asked: Asked) -> tuple[MemoryOf, ...]:
     return tuple(filter(is_known, MemoryOf))
 
 
+_IN_FLIGHT_UNDER = {
+    MemoryOf.GPIPE: "GPipe",
+    MemoryOf.ONE_F_ONE_B: "1F1B",
+    MemoryOf.PIPEDREAM: "PipeDream",
+    MemoryOf.PIPEDREAM_2BW: "PipeDream-2BW",
+}
 MEMORY_SCHEDULE = Parameter[MemoryOf](
     name="memory_schedule",
     scope=Scope.MODEL,
@@ -135,16 +141,11 @@ MEMORY_SCHEDULE = Parameter[MemoryOf](
     allowed=_memory_schedules,
     why_not=_memory_counts_once,
     needs="micro_batches",
-    text=lambda value: (
-        "one micro-batch" if value is MemoryOf.ONE else "the schedule" if value is MemoryOf.TIMELINE else str(value)
-    ),
+    text=({MemoryOf.ONE: "one micro-batch", MemoryOf.TIMELINE: "the schedule"} | _IN_FLIGHT_UNDER).__getitem__,
     names={
         MemoryOf.ONE: "One micro-batch",
         MemoryOf.TIMELINE: "All in flight on the timeline",
-        MemoryOf.GPIPE: "All in flight under GPipe",
-        MemoryOf.ONE_F_ONE_B: "All in flight under 1F1B",
-        MemoryOf.PIPEDREAM: "All in flight under PipeDream",
-        MemoryOf.PIPEDREAM_2BW: "All in flight under PipeDream-2BW",
+        **{value: f"All in flight under {name}" for value, name in _IN_FLIGHT_UNDER.items()},
     },
 )
 STATE_FACTOR = Parameter[float | None](

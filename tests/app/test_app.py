@@ -100,7 +100,7 @@ def test_stale_plan_says_what_has_changed() -> None:
     number(app, "Memory (GiB)").set_value(40.0).run()
     (warning,) = app.warning
     assert "what is proven of it are for earlier inputs" in warning.value
-    assert r"splits chain → free" in warning.value
+    assert r"split type pipeline → non\-contiguous" in warning.value
     assert "memory" in warning.value
     assert "accelerators" not in warning.value
 

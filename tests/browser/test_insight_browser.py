@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from solvers.analysis.comparison import compare
 from solvers.analysis.plan_diff import Placed, plan_diff
 from solvers.model.result import SolveResult
+from solvers.parameters.question import METHOD
 from solvers.quantities import counted
 from solvers.samples import read_sample
 from solvers.solve import solve
@@ -110,7 +111,10 @@ def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chro
     page.get_by_role("button", name="Run them again").wait_for()
     assert place(chart) == while_running, "the end of the run moves nothing"
     graph, deployment = read_sample(SAMPLE)
-    labels = [question.label for question, _ in compare(graph, deployment, time_limit_s=10.0)]
+    labels = [
+        f"Best {question.family.named}" if question.is_exact else METHOD.names[question.method]
+        for question, _ in compare(graph, deployment, time_limit_s=10.0)
+    ]
     table = page.get_by_test_id("stDataFrame").last
     # The table is drawn some time after the words below it.
     eventually(lambda: [text for text in table.locator("td").all_inner_texts() if text in labels] == labels)
@@ -126,15 +130,15 @@ def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chro
     expect(keep).to_be_disabled()
     below = page.get_by_text("“Best is”: how many times")
     before = place(keep), place(below)
-    select("best pipeline")
-    page.get_by_text("best pipeline found the very split of A").wait_for()
+    select("Best pipeline")
+    page.get_by_text("Best pipeline found the very split of A").wait_for()
     assert (place(keep), place(below)) == before, "a selection moves nothing"
-    select("best non-contiguous")
+    select("Best non-contiguous")
     expect(keep).to_be_enabled()
     assert (place(keep), place(below)) == before
     keep.click()
     page.get_by_role("link", name="Compare (3)").wait_for()
-    expect(page.get_by_label("Plan C", exact=True)).to_have_value("best non-contiguous")
+    expect(page.get_by_label("Plan C", exact=True)).to_have_value("Best non-contiguous")
 
 
 def test_below_each_other_words_and_loads_stand_as_close_as_paragraphs(app: str, chromium_page: Any) -> None:
