@@ -368,3 +368,23 @@ def test_no_line_of_a_bound_is_without_a_name(chromium_page: Any, server: str, w
     texts = picture.get("p.boundNames()")
     assert len({x for x, _, _ in picture.get("p.boundLines()")}) == sum(len(text["names"]) for text in texts)
     assert all(text["from"] >= 0 for text in texts), "cut off at the edge of the picture"
+
+
+WIDE_LETTERS = """
+    const measure = CanvasRenderingContext2D.prototype.measureText;
+    CanvasRenderingContext2D.prototype.measureText = function (text) {
+        const found = measure.call(this, text);
+        return Object.defineProperty(found, "width", { value: found.width * 1.2 });
+    };
+"""
+
+
+@pytest.mark.parametrize("micro_batches", [12, 18, 24])
+def test_in_wide_letters_the_end_gives_up_the_bound_that_it_is_at(
+    chromium_page: Any, server: str, micro_batches: int
+) -> None:
+    chromium_page.add_init_script(WIDE_LETTERS)
+    chromium_page.set_viewport_size({"width": 390, "height": 844})
+    picture = Picture(chromium_page, f"{server}/?graph=chain&nodes=6&stages=2&micro_batches={micro_batches}")
+    texts = picture.get("p.boundNames()")
+    assert len({x for x, _, _ in picture.get("p.boundLines()")}) == sum(len(text["names"]) for text in texts)

@@ -206,7 +206,7 @@ function groupings(lines) {
 function placeGroups(ctx, groups, left, right) {
   let [best, most] = [[], -1];
   const forms = groups.map((group) => formsOf(group).map((text) => ({ text, width: ctx.measureText(text).width })));
-  for (const choice of shortenings(groups.length)) {
+  for (const choice of shortenings(forms)) {
     const placed = [];
     let onOwnSide = 0;
     groups.forEach((group, k) => {
@@ -229,15 +229,18 @@ function placeGroups(ctx, groups, left, right) {
 /** What may stand at a group of lines, the longest first. */
 function formsOf(group) {
   const short = (name) => name.replace(/ bound$/, "");
-  if (group.length === 1) return group.flatMap(({ ms, name }) => [`${name} ${formatMs(ms)}`, name, short(name)]);
+  if (group.length === 1) {
+    const [{ ms, name }] = group;
+    return [`${name} ${formatMs(ms)}`, name, short(name), ...(name.includes(" = ") ? [name.replace(/ = .*/, "")] : [])];
+  }
   const names = group.map(({ name }) => short(name)).join(", ");
   return [group.map(({ ms, name }) => `${short(name)} ${formatMs(ms)}`).join(", "), `${names} bounds`, names];
 }
 
-/** For each of some names how often it is shortened, 0 to 2: all combinations, those that shorten least first. */
-function shortenings(count) {
+/** For each of some names which of its forms stands there: all combinations, those that shorten least first. */
+function shortenings(forms) {
   let all = [[]];
-  for (let k = 0; k < count; k += 1) all = all.flatMap((before) => [0, 1, 2].map((often) => [...before, often]));
+  for (const texts of forms) all = all.flatMap((before) => texts.map((_, often) => [...before, often]));
   const sum = (often) => often.reduce((total, one) => total + one, 0);
   return all.sort((a, b) => sum(a) - sum(b));
 }
