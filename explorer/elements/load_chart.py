@@ -16,6 +16,8 @@ from solvers.quantities import milliseconds
 
 MOST_OF_A_DEVICE, MOST_OF_A_PLAN = 18, 30
 """Characters of names that leave room for the bars, and for the value, on a phone."""
+KEY = "gray"
+"""Of compute in the key: that of `load_bars`, and of no device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +72,23 @@ def _add_loads(figure: go.Figure, costs: SplitCosts, deployment: Deployment, the
     transfer = THEMES[theme].transfer
     loads = [load_parts(device) for device in costs.devices]
     parts = [
-        ("Receive", [load.receive_ms for load in loads], "/"),
+        ("Receive", [load.receive_ms for load in loads], "\\"),
         ("Compute", [load.compute_ms for load in loads], ""),
-        ("Send", [load.send_ms for load in loads], "\\"),
+        ("Send", [load.send_ms for load in loads], "/"),
     ]
     if any(load.sync_ms for load in loads):
         parts.append(("Gradients of replicas", [load.sync_ms for load in loads], "x"))
     for name, times, pattern in parts:
+        if not pattern and row == 1:  # its bars have the colours of devices, its key has none of them
+            key = {"name": name, "legendgroup": name, "marker": {"color": KEY}}
+            figure.add_bar(y=names, x=[None] * len(names), orientation="h", **key, row=row, col=1)
         figure.add_bar(
             y=names,
             x=[time or None for time in times],  # a bar of length 0 would still draw its outline
             name=name,
             orientation="h",
-            showlegend=row == 1,
+            legendgroup=name,
+            showlegend=row == 1 and bool(pattern),
             marker={
                 "color": colours if not pattern else "rgba(128,128,128,0.15)",
                 "pattern": {"shape": pattern, "fgcolor": transfer, "size": 6},

@@ -127,9 +127,15 @@ def _header(subject: Subject, notes: str) -> str:
 
 
 def _large_and_small(value: str) -> str:
-    """Return a value with what qualifies it, or says it in another unit, in smaller letters below."""
+    """Return a value with what qualifies it, or says it in another unit, in smaller letters below.
+
+    >>> _large_and_small("9.5 micro-batches/s = 19 images/s")
+    '9.5 <span class="unit">micro-batches/s</span><small>= 19 images/s</small>'
+    """
     first, separator, rest = value.replace(" = ", " · = ").partition(" · ")
-    return escaped(first) + (f"<small>{escaped(rest)}</small>" if separator else "")
+    number, _, unit = first.rpartition(" ")
+    large = f'{escaped(number)} <span class="unit">{escaped(unit)}</span>' if unit.endswith("/s") else escaped(first)
+    return large + (f"<small>{escaped(rest)}</small>" if separator else "")
 
 
 def _words(subject: Subject) -> str:

@@ -128,13 +128,18 @@ def links_text(deployment: Deployment, graph: DnnGraph, but: Container[str] = ()
     'links of 12 GB/s'
     >>> links_text(Deployment.of_classes((DeviceClass("A", 1, link_speed=25.0), DeviceClass("B", 1))), graph)
     'links of 300 GB/s (A) and 12 GB/s (B)'
+    >>> links_text(Deployment.of_classes((DeviceClass("A", 1), DeviceClass("B", 1))), graph)
+    'links of 12 GB/s each'
     """
     own = graph.bandwidth_bytes_per_ms
     if own is None:
         return ""
     if not deployment.classes:
         return f"links of {bandwidth(own)}"
-    speeds = [f"{bandwidth(c.link_speed * own)} ({c.name})" for c in deployment.classes if c.name not in but]
+    known = [(c.name, bandwidth(c.link_speed * own)) for c in deployment.classes if c.name not in but]
+    if len(deployment.classes) == len(known) > 1 and len({speed for _, speed in known}) == 1:
+        return f"links of {known[0][1]} each"
+    speeds = [f"{speed} ({name})" for name, speed in known]
     return f"links of {' and '.join(speeds)}" if speeds else ""
 
 

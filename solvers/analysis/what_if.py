@@ -21,7 +21,7 @@ from solvers.model.graph import DnnGraph, Node
 from solvers.model.memory import is_scheduled, sync_bandwidth
 from solvers.model.result import PROOF_TOLERANCE, SolveResult, SolveStatus
 from solvers.model.split import Family, Split
-from solvers.quantities import binary_ceiling, binary_size, milliseconds, percent
+from solvers.quantities import binary_ceiling, binary_size, binary_sizes, milliseconds, percent
 
 LINK_FACTOR = 2.0
 MEMORY_FACTOR = 1.25
@@ -191,7 +191,7 @@ def _why_memory_is_enough(graph: DnnGraph, deployment: Deployment, limit_bytes: 
     """Say why no device with this limit needs more, empty where one may."""
     total = sum(node.memory_bytes for node in graph.nodes)
     fits = not is_scheduled(graph, deployment) and total <= limit_bytes
-    return f"all nodes together take {binary_size(total)}" if fits else ""
+    return f"all nodes together take {binary_sizes([total, limit_bytes])[0]}" if fits else ""
 
 
 def renumbered(device: int, before: Deployment, after: Deployment) -> int:

@@ -71,10 +71,11 @@ def module_parts(placed: LayerStages, named: NamedStack) -> list[list[str]]:
 
 
 def _schedule(plan: Plan, title: str) -> str:
+    if not plan.graph.is_training:
+        raise ExportError(f"{title} trains, and this is a graph of inference.")
     if plan.schedule not in SCHEDULES:
-        what = "" if plan.graph.is_training else "trains, and this is a graph of inference; it "
         raise ExportError(
-            f"{title} {what}runs {', '.join(SCHEDULES.values())}, not {plan.schedule}; choose one of --schedule "
+            f"{title} runs {', '.join(SCHEDULES.values())}, not {plan.schedule}; choose one of --schedule "
             f"{', '.join(SCHEDULES)}."
         )
     return SCHEDULES[plan.schedule]

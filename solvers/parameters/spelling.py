@@ -11,8 +11,11 @@ from solvers.parameters.parameter import Parameter
 
 
 def in_the_form(sentence: str, parameters: Iterable[Parameter[Any]]) -> str:
-    """Return a sentence with each option of these parameters, and a value of theirs behind it, as the form has it.
+    """Return a sentence with each option of these parameters, and its values behind it, as the form has it.
 
+    >>> from solvers.parameters.schedule import SCHEDULE
+    >>> in_the_form("choose one of --schedule gpipe, 1f1b.", [SCHEDULE])
+    'choose one of “Schedule”: GPipe, 1F1B.'
     >>> from solvers.parameters.question import EXPRESSIBLE_IN
     >>> in_the_form("solve with --expressible-in vllm.", [EXPRESSIBLE_IN])
     'solve with “Expressible in”: vLLM.'
@@ -25,11 +28,14 @@ def in_the_form(sentence: str, parameters: Iterable[Parameter[Any]]) -> str:
             continue
         names = {parameter.codec.write(value): value for value in parameter.codec.one_of if value is not None}
         word = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
+        value = rf"(?:{word})(?![\w-])"
 
         def said(found: re.Match[str], parameter: Parameter[Any] = parameter, names: dict[str, Any] = names) -> str:
             label = f"“{parameter.label}”"
-            return label if found[1] is None else f"{label}: {parameter.names.get(names[found[1]], found[1])}"
+            texts = [] if found[1] is None else found[1].split(", ")
+            values = ", ".join(parameter.names.get(names[text], text) for text in texts)
+            return f"{label}: {values}" if values else label
 
         sentence = re.sub(rf"(=\S+) {parameter.flag} ", r"\1, ", sentence)  # repeated, which in a form is one field
-        sentence = re.sub(rf"{parameter.flag}(?![\w-])(?:[ =]({word})(?![\w-]))?", said, sentence)
+        sentence = re.sub(rf"{parameter.flag}(?![\w-])(?:[ =]({value}(?:, {value})*))?", said, sentence)
     return sentence

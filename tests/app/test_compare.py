@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.compare.diff_view import moved_rows
 from explorer.compare.method_table import table_rows
-from explorer.elements.load_bars import load_bars
+from explorer.elements.load_bars import STYLE, load_bars
 from explorer.elements.load_chart import NamedLoads, compared_loads
 from explorer.jobs.pool import Question
 from explorer.picture.palette import contrast
@@ -256,6 +256,18 @@ def test_bars_have_room_beside_long_names_and_their_texts_contrast() -> None:
     assert len(figure.layout.annotations[0].text) <= 30 + len(": 4.125 ms")
     for text in (axis.tickfont, figure.layout.xaxis.tickfont, figure.layout.annotations[0].font):
         assert contrast(text.color, "#FFFFFF") > 7
+
+
+def test_compared_loads_have_the_hatches_and_the_keys_of_a_plan_s_own() -> None:
+    costs = split_costs(chain((3, 4)), Deployment(2), split({1}, {2}))
+    figure = compared_loads([NamedLoads(name, costs, Deployment(2)) for name in "AB"])
+    keys = {bar.name: bar.marker for bar in figure.data if bar.showlegend in (None, True)}
+    assert list(keys) == ["Receive", "Compute", "Send"]
+    assert {bar.orientation for bar in figure.data} == {"h"}, "another one takes the axis of devices for one of numbers"
+    assert keys["Compute"].color == "gray", "the colour of no device"
+    # Stripes of a gradient at 45 degrees fall, those at -45 degrees rise.
+    assert ".receive { --angle: 45deg; }" in STYLE
+    assert (keys["Receive"].pattern.shape, keys["Send"].pattern.shape) == ("\\", "/")
 
 
 def test_bars_end_at_the_load_whatever_overlaps() -> None:

@@ -22,7 +22,7 @@ from solvers.analysis.what_if import (
 from solvers.exporters.frameworks import Framework, expressible_graph
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment, DeviceClass
-from solvers.model.graph import DnnGraph, Node
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import PROOF_TOLERANCE, SolveResult, SolveStatus
 from solvers.model.split import Family, Split, check_split
 from solvers.quantities import binary_size
@@ -299,3 +299,9 @@ def test_the_restriction_to_a_framework_is_taken_back() -> None:
     assert change is not None
     assert change.graph == own
     assert without_restriction(own, own, Deployment(3), Family.CHAIN, "auto") is None
+
+
+def test_what_nodes_take_is_in_the_unit_of_the_memory_it_is_compared_with() -> None:
+    graph = DnnGraph((Node(1, 1.0, 9.0, 2.0**29), Node(2, 1.0, 9.0)), (Edge(1, 2, 1.0),))
+    found = by_key(graph, Deployment(2, 0, 2.0**31))
+    assert found["memory"].useless == "all nodes together take 0.5 GiB"

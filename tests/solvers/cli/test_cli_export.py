@@ -47,7 +47,7 @@ def test_the_export_goes_to_a_file(placement: Run, files: tuple[Path, Path], tmp
     ("arguments", "told"),
     [
         (("--to", "megatron", "--schedule", "1f1b"), "The schedule 1f1b is not one of inference; choose one of"),
-        (("--to", "torchtitan"), "torchtitan trains, and this is a graph of inference"),
+        (("--to", "torchtitan"), "torchtitan trains, and this is a graph of inference.\n"),
         (("--to", "caffe"), '"caffe" is none of torch-pipelining'),
         (("--to", "vllm", "--chunks", "2"), "--chunks is for the schedules interleaved and zb-v; leave it out."),
     ],
