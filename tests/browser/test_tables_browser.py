@@ -262,3 +262,18 @@ def test_on_a_phone_devices_are_told_by_their_chips_and_words_are_whole(chromium
         first = table.locator("tr[data-at='0']")
         expect(first.locator(".chip").first).to_be_visible()
         assert "Accelerator 1" in first.text_content()
+
+
+@pytest.mark.parametrize("width", [1024, 390])
+def test_headings_take_two_lines_at_most_and_end_above_the_last_digit(
+    chromium_page: Any, server: str, width: int
+) -> None:
+    chromium_page.set_viewport_size({"width": width, "height": 900})
+    Picture(chromium_page, f"{server}/?graph=chain&stages=3")
+    for title in TITLES:
+        buttons = open_table(chromium_page, title).locator("th button")
+        heights = buttons.evaluate_all("all => all.map(b => b.querySelector('span').getBoundingClientRect().height)")
+        assert 0 < max(heights) <= 2 * 16 + 4, title
+        of_numbers = open_table(chromium_page, title).locator("th.number button")
+        aligned = of_numbers.evaluate_all("all => all.map(b => getComputedStyle(b).textAlign)")
+        assert set(aligned) <= {"right"}, title

@@ -265,8 +265,12 @@ export class VirtualTable {
 }
 
 const namesOf = (columns) => columns.map((column) => column.name).join();
-/** Characters that a column's name needs, which may take several lines, and what shows its order. */
-const widthOfName = ({ name }) => Math.max(...name.split(/ |(?<=-)/).map((word) => word.length)) + 2;
+/** Characters that a column's name needs, which may take two lines, and what shows its order. */
+const widthOfName = ({ name }) => {
+  const words = name.split(/(?<=[ -])/);
+  const inTwo = words.map((_, k) => [words.slice(0, k), words.slice(k)].map((line) => line.join("").trimEnd().length));
+  return Math.min(...inTwo.map((lines) => Math.max(...lines))) + 2;
+};
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 /** An empty row as high as the rows that are not there. */

@@ -355,7 +355,8 @@ LESSON = Lesson(
     ),
     exercises=(
         Exercise(
-            "Fill the table for the chain of times 2, 3, 1, whose transfers cost nothing, on two accelerators.",
+            "Fill the table for the chain of times 2, 3, 1, whose transfers cost nothing, on two accelerators: a row "
+            "for each number of accelerators, a column for each ideal.",
             "One accelerator: 0, 2, 5, 6. Two accelerators: 0, 2, 3, 4. The plan is {1} and {2, 3}.",
             lambda _: graph_scene(BY_HAND.graph, BY_HAND.deployment),
             lambda _: dp_scene(BY_HAND, film="by hand"),

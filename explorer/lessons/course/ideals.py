@@ -245,7 +245,7 @@ LESSON = Lesson(
     exercises=(
         Exercise(
             "List all ideals of the graph 1 → 2, 1 → 3, 2 → 4, 3 → 4.",
-            "∅, {1}, {1,2}, {1,3}, {1,2,3}, all.",
+            "∅, {1}, {1, 2}, {1, 3}, {1, 2, 3} and all nodes.",
             lambda _: graph_scene(DIAMOND.graph, DIAMOND.deployment),
             lambda _: lattice_scene(DIAMOND, ideals_of(DIAMOND)),
         ),

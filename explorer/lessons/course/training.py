@@ -312,7 +312,7 @@ LESSON = Lesson(
             "Which device keeps the least under 1F1B, and why?", "The last: it goes backward at once, so it keeps 1."
         ),
         Exercise(
-            "With v stages on each device the bubble is (p − 1) / v intervals. Why does nobody take v = 100?",
+            "With v stages on each device the bubble is (p − 1) / v intervals. Why does nobody take v\u00a0=\u00a0100?",
             "Every stage border is a transfer, so there are 100 times as many; and the model may not have 400 layers.",
         ),
     ),
