@@ -94,10 +94,17 @@ def test_two_plans_side_by_side_with_the_nodes_that_moved(app: str, chromium_pag
     page.get_by_text("Keep one more plan to compare with.").wait_for()
 
 
-def place(part: Any) -> tuple[float, float]:
-    """Return where something is on the page, however far that is scrolled."""
-    box = part.bounding_box()
-    return box["x"], box["y"] + part.evaluate("e => e.closest('.stMain').scrollTop")
+PLACE = """element => {
+    const main = element.closest('.stMain');
+    const box = element.getBoundingClientRect();
+    return main && [box.x, box.y + main.scrollTop];
+}"""
+
+
+def place(part: Any) -> list[float]:
+    """Return where something is on the page, however far that is scrolled; what a poll has just replaced is nowhere."""
+    found: list[float] = eventually(lambda: part.evaluate(PLACE))
+    return found
 
 
 def test_all_methods_run_beside_the_page_and_a_row_keeps_its_plan(app: str, chromium_page: Any) -> None:
