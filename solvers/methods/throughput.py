@@ -28,6 +28,13 @@ DP_SHARE = 0.3
 BEFORE_SHARE = 0.25
 """Share of the time left after which an integer program begins beside what looks for plans and bounds."""
 
+MOST_ROWS_BESIDE = 25_000
+"""An integer program with more rows begins only where those two have nothing left to do.
+
+HiGHS is then still at its first linear program after a minute, and what it takes of the processor their bounds lack:
+11 % instead of 6.2 % on `nasnet_mobile/inference/pcie/free/8+1`, with 60 s (benchmarks/README.md).
+"""
+
 REDUCTION_SECONDS = 1.0
 """Longest time to look for blocks that may be merged before an integer program."""
 
@@ -191,12 +198,14 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     if problem.family is Family.CHAIN or problem.objective is not Objective.THROUGHPUT or reporter.split is None:
         return _run_ip(problem, contraction, reporter, "ip")
     from solvers.free.anytime import PlansAndBounds  # numba loads here, when it is needed
+    from solvers.milp.throughput import estimated_rows  # and PuLP
 
     with PlansAndBounds(contraction, problem, reporter) as meanwhile:
         meanwhile.search_plans(None if is_best_chain else _improve_start(chain, problem, reporter))
-        # A program that could not be built afterwards leaves all the time to them.
-        comes_after = _is_buildable(problem, contraction, reporter, 1 - BEFORE_SHARE)
-        meanwhile.wait(BEFORE_SHARE if comes_after else 1.0)
+        # A program that could not be built afterwards, or would get nowhere, leaves all the time to them.
+        is_beside = estimated_rows(contraction, problem.deployment, problem.family) <= MOST_ROWS_BESIDE
+        is_beside = is_beside and _is_buildable(problem, contraction, reporter, 1 - BEFORE_SHARE)
+        meanwhile.wait(BEFORE_SHARE if is_beside else 1.0)
         if reporter.value_ms is not None and not reporter.within(problem.gap) and reporter.seconds_left != 0:
             contraction = _without_what_no_better_plan_divides(contraction, problem, reporter, reporter.value_ms)
         result = _run_ip(problem, contraction, reporter, "ip", meanwhile.take_over)
