@@ -14,7 +14,7 @@ from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import QUESTION, Values, asked, begin
 from solvers.parameters.hardware import BANDWIDTH_FACTOR, DEVICE_LIST
 from solvers.parameters.parameter import Asked, Parameter
-from solvers.sweep.axes import Varied, asked_at, listed_with
+from solvers.sweep.axes import Quantity, Varied, asked_at, listed_with
 
 SAME = 1e-9
 """Relative difference of numbers that went through the units of an input."""
@@ -24,6 +24,8 @@ def link_that_asks(choice: Choice, change: Change) -> Link | None:
     """Return the page's link with the inputs that ask for a change; None for what no input says, as faster devices."""
     link = page_link(choice)
     before, after = choice.asked, _changed(choice.asked, change)
+    if (of_type := _changed_of_one_type(before, after)) is not None:
+        return link_with_kind(choice, *of_type)
     values = dict(link.values)
     for parameter in QUESTION:
         if (value := parameter.get(after)) != parameter.get(before):
@@ -68,6 +70,23 @@ def link_with_kind(choice: Choice, varied: Varied, value: float) -> Link | None:
     return replace(link, values=values)
 
 
+def _changed_of_one_type(before: Asked, after: Asked) -> tuple[Varied, float] | None:
+    """Return the number, memory (bytes) or link (bytes/ms) of one device type that alone is another, and what it is."""
+    both = zip(before.deployment.classes, after.deployment.classes, strict=False)
+    changed = [(old, new) for old, new in both if old != new]
+    if len(changed) != 1:
+        return None
+    ((old, new),) = changed
+    bytes_per_ms = after.graph.bandwidth_bytes_per_ms
+    if new == replace(old, count=new.count):
+        return Varied(Quantity.COUNT, new.name), new.count
+    if new == replace(old, memory_bytes=new.memory_bytes) and new.memory_bytes is not None:
+        return Varied(Quantity.MEMORY, new.name), new.memory_bytes
+    if new == replace(old, link_speed=new.link_speed) and bytes_per_ms is not None:
+        return Varied(Quantity.BANDWIDTH, new.name), new.link_speed * bytes_per_ms
+    return None
+
+
 def _changed(known: Asked, change: Change) -> Asked:
     is_unrestricted = _ties(change.graph) != _ties(known.graph)
     return replace(
@@ -86,6 +105,7 @@ def _asks_for(values: Values, wanted: Asked) -> bool:
     found = asked(values, replace(start, wish=wanted.wish, model=wanted.model)).asked
     return (
         found.deployment.num_devices == wanted.deployment.num_devices
+        and _has_devices(found, wanted)
         and all(_is_same(parameter.get(found), parameter.get(wanted)) for parameter in QUESTION)
         and _ties(found.graph) == _ties(wanted.graph)
         and all(map(_is_same, _times(found.graph), _times(wanted.graph)))
@@ -96,6 +116,11 @@ def _asks_for_devices(values: Values, choice: Choice, wanted: Asked) -> bool:
     """Whether a question of these values has the devices that are wanted, and the times, up to rounding."""
     equipped = equipped_by(choice.loaded, replace(wanted.wish, devices=values[DEVICE_LIST.name]))
     found = asked(values, begin(equipped.graph, equipped.deployment, wanted.file, wanted.longest_s)).asked
+    return _has_devices(found, wanted)
+
+
+def _has_devices(found: Asked, wanted: Asked) -> bool:
+    """Whether a question has the device types of another, up to rounding; true where neither has any."""
     one, other = _devices(found), _devices(wanted)
     return len(one) == len(other) and all(all(map(_is_same, *both)) for both in zip(one, other, strict=True))
 

@@ -145,6 +145,31 @@ def test_each_change_that_helps_can_be_applied_and_brings_what_was_said(sample: 
         assert not any("Ignored from the link" in warning.value for warning in app.warning)
 
 
+@pytest.mark.parametrize(
+    ("key", "devices", "then"),
+    [
+        ("accelerator 1", "1xA100-80+1xT4", "1xA100-80+2xT4"),
+        ("links 0", "2xA100-80:link=1GB/s+1xT4", "2xA100-80:link=2GB/s+1xT4"),
+        ("memory 0", "2xA100-80:memory=0.048GiB+1xT4", "2xA100-80:memory=0.06GiB+1xT4"),
+    ],
+)
+def test_what_helps_of_one_device_type_is_applied_to_the_list(key: str, devices: str, then: str) -> None:
+    app = visited(sample="gnmt_layer_inference", devices=devices)
+    app.button(key="ask what would help").click().run()
+    eventually(lambda: without_exception(app).session_state["batch what would help"].batch.is_over)
+    app.run()
+    assert key in offers(app), offers(app)
+    assert not any(offered.startswith("speed") for offered in offers(app))  # no list makes devices faster
+    label = app.button(key=f"apply {key}").label.replace("\\", "")
+    said = re.search(
+        r"[\d.,]+ m?s(?=</td>)", re.sub("</?span[^>]*>", "", gains(app)).split(f">{label}</th>")[1].split("</tr>")[0]
+    )
+    assert said is not None
+    solved(app.button(key=f"apply {key}").click().run())
+    assert metrics(app)["Time per micro-batch"] == said[0]
+    assert address(app)["devices"] == then
+
+
 def ask(key: str, graph: DnnGraph, **options: Any) -> Ask:
     _, deployment = read_sample("teaching_chain")
     return Ask(key, Question(graph.digest, replace(deployment, memory_bytes=None), **options), graph)
