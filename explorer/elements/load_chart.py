@@ -48,7 +48,9 @@ def compared_loads(plans: Sequence[NamedLoads], theme: ThemeName = "light") -> g
     )
     for row, plan in enumerate(plans, start=1):
         names = _add_loads(figure, plan.costs, plan.deployment, theme, row=row)
-        figure.update_yaxes(tickvals=names, ticktext=[shortened(name, MOST_OF_A_DEVICE) for name in names], row=row)
+        figure.update_yaxes(
+            tickvals=names, ticktext=[escape(shortened(name, MOST_OF_A_DEVICE)) for name in names], row=row
+        )
         figure.add_vline(x=plan.costs.max_load_ms, line={"width": 2, "color": _ink(theme)}, row=row, col=1)
     figure.update_layout(
         barmode="stack",

@@ -222,7 +222,12 @@ class PlansAndBounds:
             without = replace(problem, deployment=replace(problem.deployment, num_cpus=0))
             contraction = contracted(without, problem.family)
             device_of = on_accelerators.on(without.deployment).device_of()
-            self._search = PlanSearch(contraction, without, device_of, lambda: self._prices_for(contraction))
+
+            def prices() -> Prices | None:
+                known = self._prices()
+                return None if known is None else known.carried_over(self._contraction, contraction)
+
+            self._search = PlanSearch(contraction, without, device_of, prices)
             self._search.start()
             self._wait(WITHOUT_CPUS_SHARE, lambda: self._search is not None and self._search.is_running)
             self._search.stop()
@@ -266,14 +271,6 @@ class PlansAndBounds:
 
     def _prices(self) -> Prices | None:
         return None if self._prices_of is None else self._prices_of.prices
-
-    def _prices_for(self, contraction: Contraction) -> Prices | None:
-        """Return the prices as those of another contraction's blocks, each of which is some of this one's together."""
-        prices = self._prices()
-        if prices is None:
-            return None
-        block_of = {v: b for b, ids in enumerate(self._contraction.members) for v in ids}
-        return replace(prices, parts=prices.parts[[block_of[ids[0]] for ids in contraction.members]])
 
     def _raise_bound(self) -> None:
         reporter = self._reporter

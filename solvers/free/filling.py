@@ -11,7 +11,7 @@ Nothing is proven here, and memory and convexity are kept: a block that does not
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -52,6 +52,11 @@ class Prices:
     price: FloatArray
     parts: IntArray
     provable_ms: float
+
+    def carried_over(self, contraction: Contraction, other: Contraction) -> "Prices":
+        """Return the prices, those of a contraction, for another of the same graph: each block by its first node."""
+        block_of = {v: b for b, ids in enumerate(contraction.members) for v in ids}
+        return replace(self, parts=self.parts[[block_of[ids[0]] for ids in other.members]])
 
 
 def filled(

@@ -144,16 +144,14 @@ def contents_diagram(
     [[0.0, 1.0], [0.0, 1.5], [0.5, 1.0]]
     """
     orders = [(paths, order)] if order is not None else _orders(contraction, check, paths)
-    best: ContentsDiagram | None = None
+    tried: list[ContentsDiagram] = []
     for way, one in orders:
         # What an order is taken to cost is wrong where nets have many ends, or paths follow each other: nodes decide.
-        most_nodes = None if best is None or best.forgets_paths or best.dropped_ms else len(best.arcs.target)
-        diagram = _diagram_in_order(contraction, max_width, check, one, way, most_nodes)
-        if best is None or (diagram is not None and diagram.badness < best.badness):
-            best = diagram
-    if best is None:
-        raise AssertionError("the first order has no limit")
-    return best
+        whole = [len(known.arcs.target) for known in tried if not (known.forgets_paths or known.dropped_ms)]
+        diagram = _diagram_in_order(contraction, max_width, check, one, way, min(whole, default=None))
+        if diagram is not None:
+            tried.append(diagram)
+    return min(tried, key=lambda diagram: diagram.badness)
 
 
 def _orders(

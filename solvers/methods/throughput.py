@@ -31,8 +31,7 @@ BEFORE_SHARE = 0.25
 MOST_ROWS_BESIDE = 25_000
 """An integer program with more rows begins only where those two have nothing left to do.
 
-HiGHS is then still at its first linear program after a minute, and what it takes of the processor their bounds lack:
-11 % instead of 6.2 % on `nasnet_mobile/inference/pcie/free/8+1`, with 60 s (benchmarks/README.md).
+What it takes of the processor their bounds lack (benchmarks/README.md, profiles that others measured).
 """
 
 REDUCTION_SECONDS = 1.0

@@ -15,6 +15,7 @@ from solvers.free.patterns import Paths
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Communication, Deployment
 from solvers.model.graph import DnnGraph
+from solvers.model.result import SolveStatus
 from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import Contraction, contract
 from solvers.solve import solve
@@ -131,3 +132,51 @@ def test_a_wider_family_that_starts_from_the_best_plan_of_a_narrower_one_is_neve
         known.append(result.value_ms)
         start = result.split
     assert known == sorted(known, reverse=True)
+
+
+@given(small_graphs(max_nodes=6), st.integers(0, 30))
+@examples(30)
+def test_prices_found_with_cpus_make_valid_plans_without_them(instance: tuple[DnnGraph, Deployment], seed: int) -> None:
+    graph, without = instance[0], replace(instance[1], num_accelerators=2, num_cpus=0, memory_bytes=None)
+    with_cpu = replace(without, num_cpus=1)
+    contraction, other = (contract(graph, Family.FREE, deployment) for deployment in (with_cpu, without))
+    rng = np.random.default_rng(seed)
+    known = Prices(
+        DeviceContents(contraction, with_cpu),
+        rng.uniform(-0.5, 2.0, contraction.num_blocks),
+        np.arange(contraction.num_blocks, dtype=np.int32),
+        0.0,
+    )
+    carried = known.carried_over(contraction, other)
+    assert all(other.members[b][0] in contraction.members[part] for b, part in enumerate(carried.parts))
+    problem = flat_problem(other, without, None, np.zeros(other.num_blocks, np.bool_))
+    fixed = np.full(other.num_blocks, -1, np.int32)
+    device = filled(carried, float(rng.uniform(0.0, 20.0)), problem, fixed, rng, object)
+    if device is not None:
+        split = Split.from_device_of(other.device_of(dict(enumerate(device.tolist()))), without)
+        assert not check_split(graph, without, split, Family.FREE)
+        assert float(largest_load(problem, device)) == pytest.approx(split_costs(graph, without, split).max_load_ms)
+
+
+def test_an_integer_program_that_is_too_large_to_run_beside_others_takes_nothing_from_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    phases: dict[int, list[str]] = {}
+    values: dict[int, list[float | None]] = {}
+    for most_rows in (0, 10**9):
+        monkeypatch.setattr("solvers.methods.throughput.MOST_ROWS_BESIDE", most_rows)
+        phases[most_rows], values[most_rows] = [], []
+        for seed in range(3):
+            graph = random_dag(seed, num_nodes=14, edge_probability=0.3)
+            result = solve(
+                graph,
+                Deployment(3, 1),
+                method="ip",
+                family=Family.FREE,
+                time_limit_s=20.0,
+                on_progress=lambda report, most_rows=most_rows: phases[most_rows].append(report.phase),
+            )
+            values[most_rows].append(result.value_ms)
+            assert result.status is SolveStatus.OPTIMAL
+    assert values[0] == pytest.approx(values[10**9])
+    assert phases[0].count("building the integer program") <= phases[10**9].count("building the integer program")
