@@ -19,6 +19,8 @@ export class Tables {
     this.actions = actions;
     this.kept = { tab: "devices", isOpen: true, ...recallTables() };
     this.sheets = SHEETS.map((sheet) => ({ ...sheet, table: this.makeTable(sheet) }));
+    // Until `show` has rows for one of them, no table stands there empty.
+    for (const sheet of this.sheets) sheet.table.element.hidden = true;
     this.tabs = make("div", { className: "tabs", role: "tablist", "aria-label": "Tables" }, this.sheets.map((sheet) => {
       sheet.count = make("small");
       sheet.tab = make("button", { type: "button", role: "tab", onclick: () => this.open(sheet.name), onkeydown: (event) => this.tabKey(event) },
