@@ -10,12 +10,14 @@ from explorer.server.front_page import COMPARE, LEARN, SWEEP
 from explorer.state import session
 from explorer.sweep import page as sweep
 
-st.set_page_config(page_title="DNN Placement Explorer", layout="wide", initial_sidebar_state="auto")
+# Wide enough for every name that a list at the side offers (tests/browser/test_first_screen_browser.py).
+SIDE_BAR_PX = 312
+st.set_page_config(page_title="DNN Placement Explorer", layout="wide", initial_sidebar_state=SIDE_BAR_PX)
 # As options of a theme these would replace both of Streamlit's own themes, light and dark, by one.
 st.html(
     """<style>
     .stAppHeader { min-height: 0; height: 2.5rem; }
-    .stMainBlockContainer { padding: 2.75rem 2rem 3rem; }
+    .stMainBlockContainer { padding: 2.75rem 1.6rem 3rem; }
     .stMainBlockContainer h3 { padding: 0 0 0.3rem; font-size: 1.5rem; }
     .stMainBlockContainer h3 span span { font-weight: 400; }
     .stMainBlockContainer h3 [data-testid="stHeaderActionElements"] { display: none; }
@@ -28,6 +30,8 @@ st.html(
     [data-testid="stSidebar"] :is([data-testid="stNumberInputStepDown"], [data-testid="stNumberInputStepUp"]) {
       display: none; }
     [data-testid="stSidebarHeader"] { height: 2rem; margin-bottom: 0; }
+    [data-testid="stSidebar"] [data-testid="stSelectbox"] input {
+      padding-inline: 0.5rem 0; text-overflow: ellipsis; }
     /* No wider than the side bar: the result of each pick is to be seen beside it. */
     @media (min-width: 641px) {
       [data-testid="stPopoverBody"]:has(.st-key-device_picker) { width: 17.5rem; }

@@ -8,7 +8,6 @@ moves nothing. A solve that began by itself leaves only its plan.
 
 import time
 from dataclasses import replace
-from functools import partial
 from html import escape
 
 import streamlit as st
@@ -16,7 +15,7 @@ import streamlit as st
 from explorer.elements.convergence import convergence_chart, convergence_rows
 from explorer.elements.headline import theme
 from explorer.jobs.pool import JobState, Snapshot
-from explorer.jobs.record import BEST_SO_FAR, NO_PLAN
+from explorer.jobs.record import BEST_SO_FAR, NO_PLAN, Question
 from explorer.state import session
 from explorer.state.choice import Choice
 from explorer.state.records import Drawing, Notice, Plan, Run
@@ -72,10 +71,9 @@ def end_drawing() -> None:
 
 
 def tells_of(notice: Notice, plan: Plan | None) -> bool:
-    """Whether the strip says what a notice about the plan shown says: that it was cancelled, and when."""
+    """Whether the strip says what a notice about the plan shown says: how its solve ended, and why."""
     run = ended_run(plan)
-    snapshot = None if run is None else run.job.snapshot()
-    return snapshot is not None and snapshot.state is JobState.CANCELLED and snapshot.question == notice.question
+    return run is not None and run.job.snapshot().question == notice.question
 
 
 @st.fragment(run_every=POLL_SECONDS)
@@ -116,11 +114,16 @@ def _strip(snapshot: Snapshot, run: Run) -> None:
             alt="Best plan and proven lower bound in ms over the seconds of the solve",
         )
         if snapshot.state.is_over:
-            hide = partial(session.remember_shown_run, None)
-            if button.button("Hide", key="hide_run", on_click=hide, width="stretch", type="tertiary"):
+            if button.button("Hide", key="hide_run", on_click=_hide, width="stretch", type="tertiary"):
                 st.rerun()
         elif button.button("Cancel", key="cancel", on_click=_cancel, args=(run,), width="stretch"):
             st.rerun()
+
+
+def _hide() -> None:
+    """Leave the strip out from now on, and what it said."""
+    session.remember_shown_run(None)
+    session.remember_notice(None)
 
 
 def _cancel(run: Run) -> None:
@@ -138,6 +141,12 @@ def ended_by(snapshot: Snapshot, result: SolveResult) -> tuple[str, str]:
         said = result.message.removesuffix(".").removesuffix(f"; {NO_PLAN}").removesuffix(f"; {BEST_SO_FAR}")
         why, _, _ = said.partition(". ")
         return "Stopped by the server", f"{why}; {left}"
+    ended, besides = _end_in_words(question, result)
+    return ended, ". ".join(filter(None, (besides, result.message)))
+
+
+def _end_in_words(question: Question, result: SolveResult) -> tuple[str, str]:
+    """Say how a solve ended that nobody ended, and what that leaves unproven."""
     if result.status is SolveStatus.OPTIMAL:
         return f"{PROVEN[0].upper()}{PROVEN[1:]}", ""
     if result.gap is not None and result.gap <= question.gap:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from solvers.parameters.question import FAMILY, OBJECTIVE
+from solvers.samples import sample_info, sample_names
 from tests.support.app_page import tiny_graph, upload, wait_until_apart
 from tests.support.picture import BUSY_MS, Picture
 from tests.support.serving import free_port, served
@@ -40,6 +42,28 @@ def test_headline_graph_and_all_lanes_are_on_the_first_screen_of_a_projector(
 
     chromium_page.set_viewport_size({"width": 1280, "height": 1400})
     expect(graph).to_have_js_property("clientHeight", 420)
+
+
+ROOM_OF_SELECT = """(e, texts) => {
+    const style = getComputedStyle(e);
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = style.font;
+    const room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    return texts.filter((text) => pen.measureText(text).width > room);
+}"""
+
+
+def test_no_name_that_a_list_at_the_side_offers_is_cut_off(address: str, chromium_page: "Page") -> None:
+    chromium_page.goto(f"{address}/?sample=teaching_chain")
+    offered = {
+        "Example graph": [sample_info(name).title for name in sample_names()],
+        "Split type": list(FAMILY.names.values()),
+        "Minimise time for": list(OBJECTIVE.names.values()),
+    }
+    for label, texts in offered.items():
+        box = chromium_page.get_by_role("combobox", name=label)
+        box.wait_for(timeout=BUSY_MS)
+        assert box.evaluate(ROOM_OF_SELECT, texts) == [], label
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1024, 768), (390, 844)])

@@ -280,7 +280,7 @@ def test_bounds_and_assumptions_stand_under_the_picture(chromium_page: Any, serv
 
 def test_pieces_of_a_device_are_told_apart(chromium_page: Any, server: str) -> None:
     picture = Picture(chromium_page, f"{server}/?graph=chain&nodes=4&stages=2&alternate=1")
-    expect(picture.root.locator(".timeline-head")).to_contain_text("fragments of a device")
+    expect(picture.root.locator(".timeline-head")).to_contain_text("a, b, … fragments")
     picture.root.locator("canvas.gantt").scroll_into_view_if_needed()
     bars = picture.get(BARS)
     last = max(range(len(bars)), key=lambda i: bars[i]["stage"] * (bars[i]["kind"] == COMPUTE))
@@ -388,3 +388,15 @@ def test_in_wide_letters_the_end_gives_up_the_bound_that_it_is_at(
     picture = Picture(chromium_page, f"{server}/?graph=chain&nodes=6&stages=2&micro_batches={micro_batches}")
     texts = picture.get("p.boundNames()")
     assert len({x for x, _, _ in picture.get("p.boundLines()")}) == sum(len(text["names"]) for text in texts)
+
+
+def test_switches_stand_together_beside_the_legend_or_below_it(chromium_page: Any, server: str) -> None:
+    for query in (TRAINING, f"{TRAINING}&schedule=zb-h1"):
+        picture = Picture(chromium_page, f"{server}/?{query}")
+        head = picture.root.locator(".timeline-head")
+        for width in (1900, 1280, 1024, 700):
+            chromium_page.set_viewport_size({"width": width, "height": 800})
+            tops = head.locator(".switch:visible").evaluate_all("all => all.map(e => e.getBoundingClientRect().top)")
+            ends = "e => e.getBoundingClientRect().right"
+            assert len(set(tops)) == 1, (query, width, tops)
+            assert head.locator(".switches").evaluate(ends) == pytest.approx(head.evaluate(ends), abs=1)

@@ -42,8 +42,8 @@ export class TimelinePart {
     this.memoryNote = make("p", { className: "memory-note", text: NO_ACTIVATIONS });
     this.notes = make("p", { className: "notes" });
     this.element = make("section", { className: "timeline", "aria-label": "Timeline" }, [
-      make("div", { className: "timeline-head" }, [this.title, this.keys, make("span", { className: "space" }), this.modeGroup,
-        make("div", { className: "switch" }, [this.orderButton, this.criticalButton])]),
+      make("div", { className: "timeline-head" }, [this.title, this.keys, make("div", { className: "switches" },
+        [this.modeGroup, make("div", { className: "switch" }, [this.orderButton, this.criticalButton])])]),
       this.bar.element, this.canvas, this.memoryCanvas, this.memoryNote, this.notes,
     ]);
     this.gantt = new GanttPicture(store, actions, this.shared);
@@ -126,8 +126,8 @@ export class TimelinePart {
       keys.push(entry("receive", "receive", "Upper half: from host memory"), entry("send", "send", "Lower half: to host memory"));
     }
     if (gantt.stages.some((stage) => stage.numPieces > 1)) {
-      keys.push(entry("piece", `a, b, … ${gantt.pieceName}s of a device`,
-        `Each works on a different micro-batch; a notch for each ${gantt.pieceName} before it`));
+      keys.push(entry("piece", `a, b, … ${gantt.pieceName}s`,
+        `Of one device, each works on a different micro-batch; a notch for each ${gantt.pieceName} before it`));
     }
     return keys;
   }

@@ -35,6 +35,13 @@ SERVER = "The server was started again while this was solved"
             "Solved",
             "this method proves nothing",
         ),
+        (
+            JobState.DONE,
+            QUESTION,
+            replace(FOUND, message="The integer program is too large to be built in the time that is left."),
+            "Time limit of 60 s reached",
+            "not proven optimal. The integer program is too large to be built in the time that is left.",
+        ),
         (JobState.CANCELLED, QUESTION, FOUND, "Cancelled by you", "the best plan so far is kept"),
         (
             JobState.STOPPED,
