@@ -30,11 +30,11 @@ st.html(
     [data-testid="stSidebar"] :is([data-testid="stNumberInputStepDown"], [data-testid="stNumberInputStepUp"]) {
       display: none; }
     [data-testid="stSidebarHeader"] { height: 2rem; margin-bottom: 0; }
-    [data-testid="stSidebar"] [data-testid="stSelectbox"] input {
+    :is([data-testid="stSidebar"], .st-key-device_picker) [data-testid="stSelectbox"] input {
       padding-inline: 0.5rem 0; text-overflow: ellipsis; }
     /* No wider than the side bar: the result of each pick is to be seen beside it. */
     @media (min-width: 641px) {
-      [data-testid="stPopoverBody"]:has(.st-key-device_picker) { width: 17.5rem; }
+      [data-testid="stPopoverBody"]:has(.st-key-device_picker) { width: 18.25rem; }
       [data-testid="stPopoverBody"]:has(.st-key-import_picker) { width: 19.5rem; padding: 0.9rem; }
       /* Low and wide: the heat map, whose colours follow the prices, is to be seen below it. */
       [data-testid="stPopoverBody"]:has(.st-key-price_picker) {

@@ -30,6 +30,8 @@ BINARY_UNITS = (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10))
 FLOP_UNITS = tuple(zip(("PFLOP", "TFLOP", "GFLOP", "MFLOP", "kFLOP"), (1e15, 1e12, 1e9, 1e6, 1e3), strict=True))
 DECIMAL_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 LEAST_OF_A_UNIT = 1e-3
+"""Sizes below this are not read in a unit."""
+
 LARGE_UNITS = (("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
 BYTES_PER_MS_OF_GB_S = 1e6
 
@@ -211,11 +213,17 @@ def signed(value: float, write: Callable[[float], str]) -> str:
 def binary_size(size_bytes: float | None, unit: str | None = None) -> str:
     """Write a size in the unit that keeps it readable, or in a given one.
 
-    >>> binary_size(2**30), binary_size(1500), binary_size(0), binary_size(0.2), binary_size(2**20, "GiB")
-    ('1 GiB', '1.465 KiB', '0 B', '<1 B', '0.0009766 GiB')
+    One that is so small that nobody would read it in that unit, less than a thousandth of it, has its own.
+
+    >>> binary_size(2**30), binary_size(1500), binary_size(0), binary_size(0.2)
+    ('1 GiB', '1.465 KiB', '0 B', '<1 B')
+    >>> binary_size(2**24, "GiB"), binary_size(2**20, "GiB"), binary_size(0, "GiB")
+    ('0.01563 GiB', '1 MiB', '0 GiB')
     """
     if size_bytes is None:
         return UNKNOWN
+    if 0 < abs(size_bytes) < LEAST_OF_A_UNIT * dict(BINARY_UNITS).get(unit or "", 1.0):
+        unit = None
     for name, factor in BINARY_UNITS:
         if name == unit or (unit is None and abs(size_bytes) >= factor):
             return f"{number(size_bytes / factor)} {name}"
@@ -252,16 +260,13 @@ def binary_ceiling(size_bytes: float) -> float:
 
 
 def binary_sizes(sizes_bytes: Sequence[float | None]) -> list[str]:
-    """Write sizes that are compared with each other in one unit, that of the largest.
-
-    One that is so small that nobody would read it in that unit, less than a thousandth of it, has its own.
+    """Write sizes that are compared with each other in one unit, that of the largest; see `binary_size`.
 
     >>> binary_sizes([2**29, 2**31]), binary_sizes([14, 2**22])
     (['0.5 GiB', '2 GiB'], ['14 B', '4 MiB'])
     """
     unit = binary_unit(sizes_bytes)
-    least = LEAST_OF_A_UNIT * dict(BINARY_UNITS).get(unit, 1.0)
-    return [binary_size(size, unit if size is None or abs(size) >= least else None) for size in sizes_bytes]
+    return [binary_size(size, unit) for size in sizes_bytes]
 
 
 def decimal_size(size_bytes: float | None) -> str:

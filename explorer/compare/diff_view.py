@@ -1,6 +1,7 @@
 """What differs between two kept plans: why one is better, the change of every device, and the nodes that moved."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -12,7 +13,7 @@ from solvers.analysis.plan_diff import DeviceChange, Placed, PlanDiff, plan_diff
 from solvers.analysis.plan_diff_text import diff_text
 from solvers.exporters.csv_tables import no_formula
 from solvers.model.costs import Objective, split_costs
-from solvers.quantities import binary_size, counted, milliseconds, signed
+from solvers.quantities import binary_size, binary_unit, counted, milliseconds, signed
 
 SAME_MS = 1e-9
 
@@ -77,7 +78,8 @@ def moved_rows(diff: PlanDiff, first: Plan, second: Plan) -> list[dict[str, obje
 def device_changes_html(diff: PlanDiff, first: Plan, second: Plan, first_letter: str, second_letter: str) -> str:
     """Return the table of changes per device as HTML: the matched devices, their loads, and what makes the change."""
     labels = [[colour.label for colour in device_colours(plan.deployment)] for plan in (first, second)]
-    rows = [_device_row(change, first, second, *labels) for change in diff.devices]
+    unit = binary_unit(change.memory_change_bytes for change in diff.devices)
+    rows = [_device_row(change, first, second, *labels, memory_unit=unit) for change in diff.devices]
     header = [
         Cell(f"In {first_letter}"),
         Cell(f"In {second_letter}"),
@@ -93,7 +95,13 @@ def device_changes_html(diff: PlanDiff, first: Plan, second: Plan, first_letter:
 
 
 def _device_row(
-    change: DeviceChange, first: Plan, second: Plan, first_labels: Sequence[str], second_labels: Sequence[str]
+    change: DeviceChange,
+    first: Plan,
+    second: Plan,
+    first_labels: Sequence[str],
+    second_labels: Sequence[str],
+    *,
+    memory_unit: str,
 ) -> list[Cell]:
     """Return the row of a device; the labels, those of the pictures, name it where there is no room for more."""
     names = [
@@ -111,7 +119,7 @@ def _device_row(
         _signed(times.compute_ms),
         _signed(times.receive_ms),
         _signed(times.send_ms),
-        _signed_size(change.memory_change_bytes),
+        _signed_size(change.memory_change_bytes, memory_unit),
     ]
 
 
@@ -121,7 +129,7 @@ def _signed(ms: float, *, strong: bool = False) -> Cell:
     return Cell(signed(ms, milliseconds), "number strong" if strong else "number")
 
 
-def _signed_size(size_bytes: float) -> Cell:
+def _signed_size(size_bytes: float, unit: str) -> Cell:
     if size_bytes == 0:
         return Cell("0", "number quiet")
-    return Cell(signed(size_bytes, binary_size), "number")
+    return Cell(signed(size_bytes, partial(binary_size, unit=unit)), "number")

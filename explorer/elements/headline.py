@@ -47,7 +47,7 @@ def headline(plan: Plan, costs: SplitCosts, standing: Standing) -> None:
     found = f"{'for earlier inputs · ' if is_stale else ''}{how_found(result)}"
     row = st.container(key="headline")
     row.html(standing_html(plan, standing))
-    columns = row.columns([1.15, 1.6, 1.1, 1.2, 1.2])
+    columns = row.columns([1.42, 1.5, 1.1, 1.15, 1.1])
     columns[0].metric(
         VALUE_LABELS[result.objective],
         f"{at_most}{milliseconds(value)}",

@@ -12,7 +12,7 @@ from solvers.analysis.explanation import DeviceFacts, Explanation
 from solvers.model.costs import Objective
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
-from solvers.quantities import binary_size, binary_sizes, counted, listed, milliseconds, percent
+from solvers.quantities import binary_size, binary_sizes, counted, factor, listed, milliseconds, percent
 
 SAME = 1e-6
 """Times that differ by less, relatively, are the same for a reader."""
@@ -37,8 +37,8 @@ def ideal_load_sentences(explanation: Explanation, graph: DnnGraph) -> tuple[str
             f"{milliseconds(balance.balance_ms)} per micro-batch, and so does the plan. No {kind_of(explanation)} is "
             "faster.",
         )
-    over = value_ms / balance.balance_ms - 1 if balance.balance_ms > 0 else None
-    distance = "" if over is None else f", {percent(over)} more"
+    ratio = value_ms / balance.balance_ms if balance.balance_ms > 0 else None
+    distance = "" if ratio is None else f", {percent(ratio - 1)} more" if ratio < 2 else f", {factor(ratio)} as much"
     sentences = [
         f"All work divided evenly over {_all_devices(explanation)}, without transfers, would take "
         f"{milliseconds(balance.balance_ms)} per micro-batch; the plan takes {milliseconds(value_ms)}{distance}."

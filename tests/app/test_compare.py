@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.compare.diff_view import moved_rows
+from explorer.compare.diff_view import device_changes_html, moved_rows
 from explorer.compare.method_table import table_rows
 from explorer.elements.load_bars import STYLE, load_bars
 from explorer.elements.load_chart import NamedLoads, compared_loads
@@ -127,6 +127,20 @@ def test_names_in_the_table_of_moved_nodes_are_no_formulas() -> None:
     rows = moved_rows(plan_diff(placed(first), placed(second), Objective.THROUGHPUT), first, second)
     assert [row["Node"] for row in rows] == [2]
     assert [str(rows[0][name])[:2] for name in ("Name", "From", "To")] == ["'=", "'=", "'@"]
+
+
+def test_changes_of_memory_are_in_one_unit() -> None:
+    graph = chain((1.0, 2.0, 3.0))
+    sizes = (2.0**29, 2.0**28, 3 * 2.0**30)
+    nodes = tuple(replace(node, memory_bytes=size) for node, size in zip(graph.nodes, sizes, strict=True))
+    graph = graph.with_nodes(nodes)
+    first, second = (plan_of(graph, Deployment(3), s) for s in (split({1}, {2}, {3}), split({1, 2}, set(), {3})))
+    text = device_changes_html(plan_diff(placed(first), placed(second), Objective.THROUGHPUT), first, second, "A", "B")
+    assert "GiB" not in text
+    assert "+256 MiB" in text.replace("\xa0", " ")
+    second = plan_of(graph, Deployment(3), split({1, 3}, {2}, set()))
+    text = device_changes_html(plan_diff(placed(first), placed(second), Objective.THROUGHPUT), first, second, "A", "B")
+    assert "MiB" not in text, text
 
 
 def placed(plan: Plan) -> Placed:

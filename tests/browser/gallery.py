@@ -108,7 +108,9 @@ def needs(page: Any, app: str, query: str, wanted: str) -> None:
     box.first.fill(wanted)
     box.first.press("Enter")
     press(page, "Find the least hardware")
-    page.get_by_role("button", name="Cancel").wait_for(state="detached")
+    cancel = page.locator("[class*='st-key-cancel-what-is-needed'] button, .st-key-cancel_needs button")
+    cancel.wait_for()
+    cancel.wait_for(state="detached", timeout=3 * SOLVE_MS)
     scroll_to(page, page.get_by_role("table", name="What the wanted throughput needs"))
 
 
@@ -176,6 +178,17 @@ def compared(page: Any, app: str, base: str, parts: tuple[str, ...]) -> None:
     go_to(page, app, "compare", key)
     page.get_by_role("heading", name="B against A").wait_for()
     page.locator(".placed-pipeline canvas.gantt").nth(1).wait_for()
+
+
+def example_of_compare(page: Any, app: str) -> None:
+    go_to(page, app, "compare", "sample=gnmt_layer_inference")
+    page.locator(".placed-pipeline canvas.gantt").nth(1).wait_for()
+    page.locator(".js-plotly-plot").first.wait_for()
+
+
+def example_of_sweep(page: Any, app: str) -> None:
+    go_to(page, app, "sweep", "sample=gnmt_layer_inference")
+    page.locator(".js-plotly-plot").first.wait_for()
 
 
 def methods(page: Any, app: str, query: str) -> None:
@@ -268,7 +281,7 @@ VIEWS: dict[str, View] = {
     "form-devices": partial(
         side, query=f"sample=llama3_8b_layer_inference&{TYPES}", button=re.compile("H100-SXM . |2 × H100")
     ),
-    "compare-example": partial(go_to, place="compare", query="sample=gnmt_layer_inference"),
+    "compare-example": example_of_compare,
     "compare": partial(compared, base="sample=gnmt_layer_inference", parts=("accelerators=6", "accelerators=4")),
     "compare-big": partial(compared, base=BIG, parts=("accelerators=6", "accelerators=6&memory=8")),
     "compare-types": partial(
@@ -277,7 +290,7 @@ VIEWS: dict[str, View] = {
         parts=("devices=2xH100-SXM:link=nvlink4%2B3xL40S:link=pcie4-x16", "devices=2xH100-SXM:link=nvlink4%2B1xL40S"),
     ),
     "methods": partial(methods, query="sample=inception_v3_operator_inference"),
-    "sweep-example": partial(go_to, place="sweep", query="sample=gnmt_layer_inference"),
+    "sweep-example": example_of_sweep,
     "sweep-line": partial(swept, query="sample=gpt2_xl_layer_inference&over=accelerators&values=1:14"),
     "sweep-map": partial(
         swept,

@@ -92,7 +92,7 @@ def test_transfers_and_counts_are_written_alike(in_the_browser: Any) -> None:
     sizes: list[list[float | None]] = [[], [None], [0.0, 5.0], [2.0**20, 2.0**31, None], [-(2.0**11), 3.0]]
     units = [q.binary_unit(one) for one in sizes]
     assert in_the_browser("binaryUnit", [[one] for one in sizes]) == units
-    in_units = [(size, unit) for unit in {*units, "MiB"} for size in (0.0, 1500.0, 2.0**29, 2.0**34)]
+    in_units = [(size, unit) for unit in {*units, "MiB"} for size in (0.0, 3.0, 1500.0, 2.0**21, 2.0**29, 2.0**34)]
     assert in_the_browser("formatBytes", list(map(list, in_units))) == [q.binary_size(*one) for one in in_units]
     assert in_the_browser("bytesIn", [[unit] for unit in units]) == [
         q.binary_factor(max((abs(size) for size in one if size is not None), default=0.0)) for one in sizes

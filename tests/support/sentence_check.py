@@ -179,8 +179,9 @@ class SentenceCheck:
         self.ideal_ms = ideal_ms
         self.ms(found[2], self.value_ms)
         if ideal_ms and found[3]:
-            share = float(re.sub(r"[^\d.]", "", found[3])) / 100
-            self.require(abs(share - (self.value_ms / ideal_ms - 1)) <= 0.006 * (1 + share), self.value_ms / ideal_ms)
+            said = float(re.sub(r"[^\d.]", "", found[3]))
+            times = said if "×" in found[3] else 1 + said / 100
+            self.require(abs(times - self.value_ms / ideal_ms) <= 0.006 * times, self.value_ms / ideal_ms)
 
     def difference(self, found: re.Match[str]) -> None:
         """What it is made of adds up."""
@@ -323,7 +324,7 @@ class SentenceCheck:
         (rf"(It|{_NAMES}) moves (\d+) tensors(?:: |; the largest: )(.*)\.", moved),
         (rf"There is one device: it does all the work, ({MS}) per micro-batch, and moves nothing\.", one_device),
         (rf"It is reached: all work divided as evenly as it can be over .* takes ({MS}) per micro-batch, and so does the plan\. No .* is faster\.", reached),  # noqa: E501 -- a sentence as it stands
-        (rf"All work divided evenly over .*, without transfers, would take ({NUMBER}) ms per micro-batch; the plan takes ({MS})(?:, (.*) more)?\.", ideal),  # noqa: E501 -- a sentence as it stands
+        (rf"All work divided evenly over .*, without transfers, would take ({NUMBER}) ms per micro-batch; the plan takes ({MS})(?:, (.*) (?:more|as much))?\.", ideal),  # noqa: E501 -- a sentence as it stands
         (r"(?:The difference of|Of the difference of) .*", difference),
         (rf"Nodes cannot be divided: the largest.* takes ({NUMBER}) ms, (.*)\.", whole),
         (r"Memory is not limiting: all nodes together take (.*), and one accelerator has .*\.", enough),

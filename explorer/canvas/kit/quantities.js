@@ -8,6 +8,7 @@ const MOST_FIXED = 15;
 const LEAST_MS = 1e-6;
 const LEAST_SHARE = 1e-6;
 const BINARY_UNITS = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
+const LEAST_OF_A_UNIT = 1e-3;
 const FLOP_UNITS = [["PFLOP", 1e15], ["TFLOP", 1e12], ["GFLOP", 1e9], ["MFLOP", 1e6], ["kFLOP", 1e3]];
 
 const isUnknown = (value) => value === null || value === undefined;
@@ -65,11 +66,13 @@ export function formatPercent(share) {
   return `${nearZero(share, 5e-4, "0.05") ?? formatNumber(100 * share, 3)} %`;
 }
 
-/** Write a size in the unit that keeps it readable, or in a given one. */
+/** Write a size in the unit that keeps it readable, or in a given one if it has a thousandth of it or is zero. */
 export function formatBytes(bytes, unit = null) {
   if (isUnknown(bytes)) return UNKNOWN;
+  const isTooSmall = bytes !== 0 && Math.abs(bytes) < LEAST_OF_A_UNIT * bytesIn(unit);
+  const chosen = isTooSmall ? null : unit;
   for (const [name, factor] of BINARY_UNITS) {
-    if (name === unit || (unit === null && Math.abs(bytes) >= factor)) return `${formatNumber(bytes / factor)} ${name}`;
+    if (name === chosen || (chosen === null && Math.abs(bytes) >= factor)) return `${formatNumber(bytes / factor)} ${name}`;
   }
   return `${nearZero(bytes, 1, "1") ?? formatNumber(bytes)} B`;
 }

@@ -34,6 +34,13 @@ def test_tensors_that_move_in_no_time_are_not_denied() -> None:
     assert "The one tensor it moves is" in text
 
 
+def test_a_plan_of_many_times_the_ideal_is_not_told_in_percent() -> None:
+    graph = dag((1.0, 97.0, 1.0, 1.0), ((1, 2), (2, 3), (3, 4)), transfer_ms=0.0)
+    text = sentences(graph, Deployment(4), {1}, {2}, {3}, {4})
+    assert "would take 25 ms per micro-batch; the plan takes 97 ms, 3.88 × as much." in text
+    assert "the plan takes 98 ms, 96 % more." in sentences(graph, Deployment(2), {1, 2}, {3, 4})
+
+
 def test_of_two_passes_it_is_told_which_device_moves_tensors() -> None:
     graph = training_chain((4.0, 1.0), (1.0, 6.0), transfer_ms=0.5)
     text = sentences(graph, Deployment(2), {1, 3}, {2, 4}, objective=Objective.GPIPE)
