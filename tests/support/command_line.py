@@ -7,13 +7,20 @@ same there is what tests/processes look at.
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from solvers.cli import main as cli
 from solvers.cli import sweep
+from solvers.formats.graph_json import write_graph
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from tests.support.graphs import diamond
+
+GIB = 2.0**30
 
 
 @dataclass
@@ -50,3 +57,28 @@ def placement(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
         return Answer(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def graph_file(tmp_path: Path) -> Path:
+    """A diamond with times 1, 2, 3, 4 on two accelerators of 3 GiB, one GiB a node, and a CPU."""
+    path = tmp_path / "diamond.json"
+    write_graph(path, diamond_of_gibs(), Deployment(2, 1, 3 * GIB))
+    return path
+
+
+def diamond_of_gibs() -> DnnGraph:
+    graph = diamond()
+    return DnnGraph(tuple(replace(node, memory_bytes=GIB) for node in graph.nodes), graph.edges)
+
+
+def assert_refused(answer: Answer, words: str = "") -> None:
+    """Bad input: code 2, nothing on stdout, one sentence on stderr that holds `words`."""
+    assert answer.code == 2, answer
+    assert answer.out == ""
+    assert answer.err.count("\n") == 1, answer.err
+    assert answer.err.startswith("placement")
+    assert answer.err.endswith((".\n", ".)\n"))
+    assert "Traceback" not in answer.err
+    assert len(answer.err) < 700
+    assert words in answer.err

@@ -85,3 +85,16 @@ def test_whatever_writes_a_file_takes_the_short_option() -> None:
     ]
     assert len(writing) >= 5
     assert all("-o" in names for names in writing)
+
+
+def test_help_of_every_command_names_its_options(placement: Run) -> None:
+    for command, word in (
+        ((), "samples"),
+        (("solve",), "--bandwidth GB/S"),
+        (("evaluate",), "SPLIT.json"),
+        (("simulate",), "--micro-batches M"),
+        (("samples",), "--output FILE"),
+    ):
+        answer = placement(*command, "--help")
+        assert answer.code == 0
+        assert word in answer.out
