@@ -118,7 +118,9 @@ def _value_help(plan: Plan) -> str:
     if plan.result.objective is Objective.LATENCY:
         return f"From the start of one micro-batch to its end, alone on the devices. {found}"
     latency_ms = single_sample_latency(plan.graph, plan.deployment, plan.split)
-    takes = "" if latency_ms is None else f": the latency of one is {milliseconds(latency_ms)}"
+    # In the timeline a CPU takes turns with its stages, so that one micro-batch may take longer there.
+    on_cpu = ", if nodes on a CPU run as soon as their inputs exist" if any(plan.split.cpus) else ""
+    takes = "" if latency_ms is None else f": the latency of one is {milliseconds(latency_ms)}{on_cpu}"
     return f"Between micro-batches that leave the pipeline in steady state. This is not latency{takes}. {found}"
 
 

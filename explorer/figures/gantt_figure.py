@@ -142,7 +142,7 @@ class _GanttFigure:
         """Draw what no schedule of these micro-batches on these stages can end before, and the end of this one."""
         schedule = self.schedule
         bounds = [
-            (schedule.critical_path_bound_ms, "one micro-batch alone"),
+            (schedule.critical_path_bound_ms, "one micro-batch"),
             (schedule.load_bound_ms, f"{count(schedule.num_micro_batches)} × largest load"),
         ]
         if schedule.lower_bound_ms > max(ms for ms, _ in bounds) * 1.001:

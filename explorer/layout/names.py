@@ -37,8 +37,9 @@ def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     """Return what may stand for each label: what follows the longest beginning that most share, else its last word.
 
     Else what follows a beginning that two share, as short as it can be and still have a word; else how a word is
-    usually abbreviated; "" where there is none. Beginnings end between words and numbers; a last word is of letters.
-    Long ones have usual abbreviations, and so has a last word: beside the whole name it is there to be short.
+    usually abbreviated; "" where there is none. A box of several is called by their numbers rather than by nothing.
+    Beginnings end between words and numbers; a last word is of letters. Long ones have usual abbreviations, and so has
+    a last word: beside the whole name it is there to be short.
 
     >>> short_names(("down 1 conv 1", "down 1 conv 2", "up 1 conv 1", "Concat_8", "Concat_9", "MatMul_3", "Softmax"))
     ('conv 1', 'conv 2', '', '', '', '', '')
@@ -50,6 +51,8 @@ def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     ('pool', '3 up-conv', '2 up-conv', '1 crop')
     >>> short_names(("encoder embedding", "encoder 1", "decoder embedding", "decoder 1", "classifier"))
     ('embed', '', 'embed', '', '')
+    >>> short_names(("embedding", "block 1–48", "loss"))
+    ('embed', '1–48', '')
     """
     different = set(labels)
     holders = Counter(prefix for label in different for prefix in _prefixes(label))
@@ -58,6 +61,7 @@ def short_names(labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         _abbreviated(label.removeprefix(own[-1]) if own else _last_word(label) or _rest(label, holders))
         or ABBREVIATIONS.get(label.lower(), "")
+        or _numbers(label)
         for label, own in zip(labels, common, strict=True)
     )
 
@@ -72,6 +76,12 @@ def _rest(label: str, holders: Mapping[str, int]) -> str:
     """Return what follows a beginning that another label has too: the shortest that begins with a word, "" for none."""
     rests = [label.removeprefix(prefix) for prefix in _prefixes(label) if holders[prefix] >= 2]
     return next((rest for rest in reversed(rests) if re.match(r"[^\W\d_]{2,}", rest)), "")
+
+
+def _numbers(label: str) -> str:
+    """Return the first and the last number that the name of several repeats ends in, "" for other names."""
+    found = re.search(r"(?<!\d)\d+–\d+$", label)
+    return found[0] if found else ""
 
 
 def _last_word(label: str) -> str:

@@ -288,7 +288,7 @@ def _notes(schedule: Schedule, has_bounds: bool) -> tuple[str, ...]:
     bounds = (
         f"No order of {'these' if m != 1 else 'this one'} on this split ends before the load bound, "
         f"{milliseconds(schedule.load_bound_ms)}, or before the critical-path bound, "
-        f"{milliseconds(schedule.critical_path_bound_ms)}, the time of one micro-batch alone."
+        f"{milliseconds(schedule.critical_path_bound_ms)}, the time of one micro-batch through these stages."
     )
     return (numbers, *((bounds, _room(schedule)) if has_bounds else ()), *schedule.assumptions)
 

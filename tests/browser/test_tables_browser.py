@@ -271,6 +271,22 @@ def test_tables_fit_their_place_and_name_the_columns_there_is_no_room_for(
             expect(left_out).to_be_hidden()
 
 
+def test_what_there_is_no_room_for_is_said_in_sight_and_covers_no_row_that_is_reached(
+    chromium_page: Any, server: str
+) -> None:
+    chromium_page.set_viewport_size({"width": 390, "height": 844})
+    Picture(chromium_page, f"{server}/?graph=layers&nodes=300")
+    table = open_table(chromium_page, "Nodes")
+    place = tables(chromium_page).locator(".table-scroll:not([hidden])")
+    area, note = place.bounding_box(), place.locator(".left-out").bounding_box()
+    assert note["y"] + note["height"] == pytest.approx(area["y"] + area["height"], abs=1)
+    table.locator("tr[data-at='0']").focus()
+    for _ in range(12):
+        chromium_page.keyboard.press("ArrowDown")
+    row, note = table.locator("tr[data-at='12']").bounding_box(), place.locator(".left-out").bounding_box()
+    assert row["y"] + row["height"] <= note["y"] + 1
+
+
 def test_on_a_phone_devices_are_told_by_their_chips_and_words_are_whole(chromium_page: Any, server: str) -> None:
     chromium_page.set_viewport_size({"width": 390, "height": 844})
     Picture(chromium_page, f"{server}/?graph=chain&stages=3")

@@ -211,8 +211,8 @@ export class VirtualTable {
 
   scrollTo(at) {
     const { element } = this;
-    // The head stays at the top and covers what scrolls below it.
-    const [top, bottom] = [at * ROW_HEIGHT, this.head.offsetHeight + (at + 1) * ROW_HEIGHT];
+    // The head stays at the top and covers what scrolls below it, and what there is no room for stays at the bottom.
+    const [top, bottom] = [at * ROW_HEIGHT, this.head.offsetHeight + (at + 1) * ROW_HEIGHT + this.leftOut.offsetHeight];
     if (top < element.scrollTop) element.scrollTop = top;
     else if (bottom > element.scrollTop + element.clientHeight) element.scrollTop = bottom - element.clientHeight;
     this.moveTo(at);
