@@ -28,17 +28,22 @@ VALUE_LABELS = {
 PROVEN = "optimal (proven)"
 """What is said of a plan that no other of its split type beats."""
 
-_BEFORE_UNIT = re.compile(r"(?<=[\d∞]) (?=(?:ms|s|%|×(?! [\dA-Z])|B|[KMG]iB|[kMG]B|[kMGTP]?FLOP|[\w-]+/s)(?!\w))")
+_BEFORE_UNIT = re.compile(
+    r"(?<=[\d∞]) (?=(?:ms|s|%|×(?! [\dA-Z])|B|[KMG]iB|[kMG]B|[kMGTP]?FLOP|[\w-]+/s)(?!\w))"
+    r"|(?<=\bAccelerator) (?=\d)|(?<=\bCPU) (?=\d)"
+)
 _ADDRESS = re.compile(r"https?:(?=//)|www(?=\.)|@(?=[-\w])", re.IGNORECASE)
 
 
 def unbroken(text: str) -> str:
-    r"""Return a text in which no line ends between a number and its unit.
+    r"""Return a text in which no line ends between a number and its unit, or before the number of a device.
 
     For what is shown only: files, commands and terminals keep the plain space.
 
     >>> unbroken("load 19.21 ms, 25 % of 12 GB/s in 3 steps")
     'load 19.21\xa0ms, 25\xa0% of 12\xa0GB/s in 3 steps'
+    >>> unbroken("the load of Accelerator 2 and CPU 1")
+    'the load of Accelerator\xa02 and CPU\xa01'
     """
     return _BEFORE_UNIT.sub("\u00a0", text)
 

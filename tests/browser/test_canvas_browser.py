@@ -152,6 +152,21 @@ def test_all_lanes_of_many_devices_are_shown(chromium_page, server):
     assert last["y"] < bottom["y"] + bottom["height"] - 40
 
 
+def test_on_a_phone_no_box_covers_the_label_of_its_lane_and_the_scale_keeps_to_the_picture(chromium_page, server):
+    chromium_page.set_viewport_size({"width": 390, "height": 844})
+    picture = Picture(chromium_page, f"{server}/?graph=layers&nodes=200&stages=5")
+    picture.root.get_by_role("button", name="Nodes").click()
+    picture.root.get_by_label("Colour").select_option("time")
+    picture.root.get_by_role("button", name="Lanes").click()
+    picture.wait_for("p.view.fitted && p.laneChips().length === 5")
+    chromium_page.wait_for_timeout(1000)
+    canvas = chromium_page.locator("canvas.graph").first.bounding_box()
+    first = min(picture.get(f"p.boxArea({node}).x") for node in range(1, 201)) - canvas["x"]
+    assert max(chip["right"] for chip in picture.get("p.laneChips()")) <= first
+    scale = picture.root.locator(".scale-legend").bounding_box()
+    assert scale["x"] - canvas["x"] == pytest.approx(canvas["x"] + canvas["width"] - scale["x"] - scale["width"], abs=2)
+
+
 def test_toolbar_wraps_on_a_narrow_screen(chromium_page, server):
     chromium_page.set_viewport_size({"width": 390, "height": 800})
     picture = Picture(chromium_page, f"{server}/?graph=layers")

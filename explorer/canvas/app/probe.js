@@ -51,6 +51,7 @@ export function probe(picture) {
     zoom,
     notes: picture.graph.notes.shown.map((note) => ({ ...note, area: picture.graph.notes.areaOf(picture.graph.surface.ctx, note).area })),
     boxArea: (id) => { const r = picture.graph.boxRect(indexOf(id)); return { ...onPage(picture.graphCanvas, [r.x, r.y]), width: r.width * zoom, height: r.height * zoom }; },
+    laneChips: () => picture.graph.laneChips,
     labelsOfLanes: () => picture.gantt.labelsOfLanes, boundLines: () => picture.gantt.boundLines, boundNames: () => picture.gantt.boundNames, plot: () => [picture.gantt.plotLeft, picture.gantt.plotRight],
     laneMiddle: (lane) => TOP + (lane + 0.5) * picture.gantt.laneHeight - picture.gantt.view.offset,
     lanes: () => ({ all: picture.gantt.gantt.lanes.length, seen: picture.gantt.plotHeight / picture.gantt.laneHeight }),

@@ -6,6 +6,8 @@
 const LANE_GAP = 18;
 const LANE_PADDING = 10;
 const LANE_HEADER = 34;
+/** Where the first boxes of lanes begin. */
+export const LANES_LEFT = LANE_HEADER + LANE_PADDING;
 const BOX_GAP_X = 14;
 const BOX_GAP_Y = 12;
 const PAGE_WIDTH = 1050;
@@ -48,7 +50,7 @@ function makeLanes(level) {
     const boxes = members.get(device);
     const rows = Math.ceil(boxes.length / columns);
     boxes.forEach((box, i) => {
-      place.x[box] = LANE_HEADER + LANE_PADDING + (i % columns) * pitchX + level.boxWidth / 2;
+      place.x[box] = LANES_LEFT + (i % columns) * pitchX + level.boxWidth / 2;
       place.y[box] = top + LANE_PADDING + Math.floor(i / columns) * pitchY + level.boxHeight / 2;
       row[box] = rowNumber + Math.floor(i / columns);
     });

@@ -5,7 +5,7 @@
 
 import { areaOfText } from "../kit/areas.js";
 import { LEVEL_DEVICES } from "../kit/contract.js";
-import { Morph, lanePlace } from "./arrangement.js";
+import { LANES_LEFT, Morph, lanePlace } from "./arrangement.js";
 import { COLOUR_MODES } from "./colour_modes.js";
 import { BoxPainter } from "./graph_boxes.js";
 import { GraphControls } from "./graph_controls.js";
@@ -17,10 +17,19 @@ const TRANSITION_MS = 280;
 const ANCHOR_DELAY_MS = 160;
 const LEGEND_HEIGHT = 42;
 
+const CHIP_GAP = 2;
+
+/** The size of the letters of a lane's label and the width of its chip, in pixels: never too small to be read. */
+function laneChip(label, scale) {
+  const size = Math.min(13, Math.max(8, 15 * scale));
+  return { size, width: Math.max(size * (0.7 + 0.65 * label.length), Math.min(30, 28 * scale)) };
+}
+
 export class GraphPicture extends BoxPainter {
   constructor(store, actions) {
     super();
     this.store = store;
+    this.laneChips = [];
     this.actions = { ...actions, viewChanged: () => { this.anchorSoon(); actions.viewChanged(); } };
     this.view = this.before = this.morph = this.marquee = this.replay = this.overlayDraw = this.marks = null;
     this.changedAt = -Infinity;
@@ -135,6 +144,16 @@ export class GraphPicture extends BoxPainter {
   /** Pixels at the bottom that the legend of the scale covers. */
   get inset() {
     return this.mode.of ? LEGEND_HEIGHT : 0;
+  }
+
+  get labelWidth() {
+    return this.place.lanes ? LANES_LEFT : 0;
+  }
+
+  /** Pixels that the labels of lanes take at the left: they do not shrink with the boxes, and none may cover them. */
+  labelRoom(scale) {
+    const labels = (this.place.lanes ?? []).filter(({ device }) => device >= 0).map(({ device }) => this.store.data.devices[device].label);
+    return labels.length ? Math.max(...labels.map((label) => laneChip(label, scale).width)) + 2 * CHIP_GAP : 0;
   }
 
   /** Anchor the colour scale to what is visible, once the view rests. */
@@ -290,6 +309,8 @@ export class GraphPicture extends BoxPainter {
   /** Bands behind the boxes of each device, with its label at the left. */
   drawLanes(ctx, scale, width) {
     const { theme, data } = this.store;
+    const [boxesLeft] = this.toScreen(LANES_LEFT, 0);
+    this.laneChips = [];
     for (const { device, top, bottom } of this.place.lanes) {
       const [x, y] = this.toScreen(0, top);
       const [right, below] = this.toScreen(this.place.width, bottom);
@@ -297,9 +318,9 @@ export class GraphPicture extends BoxPainter {
       ctx.fillRect(Math.max(0, x), y, Math.min(width, right) - Math.max(0, x), below - y);
       if (device < 0) continue;
       const { label, colour } = data.devices[device];
-      const size = Math.min(13, Math.max(8, 15 * scale));
-      const chip = Math.max(size * (0.7 + 0.65 * label.length), Math.min(30, 28 * scale));
-      const at = Math.max(2, x + 2);
+      const { size, width: chip } = laneChip(label, scale);
+      const at = Math.max(CHIP_GAP, Math.min(x + CHIP_GAP, boxesLeft - CHIP_GAP - chip));
+      this.laneChips.push({ left: at, right: at + chip });
       ctx.fillStyle = colour.forward.fill;
       ctx.fillRect(at, y, chip, below - y);
       ctx.fillStyle = colour.forward.text;

@@ -2,7 +2,8 @@
 
    The view is {scale, x, y, fitted}: magnification, the world point in the middle of the canvas, and whether it shows
    everything. Heirs give `level` and `place` (see arrangement.js), `surface`, `actions`, `morph`, and
-   `inset`, the pixels at the bottom that something else covers. */
+   `inset`, the pixels at the bottom that something else covers; `labelRoom(scale)`, those that labels need at the left
+   of the world's `labelWidth`. */
 
 export const MAX_FIT_SCALE = 1.6;
 const MAX_SCALE = 6;
@@ -15,13 +16,15 @@ export class ZoomableGraph {
   /** The magnification that shows everything. */
   fitScale() {
     const { width, height } = this.surface;
-    return Math.min(MAX_FIT_SCALE, width / this.place.width, (height - this.inset) / this.place.height);
+    const scale = Math.min(MAX_FIT_SCALE, width / this.place.width, (height - this.inset) / this.place.height);
+    return Math.min(scale, (width - this.labelRoom(scale)) / (this.place.width - this.labelWidth));
   }
 
   /** The view that shows everything. */
   fittedView() {
     const scale = this.fitScale();
-    return { scale, x: this.place.width / 2, y: this.place.height / 2 + this.inset / 2 / scale, fitted: true };
+    const more = Math.max(0, this.labelRoom(scale) / scale - this.labelWidth);
+    return { scale, x: (this.place.width - more) / 2, y: this.place.height / 2 + this.inset / 2 / scale, fitted: true };
   }
 
   fit(remember = true) {

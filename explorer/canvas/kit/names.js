@@ -8,9 +8,9 @@ export function inOrder(text) {
   return String(text).replace(RUN, "\u2068$&\u2069");
 }
 
-const BEFORE_UNIT = /(?<=[\d∞]) (?=(?:ms|s|%|×(?! [\dA-Z])|B|[KMG]iB|GB|[kMGTP]?FLOP|[\w-]+\/s)(?!\w))/g;
+const BEFORE_UNIT = /(?<=[\d∞]) (?=(?:ms|s|%|×(?! [\dA-Z])|B|[KMG]iB|GB|[kMGTP]?FLOP|[\w-]+\/s)(?!\w))|(?<=\bAccelerator) (?=\d)|(?<=\bCPU) (?=\d)/g;
 
-/** A text in which no line ends between a number and its unit, as `explorer/words/wording.py` makes it. */
+/** A text in which no line ends between a number and its unit, or before the number of a device, as `explorer/words/wording.py` makes it. */
 export function unbroken(text) {
   return text.replace(BEFORE_UNIT, "\u00a0");
 }
