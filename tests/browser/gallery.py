@@ -67,6 +67,14 @@ def go_to(page: Any, app: str, place: str, query: str = "") -> None:
     page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=SOLVE_MS)
 
 
+def unfold_side(page: Any) -> None:
+    """Show the form at the side, which a narrow page has folded away."""
+    opener = page.get_by_test_id("stExpandSidebarButton")
+    if opener.count() and opener.is_visible():
+        opener.click()
+        page.wait_for_timeout(600)
+
+
 def scroll_to(page: Any, element: Any) -> None:
     element.evaluate("e => e.scrollIntoView({ block: 'start' })")
     page.wait_for_timeout(300)
@@ -206,6 +214,7 @@ def methods(page: Any, app: str, query: str) -> None:
 
 def swept(page: Any, app: str, query: str, prices: dict[str, str] | None = None, wanted: str = "") -> None:
     go_to(page, app, "sweep", query)
+    unfold_side(page)
     press(page, "Start the sweep")
     page.get_by_text(re.compile(r"\d+ points in")).wait_for(timeout=3 * SOLVE_MS)
     if prices:
@@ -237,12 +246,9 @@ def cancelled(page: Any, app: str) -> None:
 
 
 def side(page: Any, app: str, query: str, button: str | None = None) -> None:
-    """The form at the side, which a narrow page has folded away, and what one of its buttons opens."""
+    """The form at the side, and what one of its buttons opens."""
     opened(page, app, query)
-    opener = page.get_by_test_id("stExpandSidebarButton")
-    if opener.count() and opener.is_visible():
-        opener.click()
-        page.wait_for_timeout(600)
+    unfold_side(page)
     if button:
         press(page, button)
         page.wait_for_timeout(800)
