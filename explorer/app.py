@@ -74,6 +74,9 @@ st.html(
     /* On two lines where it is too long for one: cut off it would keep back what is proven. */
     .st-key-headline [data-testid="stMetricDelta"] :is([data-testid="stMarkdownContainer"], p) {
       white-space: normal; line-height: 1.3; }
+    /* So is what a number is called, on a phone. */
+    .st-key-headline [data-testid="stMetricLabel"] :is([data-testid="stMarkdownContainer"], p) {
+      white-space: normal; line-height: 1.3; }
     /* So is a bottleneck with a long name, whose number stands at its end. */
     .st-key-headline [data-testid="stMetricValue"] :is([data-testid="stMarkdownContainer"], p) {
       white-space: normal; overflow-wrap: anywhere; }

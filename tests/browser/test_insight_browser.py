@@ -162,6 +162,19 @@ def test_below_each_other_words_and_loads_stand_as_close_as_paragraphs(app: str,
     assert "latency\u00a020" in beside.inner_text()
 
 
+def test_on_a_phone_what_a_number_is_called_is_whole(app: str, chromium_page: Any) -> None:
+    page = chromium_page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{app}/?sample=unet_operator_inference&objective=latency")
+    name = page.get_by_test_id("stMetricLabel").filter(has_text="Latency of one micro-batch").locator("p")
+    solve = page.get_by_role("button", name="Solve now")
+    solve.or_(name).first.wait_for(timeout=SOLVE_MS)
+    if solve.count():
+        solve.click()
+    name.wait_for(timeout=SOLVE_MS)
+    eventually(lambda: name.evaluate("e => e.scrollWidth <= e.clientWidth"))
+
+
 def test_on_a_phone_the_changes_name_devices_by_their_chips(app: str, chromium_page: Any) -> None:
     page = chromium_page
     compare_two(page, app)
