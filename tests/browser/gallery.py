@@ -21,12 +21,15 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Error, sync_playwright
 
+from explorer.lessons.catalogue import COURSE
 from tests.support.app_page import SOLVE_MS, fill
 from tests.support.fixtures import CHROMIUM_FLAGS, CHROMIUM_NAMES
+from tests.support.lesson_pages import lesson_called, predict, settled
 from tests.support.picture import Picture
 from tests.support.serving import free_port, served
 
 SIZES = ((1280, 800), (1920, 1080), (1024, 768), (390, 844))
+ROOM_SIZES = ((1920, 1080), (1024, 768))
 THEMES = ("light", "dark")
 MOST_SCREENFULS = 4
 REST_MS = 1200
@@ -254,6 +257,23 @@ def side(page: Any, app: str, query: str, button: str | None = None) -> None:
         page.wait_for_timeout(800)
 
 
+def presented_when_solved(page: Any, app: str, query: str) -> None:
+    """What has to be asked for first: a presentation lies over the button that solves."""
+    picture = opened(page, app, query)
+    page.keyboard.press("p")
+    picture.wait_for("p.presenting")
+
+
+def lesson_step(page: Any, app: str, name: str, number: int) -> None:
+    """A step of a lesson as a room sees it, with its question answered."""
+    go_to(page, app, "learn", f"lesson={name}&step={number}&present=yes")
+    lesson = lesson_called(name)
+    settled(page)
+    if number <= len(lesson.steps) and lesson.steps[number - 1].ask is not None:
+        predict(page, lesson, number, rightly=True)
+        settled(page)
+
+
 VIEWS: dict[str, View] = {
     "explore": at("sample=gpt2_xl_layer_training"),
     "explore-types": at(f"sample=llama3_8b_layer_inference&{TYPES}"),
@@ -322,7 +342,25 @@ VIEWS: dict[str, View] = {
     "present-zb": at("sample=gpt2_xl_layer_training&schedule=zb-h1&present=yes"),
     "present-replay": partial(replayed, query="sample=bert_base_operator_inference&present=yes"),
     "present-notes": noted,
+    "present-interleaved": at("sample=gpt2_xl_layer_training&schedule=interleaved&present=yes"),
+    "present-zb-v": at("sample=gpt2_xl_layer_training&schedule=zb-v&present=yes"),
+    "present-lanes": at("sample=llama3_8b_layer_inference&lanes=yes&level=operators&present=yes"),
+    "present-time": at(f"{BIG}&level=operators&colour=time&present=yes"),
+    "present-memory": at("sample=gpt2_xl_layer_training&colour=memory&level=operators&present=yes"),
+    "present-stages": at(f"{BIG}&level=stages&accelerators=8&present=yes"),
+    "present-latency": partial(presented_when_solved, query="sample=unet_operator_inference&objective=latency"),
+    "present-tie": at("sample=teaching_tied_embedding&present=yes"),
+    "present-details": partial(
+        chosen, query="sample=bert_base_operator_inference&level=operators&present=yes", node=40
+    ),
 }
+
+LESSON_STEPS: dict[str, View] = {
+    f"present-{lesson.name}-{number}": partial(lesson_step, name=lesson.name, number=number)
+    for lesson in COURSE
+    for number in range(1, lesson.num_steps + 1)
+}
+VIEWS |= LESSON_STEPS
 
 
 def shots(page: Any, width: int, height: int) -> list[Image.Image]:
@@ -330,7 +368,7 @@ def shots(page: Any, width: int, height: int) -> list[Image.Image]:
     here = "e => [e.scrollTop, e.scrollHeight, e.clientHeight]"
     taken = [screenshot(page)]
     main = page.locator(".stMain")
-    if page.url.find("present=yes") >= 0 or main.count() == 0:
+    if main.count() == 0 or ("present=yes" in page.url and "/learn" not in page.url):
         return taken
     while len(taken) < MOST_SCREENFULS:
         top, all_of_it, seen = main.evaluate(here)
@@ -381,7 +419,9 @@ def photograph(browser: Any, app: str, folder: Path, name: str, size: tuple[int,
 
 
 def sizes_of(name: str) -> tuple[tuple[int, int], ...]:
-    """Return the sizes that a view is shown in: the projector's is for what is presented, and the first screen."""
+    """Return the sizes that a view is shown in: a projector's is for what is presented, and the first screen."""
+    if name in LESSON_STEPS:
+        return ROOM_SIZES
     return tuple(size for size in SIZES if size != (1920, 1080) or name.startswith("present") or name == "explore")
 
 
