@@ -10,6 +10,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const ROOT_FONT = 16;
 /** What of a page's height a figure leaves free: the bar at the top, under which it scrolls, unless the page says. */
 const ABOVE = "var(--lesson-above, 3.75rem)";
+/** Pixels of the screen. */
+const LEAST_LETTERS = 11;
 const FIELDS = ["look", "text", "sub", "fill", "ink", "tip", "x", "w"];
 
 function make(tag, className = "", attributes = {}) {
@@ -59,12 +61,20 @@ class Figure {
     if (!this.scene) return;
     const now = arranged(this.scene, this.root.clientWidth);
     if (now.width !== this.shown.width || now.height !== this.shown.height) this.show(this.frame);
+    else this.keepLetters();
+  }
+
+  /** Have no letters smaller on the screen than can be read, where the figure is drawn smaller than it is. */
+  keepLetters() {
+    const scale = this.scroll.firstElementChild.getBoundingClientRect().width / this.shown.width;
+    this.root.style.setProperty("--least", scale > 0 ? `${LEAST_LETTERS / scale}px` : "0px");
   }
 
   /** Draw the figure anew, at a frame. */
   show(frame) {
     this.shown = arranged(this.scene, this.root.clientWidth);
     this.draw(this.shown);
+    this.keepLetters();
     this.frame = -1;
     this.go(frame, false);
   }
@@ -180,7 +190,7 @@ class Figure {
     const anchor = { left: "start", middle: "middle", right: "end" }[mark.anchor];
     for (const [name, shift] of [["text", 0], ["sub", 1]]) {
       const text = makeSvg("text", { x: middle, y: y + h / 2, class: name, "text-anchor": anchor, "dominant-baseline": "central" });
-      if (name === "text" && mark.size) text.style.fontSize = `${mark.size}px`;
+      if (name === "text" && mark.size) text.style.fontSize = `max(${mark.size}px, var(--least, 0px))`;
       text.dataset.shift = shift;
       group.append(text);
       texts[name] = text;

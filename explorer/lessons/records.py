@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from explorer.lessons.desk import Desk
 from explorer.lessons.scene import Scene
 from explorer.state.records import LoadedGraph
+from explorer.words.wording import unbroken_formulas
 
 Draw = Callable[[Desk], None]
 """Draws a part of a step into the page."""
@@ -83,8 +84,9 @@ class Closing:
 
 
 def said(told: Told, desk: Desk) -> str | None:
-    """Return a text; None while a solver is still at work on a number in it."""
-    return told if isinstance(told, str) else told(desk)
+    """Return a text as it is shown; None while a solver is still at work on a number in it."""
+    text = told if isinstance(told, str) else told(desk)
+    return None if text is None else unbroken_formulas(text)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ _BEFORE_UNIT = re.compile(
     r"(?<=[\d∞]) (?=(?:ms|s|%|×(?! [\dA-Z])|B|[KMG]iB|[kMG]B|[kMGTP]?FLOP|[\w-]+/s)(?!\w))"
     r"|(?<=\bAccelerator) (?=\d)|(?<=\bCPU) (?=\d)"
 )
+_OPERATOR = re.compile(r"(?<=\S) ([=+−×/≤≥]) (?=\S)")
+_NUMBERED = re.compile(r"\b([A-Z][\w-]*\d[\w-]*|[Nn]ode) (?=\d+\b)")
 _ADDRESS = re.compile(r"https?:(?=//)|www(?=\.)|@(?=[-\w])", re.IGNORECASE)
 
 
@@ -46,6 +48,15 @@ def unbroken(text: str) -> str:
     'the load of Accelerator\xa02 and CPU\xa01'
     """
     return _BEFORE_UNIT.sub("\u00a0", text)
+
+
+def unbroken_formulas(text: str) -> str:
+    r"""Return a text in which no line ends before a unit, or beside an operator of a formula.
+
+    >>> unbroken_formulas("4 ms: it is (p − 1) / m = 7 / 32")
+    '4\xa0ms: it is (p\xa0−\xa01)\xa0/\xa0m\xa0=\xa07\xa0/\xa032'
+    """
+    return _OPERATOR.sub("\u00a0\\1\u00a0", unbroken(text))
 
 
 def on_one_line(text: str) -> str:
@@ -78,8 +89,14 @@ def plain(text: str) -> str:
     'a      b  '
     >>> plain("12 GB/s")
     '12\xa0GB\\/s'
+
+    No line ends within the name of a device or node either.
+
+    >>> plain("from L40S 1 to CPU 1")
+    'from L40S\xa01 to CPU\xa01'
     """
-    return "".join(f"\\{c}" if c in MARKUP else c for c in unlinked(unbroken(in_order(printable(text)))))
+    whole = _NUMBERED.sub("\\1\u00a0", unbroken(in_order(printable(text))))
+    return "".join(f"\\{c}" if c in MARKUP else c for c in unlinked(whole))
 
 
 def plain_label(text: str) -> str:

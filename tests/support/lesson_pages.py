@@ -86,6 +86,18 @@ def cut_off(page: Any) -> list[str]:
     return found
 
 
+def smallest_letters(page: Any) -> float:
+    """Return the size of the smallest letters in figures, in pixels of the screen."""
+    sizes = page.locator(f"{FIGURES} svg").evaluate_all(
+        """all => all.flatMap((svg) => {
+          const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+          const texts = [...svg.querySelectorAll(".mark:not(.hidden) text")].filter((text) => text.textContent);
+          return texts.map((text) => parseFloat(getComputedStyle(text).fontSize) * scale);
+        })"""
+    )
+    return min(map(float, sizes), default=100.0)
+
+
 def lesson_called(name: str) -> Lesson:
     return next(lesson for lesson in COURSE if lesson.name == name)
 

@@ -271,7 +271,7 @@ LESSON = Lesson(
                 _best,
                 "ms",
                 right="No other pair of cuts is better; there are only ten to try.",
-                wrong="Try each of the ten pairs of cuts, or see below.",
+                wrong="Try each of the ten pairs of cuts; the best one is drawn, too.",
             ),
             "This is the optimum. The solver needs no trying: lesson 4 shows how it works.",
             _shown_best,

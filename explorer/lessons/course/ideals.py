@@ -211,7 +211,7 @@ LESSON = Lesson(
                 "makes 18.",
             ),
             "With w branches of length L there are (L + 1)ʷ + 2 ideals: each branch is taken up to some length. "
-            "A stage lies between two of them, so there are pairs of ideals to look at, still more. Move the sliders "
+            "A stage lies between two of them, so there are even more pairs of ideals to look at. Move the sliders "
             "until it explodes.",
             _grow,
         ),

@@ -10,7 +10,7 @@ from explorer.lessons.catalogue import COURSE
 from explorer.lessons.records import Lesson
 from tests.support.accessibility import faults
 from tests.support.app_page import download
-from tests.support.lesson_pages import at_step, begin, cut_off, figure, predict, settled
+from tests.support.lesson_pages import at_step, begin, cut_off, figure, predict, settled, smallest_letters
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
@@ -83,6 +83,8 @@ def test_question_figure_and_answer_of_a_presented_step_are_on_one_screen(
         for width, height in sizes:
             page.set_viewport_size({"width": width, "height": height})
             eventually(lambda: page.get_by_test_id("stMain").evaluate(below) <= BELOW_THE_SCREEN)
+            eventually(lambda: smallest_letters(page) > 10.9)
+            eventually(lambda: cut_off(page) == [])
         page.locator("body").press("n")
 
 

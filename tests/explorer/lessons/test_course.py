@@ -490,7 +490,7 @@ def test_what_lesson_eight_says_in_numbers_is_so() -> None:
     assert isinstance(gap, AskNumber)
     assert better.answer == pytest.approx((work_ms + 4 * 0.5) / 3)
     assert f"{number(work_ms + 4 * 0.5)} ms of work and transfers" in str(better.right)
-    told = said(lesson.steps[2].reveal, here) or ""
+    told = (said(lesson.steps[2].reveal, here) or "").replace("\xa0", " ")
     assert f"only two devices have {number(work_ms + 2 * 0.5)} ms" in told
     assert f"at least {number((work_ms + 2 * 0.5) / 2)} ms" in told
     value_ms = here.answer(lesson.setting)
