@@ -48,6 +48,7 @@ def convergence_chart(snapshot: Snapshot, theme: ThemeName) -> dict[str, Any]:
     axis = {"title": None, "labelFontSize": 11}
     return {
         "mark": {"type": "line", "interpolate": "step-after", "clip": True, "strokeWidth": 2},
+        "background": "transparent",  # the strip is not as dark as the page
         "padding": {"left": 0, "right": 4, "top": 2, "bottom": 0},
         "encoding": {
             "x": {

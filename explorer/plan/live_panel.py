@@ -105,7 +105,7 @@ def _is_worth_drawing(snapshot: Snapshot) -> bool:
 def _strip(snapshot: Snapshot, run: Run) -> None:
     with st.container(border=True, key="running"):
         text, chart, button = st.columns([5, 7, 1.3], vertical_alignment="center")
-        text.html(_text(snapshot))
+        text.html(strip_text(snapshot))
         # Always there, or the strip would grow with the first plan.
         chart.vega_lite_chart(
             convergence_rows(snapshot),
@@ -159,7 +159,7 @@ def _end_in_words(question: Question, result: SolveResult) -> tuple[str, str]:
     return "Ended before the time limit" if limit_s else "Ended", "not proven optimal"
 
 
-def _text(snapshot: Snapshot) -> str:
+def strip_text(snapshot: Snapshot) -> str:
     """Return the three lines beside the chart as HTML: what is solved, how good the plan is, how far the solver is."""
     question, result = snapshot.question, snapshot.result
     method = METHOD.names.get(question.method, question.method)
@@ -182,7 +182,9 @@ def _text(snapshot: Snapshot) -> str:
         values = f"No plan yet · {known}"
     else:
         values += " · ".join(filter(None, (milliseconds(value_ms), known, "" if bound_ms is None else distance)))
-    now = " · ".join(filter(None, (seconds(snapshot.seconds), phase)))
+    # What the solver itself took is said beside the plan; starting its process comes on top.
+    is_answer = result is not None and snapshot.state is JobState.DONE
+    now = " · ".join(filter(None, (seconds(result.runtime_s if is_answer else snapshot.seconds), phase)))
     lines = (f"<b>{escape(state)}</b> · {escape(what)}", escape(unbroken(values)), escape(unbroken(now)))
     title = escape(f"{device_counts(question.deployment)}, {what}: {phase}")
     return (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from explorer.jobs.record import BEST_SO_FAR, NO_PLAN, JobState, Question, Snapshot
-from explorer.plan.live_panel import ended_by
+from explorer.plan.live_panel import ended_by, strip_text
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
 from solvers.model.result import SolveResult, SolveStatus
@@ -70,3 +70,11 @@ SERVER = "The server was started again while this was solved"
 def test_what_ended_a_solve(state: JobState, question: Question, result: SolveResult, ended: str, besides: str) -> None:
     snapshot = Snapshot("1", question, state, result.runtime_s, None, (), None, result, "", "", "", False)
     assert ended_by(snapshot, result) == (ended, besides)
+
+
+def test_the_time_of_a_solve_that_has_ended_is_the_one_that_stands_beside_its_plan() -> None:
+    snapshot = Snapshot(
+        "1", QUESTION, JobState.DONE, 3.42, None, (), None, replace(FOUND, runtime_s=3.12), "", "", "", False
+    )
+    assert "3.12\xa0s" in strip_text(snapshot)
+    assert "3.42" in strip_text(replace(snapshot, state=JobState.RUNNING, result=None))
