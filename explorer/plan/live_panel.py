@@ -183,8 +183,8 @@ def strip_text(snapshot: Snapshot) -> str:
     else:
         values += " · ".join(filter(None, (milliseconds(value_ms), known, "" if bound_ms is None else distance)))
     # What the solver itself took is said beside the plan; starting its process comes on top.
-    is_answer = result is not None and snapshot.state is JobState.DONE
-    now = " · ".join(filter(None, (seconds(result.runtime_s if is_answer else snapshot.seconds), phase)))
+    took_s = result.runtime_s if result is not None and snapshot.state is JobState.DONE else snapshot.seconds
+    now = " · ".join(filter(None, (seconds(took_s), phase)))
     lines = (f"<b>{escape(state)}</b> · {escape(what)}", escape(unbroken(values)), escape(unbroken(now)))
     title = escape(f"{device_counts(question.deployment)}, {what}: {phase}")
     return (
