@@ -60,10 +60,10 @@ def still_there(picture: "Locator", node: int) -> Any:
 
 
 def told(picture: "Locator", text: str) -> str:
-    """Wait until the bar says something that contains a text, and return all it says."""
+    """Wait until the bar says something that contains a text, and return all it says, with no-break spaces as spaces."""
     message = picture.locator(".edit-message:not(.busy)").filter(has_text=text)
     message.wait_for()
-    return str(message.inner_text())
+    return str(message.inner_text()).replace("\xa0", " ")
 
 
 def do(picture: "Locator", op: str, text: str) -> str:
