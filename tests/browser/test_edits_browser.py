@@ -60,7 +60,7 @@ def still_there(picture: "Locator", node: int) -> Any:
 
 
 def told(picture: "Locator", text: str) -> str:
-    """Wait until the bar says something that contains a text, and return all it says, with no-break spaces as spaces."""
+    """Wait until the bar says something that contains a text, and return all it says with plain spaces."""
     message = picture.locator(".edit-message:not(.busy)").filter(has_text=text)
     message.wait_for()
     return str(message.inner_text()).replace("\xa0", " ")
