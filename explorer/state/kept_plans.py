@@ -4,7 +4,7 @@ import streamlit as st
 
 from explorer.state import session
 from explorer.state.records import KeptPlan, Plan
-from explorer.words.wording import methods_text, shortened
+from explorer.words.wording import inputs_unlike, methods_text, shortened
 from solvers.model.split import Family
 from solvers.quantities import counted
 
@@ -12,19 +12,25 @@ MAX_KEPT = 4
 MAX_NAME = 60
 
 
-def automatic_name(plan: Plan, taken: frozenset[str] = frozenset()) -> str:
-    """Return what a kept plan is called unless the user says: method, splits, hardware; a number where that is taken.
+def automatic_name(plan: Plan, kept: tuple[KeptPlan, ...] = ()) -> str:
+    """Return what a kept plan is called unless the user says: method, splits, hardware.
 
-    Never longer than a heading.
+    Where a plan that is kept has that name, the inputs that it differs in are added, or else a number. Never longer
+    than a heading.
     """
     parts = [methods_text(plan.result.method)]
     if plan.result.family is not Family.CHAIN:
         parts.append(plan.result.family.named)
     name = ", ".join([*parts, _hardware(plan)])
-    if shortened(name, MAX_NAME) not in taken:
+    of_name = {one.name: one.plan for one in kept}
+    same = of_name.get(shortened(name, MAX_NAME))
+    if same is None:
         return shortened(name, MAX_NAME)
-    marks = (f" ({n})" for n in range(2, len(taken) + 3))
-    return next(one for one in (shortened(name, MAX_NAME - len(mark)) + mark for mark in marks) if one not in taken)
+    unlike = ", ".join([name, *inputs_unlike((plan.question, plan.graph), (same.question, same.graph))])
+    if len(unlike) <= MAX_NAME and unlike not in of_name:
+        return unlike
+    marks = (f" ({n})" for n in range(2, len(of_name) + 3))
+    return next(one for one in (shortened(name, MAX_NAME - len(mark)) + mark for mark in marks) if one not in of_name)
 
 
 def _hardware(plan: Plan) -> str:
@@ -46,9 +52,9 @@ def keep(plan: Plan, name: str = "") -> KeptPlan | None:
         return same
     if len(kept) >= MAX_KEPT:
         return None
-    taken = frozenset(one.name for one in kept)
+    is_free = name and name not in (one.name for one in kept)
     number = 1 + max((one.number for one in kept), default=0)
-    added = KeptPlan(number, name if name and name not in taken else automatic_name(plan, taken), plan)
+    added = KeptPlan(number, name if is_free else automatic_name(plan, kept), plan)
     session.remember_kept((*kept, added))
     return added
 

@@ -9,7 +9,7 @@ from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, TimesOrigin
 from solvers.model.names import in_order, printable
 from solvers.model.result import SolveResult, SolveStatus
-from solvers.parameters.asked import as_asked
+from solvers.parameters.asked import as_asked, changes
 from solvers.parameters.asked import differences as inputs_that_differ
 from solvers.parameters.parameter import Asked
 from solvers.parameters.question import METHOD, OBJECTIVE, method_text
@@ -176,6 +176,11 @@ def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) 
         counts = [str(len(one.devices)) for one in pins]
         changed.append(f"pins {' → '.join(counts)}" if counts[0] != counts[1] else "pins")
     return changed + _differences_of_graphs(old[1], new[1])
+
+
+def inputs_unlike(one: tuple[Question, DnnGraph], other: tuple[Question, DnnGraph]) -> list[str]:
+    """Return the inputs of one question that those of another differ from, each with its value."""
+    return [f"{noun} {value}" for noun, _, value in changes(_asked(*other), _asked(*one))]
 
 
 def _asked(question: Question, graph: DnnGraph) -> Asked:

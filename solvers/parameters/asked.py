@@ -180,15 +180,18 @@ def options(known: Asked, scopes: Container[Scope]) -> list[str]:
     return words
 
 
+def changes(old: Asked, new: Asked) -> list[tuple[str, str, str]]:
+    """Return the inputs that differ between two questions: noun, value before and value after, as they are written.
+
+    The graphs they are on are left aside.
+    """
+    pairs = ((parameter, parameter.get(old), parameter.get(new)) for parameter in QUESTION if parameter.noun)
+    return [(it.noun, it.written(before), it.written(after)) for it, before, after in pairs if before != after]
+
+
 def differences(old: Asked, new: Asked) -> list[str]:
     """Say which inputs differ between two questions, one phrase each; the graphs they are on aside.
 
     Values that are written alike are only named.
     """
-    changed = []
-    for parameter in QUESTION:
-        before, after = parameter.get(old), parameter.get(new)
-        if parameter.noun and before != after:
-            texts = parameter.written(before), parameter.written(after)
-            changed.append(f"{parameter.noun} {texts[0]} → {texts[1]}" if texts[0] != texts[1] else parameter.noun)
-    return changed
+    return [f"{noun} {before} → {after}" if before != after else noun for noun, before, after in changes(old, new)]

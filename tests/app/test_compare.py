@@ -243,9 +243,17 @@ def test_names_tell_method_splits_and_hardware_and_differ() -> None:
     plan = plan_of(chain((1, 2)), Deployment(2, 1), family=Family.FREE)
     name = automatic_name(plan)
     assert name.endswith("non-contiguous, 2 accelerators + 1 CPU")
-    assert automatic_name(plan, frozenset({name})) == f"{name} (2)"
+    assert automatic_name(plan, (KeptPlan(1, name, plan),)) == f"{name} (2)"
     assert is_same(plan, plan)
     assert not is_same(plan, plan_of(chain((1, 2)), Deployment(3, 1)))
+
+
+def test_a_plan_for_another_memory_is_named_by_it() -> None:
+    more, less = (plan_of(chain((1, 2)), Deployment(2, 1, size)) for size in (2.0**30, 2.0**29))
+    kept = (KeptPlan(1, automatic_name(more), more),)
+    assert automatic_name(less, kept) == f"{kept[0].name}, memory 512 MiB"
+    also = (*kept, KeptPlan(2, automatic_name(less, kept), less))
+    assert automatic_name(less, also) == f"{kept[0].name} (2)"
 
 
 def test_a_name_too_long_says_so_and_methods_are_called_as_everywhere() -> None:
@@ -253,8 +261,9 @@ def test_a_name_too_long_says_so_and_methods_are_called_as_everywhere() -> None:
     plan = plan_of(chain((1, 2)), long)
     name = automatic_name(plan)
     assert name.endswith("…")
-    assert len(automatic_name(plan, frozenset({name}))) <= MAX_NAME
-    assert automatic_name(plan, frozenset({name})).endswith("… (2)")
+    kept = (KeptPlan(1, name, plan),)
+    assert len(automatic_name(plan, kept)) <= MAX_NAME
+    assert automatic_name(plan, kept).endswith("… (2)")
     after = replace(plan, result=replace(plan.result, method="dp, then ip"))
     assert automatic_name(after).startswith("DP, then IP, 3 × ")
 
