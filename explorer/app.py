@@ -73,9 +73,10 @@ st.html(
     [data-testid="stMetricDelta"] { font-size: 0.75rem; }
     /* On two lines where it is too long for one: cut off it would keep back what is proven. */
     .st-key-headline [data-testid="stMetricDelta"] :is([data-testid="stMarkdownContainer"], p) {
-      white-space: normal; line-height: 1.3; }
+      white-space: normal; line-height: 1.15; }
     /* While a solve runs it is often two lines, at its end one: there is room for two, or the picture would move. */
-    @media (min-width: 640px) and (max-width: 1700px) { .st-key-headline { min-height: 5.45rem; } }
+    @media (min-width: 640px) and (max-width: 1700px) {
+      .st-key-headline { min-height: 5.2rem; margin-bottom: -0.4rem; } }
     /* So is what a number is called, on a phone. */
     .st-key-headline [data-testid="stMetricLabel"] :is([data-testid="stMarkdownContainer"], p) {
       white-space: normal; line-height: 1.3; }

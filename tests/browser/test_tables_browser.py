@@ -307,6 +307,7 @@ def test_headings_take_two_lines_at_most_and_end_above_the_last_digit(
     Picture(chromium_page, f"{server}/?graph=chain&stages=3")
     for title in TITLES:
         buttons = open_table(chromium_page, title).locator("th button")
+        buttons.first.wait_for()  # until then they have no height
         heights = buttons.evaluate_all("all => all.map(b => b.querySelector('span').getBoundingClientRect().height)")
         assert 0 < max(heights) <= 2 * 16 + 4, title
         of_numbers = open_table(chromium_page, title).locator("th.number button")
