@@ -144,6 +144,17 @@ def test_notes_are_changed_and_taken_off(app: str, chromium_page: Any) -> None:
     chromium_page.wait_for_function("() => !location.href.includes('notes')")
 
 
+def test_details_end_the_note_at_the_pointer(app: str, chromium_page: Any) -> None:
+    picture = opened(chromium_page, f"{app}/?sample=unet_operator_inference&level=operators&present=yes")
+    note = picture.root.get_by_role("tooltip")
+    chromium_page.mouse.move(*picture.point("p.screenPositionOf(9)"))
+    note.wait_for()
+    chromium_page.mouse.down()
+    chromium_page.mouse.up()
+    picture.root.locator(".details").wait_for()
+    expect(note).to_be_hidden()
+
+
 @pytest.mark.parametrize("presents", [False, True])
 def test_details_do_not_cover_what_they_describe(app: str, chromium_page: Any, presents: bool) -> None:
     query = "sample=unet_operator_inference&level=operators" + ("&present=yes" if presents else "")

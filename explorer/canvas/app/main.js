@@ -470,6 +470,7 @@ export class PlacedPipeline {
       return void this.placeDetails();
     }
     const told = this.details.show(this.store, selection);
+    this.tooltip.hide();  // they say all that it says, and the graph may move under it
     this.status.textContent = told === null ? "" : inOrder(`Selected: ${told}`);
     this.placeDetails();
   }
