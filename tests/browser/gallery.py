@@ -122,10 +122,11 @@ def needs(page: Any, app: str, query: str, wanted: str) -> None:
     box.first.fill(wanted)
     box.first.press("Enter")
     press(page, "Find the least hardware")
+    table = page.get_by_role("table", name="What the wanted throughput needs")
+    table.wait_for()
     cancel = page.locator("[class*='st-key-cancel-what-is-needed'] button, .st-key-cancel_needs button")
-    cancel.wait_for()
     cancel.wait_for(state="detached", timeout=3 * SOLVE_MS)
-    scroll_to(page, page.get_by_role("table", name="What the wanted throughput needs"))
+    scroll_to(page, table)
 
 
 def searched(page: Any, app: str, words: str) -> None:
