@@ -161,7 +161,9 @@ def _orders(
     given = list(range(contraction.num_blocks))
     ends = [h.blocks for h in contraction.hyperedges]
     if paths is None:
-        return [(None, order) for order in narrow_orders(given, ends, (), check)]
+        # Which end comes first decides how many nets a wide diagram leaves out. Views would be compiled for again.
+        orders = narrow_orders(given, ends, (), check)
+        return [(None, way) for order in orders for way in (order, order[::-1].copy())]
     ends += [(*row, b) for b, row in enumerate(paths.backwards().before) if row]
     found: list[tuple[Paths | None, IntArray]] = []
     for way, start in ((paths, given), (paths.backwards(), given[::-1])):

@@ -132,6 +132,15 @@ def test_prices_of_convex_contents_prove_nothing_false(instance: tuple[DnnGraph,
         assert all(proven < best for proven in contents.provable_thresholds(price, -1.0, best))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_diagram_begins_at_the_end_from_which_less_is_left_out(seed: int) -> None:
+    contraction = contract(random_dag(seed, 24), Family.FREE, Deployment(3))
+    chosen = contents_diagram(contraction, 8)
+    assert chosen.dropped_ms > 0
+    other = contents_diagram(contraction, 8, order=chosen.arcs.order[::-1].copy())
+    assert chosen.badness <= other.badness
+
+
 def test_a_path_of_blocks_needs_two_nodes_per_layer() -> None:
     edges = contract(random_dag(3, num_nodes=12), Family.FREE, Deployment(2)).hyperedges
     assert edges
