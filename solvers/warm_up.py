@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from solvers.compilation import compile_first, is_compiled, one_at_a_time, provide_cache, settle, write_record
 from solvers.latency.bound import latency_bound
 from solvers.model.deployment import Communication, Deployment, DeviceClass
@@ -62,6 +64,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "pipelines on several device types", lambda: solve(GRAPH, SEVERAL_TYPES, method="dp")
     yield "pipelines with overlapped transfers", pipelines_of_variants
     yield "non-contiguous splits", lambda: solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
+    yield "prices of blocks", _prices_of_blocks
     yield "plans made of prices", _plans_of_prices
     yield "latency", _latency
     yield "bound of latency", lambda: latency_bound(GRAPH, DEPLOYMENT)
@@ -72,6 +75,12 @@ def _bound_of_pipelines() -> None:
     from solvers.chain.max_load import ChainSearch  # numba loads here
 
     list(ChainSearch(GRAPH, contract(GRAPH, Family.CHAIN, DEPLOYMENT), DEPLOYMENT).bounded_by_borders(0.0))
+
+
+def _prices_of_blocks() -> None:
+    from solvers.free.projection import project  # numba loads here
+
+    project(np.ones((1, 1), np.float32), np.ones(1), np.ones(1), np.zeros(1), object)
 
 
 def _plans_of_prices() -> None:

@@ -4,8 +4,8 @@ Every bound is a threshold T that is proven out of reach:
 
 1. Merging blocks that must be together below T until one is too heavy (`solvers.free.min_cuts`), by bisection.
 2. Prices equal to the work of blocks: the most work one device can hold within T (`solvers.free.column_generation`).
-3. The best prices at a T just below the value of the best plan, by column generation over the merged blocks: first one
-   per cent below, then ever closer. If the linear program has a solution there, or time is short, at a lower T.
+3. The best prices at a T just below the value of the best plan, over the merged blocks: first one per cent below, then
+   ever closer. If no prices prove that, or time is short, at a lower T, from which the next one begins.
 
 Prices and contents of one threshold are a start at the next: both are kept per block of the original contraction.
 
@@ -47,8 +47,10 @@ TARGET_GAPS = (0.01, 0.003, 0.001, 0.0002, 0.00001, 5e-7)
 LEAST_SHARE = 1e-3
 """A threshold below this share of the plan's value is not tried: from a bound of zero halving would hardly end."""
 
-RESERVE = 0.6
-"""Share of the time left that an attempt at one threshold leaves for others."""
+FIRST_SHARE, LARGEST_SHARE = 0.15, 0.6
+"""Share of the time left for an attempt at one threshold; it doubles where that was too short."""
+LEAST_PART = 0.125
+"""And the next threshold is half as far from the bound, but at least this part of the way to what is to be proven."""
 
 ROUNDS_BETWEEN_BOUNDS = 40
 """Rounds of column generation after which better prices are turned into a bound at a lower threshold."""
@@ -99,6 +101,7 @@ class FreeBounds:
         self._price: FloatArray = finite if finite.sum() > 0 else np.ones(contraction.num_blocks)
         self._work = self._price
         self._columns: list[tuple[int, BoolArray, float]] = []
+        self._held: tuple[np.ndarray, DeviceContents] | None = None  # of the blocks merged so
         self.prices: Prices | None = None
         """The best prices at the threshold tried last, for plans made from them in another thread."""
 
@@ -132,25 +135,32 @@ class FreeBounds:
     def raise_by_prices(
         self, value_ms: Callable[[], float], gap: float, watch: Watch, seconds_left: Callable[[], float]
     ) -> None:
-        """Generate columns until the gap is proven, the linear programs allow no more, or time is up."""
+        """Look for prices until the gap is proven, none can prove more, or time is up."""
         if not self._deployment.num_accelerators:
             return  # the bound of total work is as good without them
         last = max(0.99 * gap, TARGET_GAPS[-1])
-        for target in (*(g for g in TARGET_GAPS if g > last), last):
-            ceiling = math.inf
-            while watch():
-                threshold = min(value_ms() * (1 - target), 0.5 * (self.lower_bound_ms + ceiling))
-                if threshold <= max(self.lower_bound_ms * (1 + 0.1 * target), LEAST_SHARE * value_ms()):
-                    break
-                attempt = _until(RESERVE * seconds_left(), watch, seconds_left)
-                try:
-                    proven = self._prove(threshold, lambda: value_ms() > threshold and attempt(), watch)  # noqa: B023
-                except _StoppedError:
-                    proven = None
-                if proven is not True and value_ms() > threshold:
-                    ceiling = threshold
-            if ceiling < math.inf:
+        targets = (*(g for g in TARGET_GAPS if g > last), last)
+        ceiling = math.inf
+        part, share = 1.0, FIRST_SHARE
+        while watch():
+            low, value = self.lower_bound_ms, value_ms()
+            target = next((g for g in targets if value * (1 - g) > low), None)
+            if target is None:
                 break
+            threshold = min(low + part * (value * (1 - target) - low), 0.5 * (low + ceiling))
+            if threshold <= max(low * (1 + 0.1 * target), LEAST_SHARE * value):
+                break
+            attempt = _until((1 - share) * seconds_left(), watch, seconds_left)
+            try:
+                proven = self._prove(threshold, lambda: value_ms() > threshold and attempt(), watch)  # noqa: B023
+            except _StoppedError:
+                proven = None
+            if proven is True or value_ms() <= threshold:
+                part, share = min(1.0, 2 * part), FIRST_SHARE
+            elif attempt():  # there was time for more
+                ceiling = threshold
+            else:
+                part, share = max(LEAST_PART, 0.5 * part), min(LARGEST_SHARE, 2 * share)
 
     def _prove(self, threshold_ms: float, attempt: Watch, watch: Watch) -> bool | None:
         # Paths are known of the blocks themselves only.
@@ -161,9 +171,12 @@ class FreeBounds:
         contraction, block_of = reduced
         parts = np.array(block_of)
         knows_paths = self._paths is not None
-        contents = self._contents(contraction, watch)
-        if knows_paths and self._paths is None:
-            return self._prove(threshold_ms, attempt, watch)  # on merged blocks
+        if self._held is None or not np.array_equal(self._held[0], parts):
+            contents = self._contents(contraction, watch)
+            if knows_paths and self._paths is None:
+                return self._prove(threshold_ms, attempt, watch)  # on merged blocks
+            self._held = parts, contents
+        contents = self._held[1]
         self._hand_down(contents, parts)
         rounds = 0
         bounded_ratio = 0.0
@@ -187,7 +200,7 @@ class FreeBounds:
             outcome, best = best_prices(contents, threshold_ms, start, proceed)
         if outcome is True:
             self._raise(threshold_ms)
-        elif watch():
+        elif best.ratio * threshold_ms > self.lower_bound_ms and watch():
             low_ms = self.lower_bound_ms
             self._raise_to(contents.provable_thresholds(best.price, low_ms, threshold_ms, watch, EXACT))
         sizes = np.bincount(parts)

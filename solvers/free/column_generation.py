@@ -85,7 +85,7 @@ class DeviceContents:
 
         With `paths` contents are convex sets; CPUs are then a kind of devices like the accelerators.
         """
-        self._check = check
+        self.check = check
         self._num_cpus = deployment.num_cpus if paths is None else 0
         self._cpu_ms = contraction.cpu_ms
         self._num_blocks = contraction.num_blocks
@@ -135,7 +135,7 @@ class DeviceContents:
         """Return the dearest contents of an accelerator of each kind; none below a kind's floor need be told apart."""
         floor_of = [-math.inf] * len(self._arcs) if floors is None else floors.tolist()
         return [
-            dearest_contents(arcs, price, threshold_ms, effort, gap, self._check, floor)
+            dearest_contents(arcs, price, threshold_ms, effort, gap, self.check, floor)
             for arcs, floor in zip(self._arcs, floor_of, strict=True)
         ]
 
