@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from solvers.compilation import compile_first, is_compiled, one_at_a_time, provide_cache, settle, write_record
 from solvers.latency.bound import latency_bound
 from solvers.model.deployment import Communication, Deployment, DeviceClass
@@ -78,9 +76,12 @@ def _bound_of_pipelines() -> None:
 
 
 def _prices_of_blocks() -> None:
-    from solvers.free.projection import project  # numba loads here
+    from solvers.free.column_generation import DeviceContents  # numba loads here
+    from solvers.free.price_search import best_prices
 
-    project(np.ones((1, 1), np.float32), np.ones(1), np.ones(1), np.zeros(1), object)
+    contraction = contract(GRAPH, Family.FREE, DEPLOYMENT)
+    within_reach = float(contraction.accelerator_ms.sum())
+    best_prices(DeviceContents(contraction, DEPLOYMENT), within_reach, contraction.accelerator_ms, lambda best: True)
 
 
 def _plans_of_prices() -> None:

@@ -9,7 +9,7 @@ and a value above 1 is the proof. Contents and y are found one after the other: 
 other contents make these known. The optimum of the program with those known (Kelley 1960, the dual of column
 generation) jumps between extremes, of which there are as many as blocks. So the next prices are those nearest to the
 best ones known at which the program is worth a level between what is proven and what is wanted: a level bundle method
-(Lemarechal, Nemirovskii and Nesterov, "New variants of bundle methods", Mathematical Programming 1995). Near is
+(Lemaréchal, Nemirovskii and Nesterov, "New variants of bundle methods", Mathematical Programming 1995). Near is
 measured relative to the size of prices, so that a block counts for as much as its parts would. The level comes down
 where it led to nothing, and up where it led to better prices. When many rounds in turn led to nothing the program
 itself is solved: it says whether prices can prove the threshold at all.
