@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.free import pricing
+from solvers.free import price_search, pricing
 from solvers.free.column_generation import DeviceContents
 from solvers.free.patterns import Arcs, Paths, contents_diagram
 from solvers.free.price_search import best_prices
@@ -268,3 +268,32 @@ def test_both_searches_find_the_same_thresholds_out_of_reach(seed: int, k: int, 
         for search in SEARCHES
     }
     assert outcomes != {True, False}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_make_room_for_others_and_nothing_false_is_said(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for a dozen rows the search may come to no end, but to none that column generation contradicts."""
+    deployment = Deployment(2, seed % 2)
+    contraction = contract(random_dag(seed, num_nodes=14), Family.FREE, deployment)
+    work = contraction.accelerator_ms
+    threshold = 0.65 * float(work.sum())
+    monkeypatch.setattr(price_search, "MOST_ROWS", 12)
+    dropped = 0
+    make_room = price_search._Rounds._make_room
+
+    def counted(self: price_search._Rounds) -> None:
+        nonlocal dropped
+        before = len(self._keys)
+        make_room(self)
+        dropped += before - len(self._keys)
+        assert len(self._keys) <= 6
+        assert self._entered == set(self._keys)
+
+    monkeypatch.setattr(price_search._Rounds, "_make_room", counted)
+    rounds = iter(range(150))
+    outcome, _ = best_prices(
+        DeviceContents(contraction, deployment), threshold, work, lambda _: next(rounds, None) is not None
+    )
+    certain = DeviceContents(contraction, deployment).prove(threshold, work, lambda _: True)[0]
+    assert {outcome, certain} != {True, False}
+    assert dropped or outcome is True
