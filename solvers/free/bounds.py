@@ -152,7 +152,7 @@ class FreeBounds:
                 break
             attempt = _until((1 - share) * seconds_left(), watch, seconds_left)
             try:
-                proven = self._prove(threshold, lambda: value_ms() > threshold and attempt(), watch)  # noqa: B023
+                proven = self._prove(threshold, _while_below(threshold, value_ms, attempt), watch)
             except _StoppedError:
                 proven = None
             if proven is True or value_ms() <= threshold:
@@ -250,6 +250,11 @@ def _checking(watch: Watch) -> Callable[[], None]:
             raise _StoppedError
 
     return check
+
+
+def _while_below(threshold_ms: float, value_ms: Callable[[], float], watch: Watch) -> Watch:
+    """Return a watch that also ends when a plan within the threshold is known."""
+    return lambda: value_ms() > threshold_ms and watch()
 
 
 def _until(left: float, watch: Watch, seconds_left: Callable[[], float]) -> Watch:
