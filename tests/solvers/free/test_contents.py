@@ -297,3 +297,27 @@ def test_rows_make_room_for_others_and_nothing_false_is_said(seed: int, monkeypa
     certain = DeviceContents(contraction, deployment).prove(threshold, work, lambda _: True)[0]
     assert {outcome, certain} != {True, False}
     assert dropped or outcome is True
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_program_promises_no_less_than_what_is_proven(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows some of the contents only, so its optimum is at least every ratio that prices prove."""
+    deployment = Deployment(2, seed % 2)
+    contraction = contract(random_dag(seed, num_nodes=14), Family.FREE, deployment)
+    work = contraction.accelerator_ms
+    asked = 0
+    solve_program = price_search._Rounds._solve
+
+    def checked(self: price_search._Rounds) -> Any:
+        nonlocal asked
+        asked += 1
+        solved = solve_program(self)
+        assert solved is not None
+        assert solved[0] >= self._best.ratio - 1e-6
+        return solved
+
+    monkeypatch.setattr(price_search._Rounds, "_solve", checked)
+    monkeypatch.setattr(price_search, "BEFORE_PROGRAM", 1)
+    for share in (0.55, 0.65, 0.8):
+        best_prices(DeviceContents(contraction, deployment), share * float(work.sum()), work, lambda _: True)
+    assert asked
