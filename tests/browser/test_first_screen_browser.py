@@ -44,8 +44,9 @@ def test_headline_graph_and_all_lanes_are_on_the_first_screen_of_a_projector(
     expect(graph).to_have_js_property("clientHeight", 420)
 
 
-ROOM_OF_SELECT = """(e, texts) => {
+ROOM_OF_SELECT = """async (e, texts) => {
     const style = getComputedStyle(e);
+    await document.fonts.load(style.font);  // that of the system, shown until then, may be wider
     const pen = document.createElement("canvas").getContext("2d");
     pen.font = style.font;
     const room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
