@@ -5,9 +5,11 @@ Every bound is a threshold T that is proven out of reach:
 1. Merging blocks that must be together below T until one is too heavy (`solvers.free.min_cuts`), by bisection.
 2. Prices equal to the work of blocks: the most work one device can hold within T (`solvers.free.column_generation`).
 3. The best prices at a T just below the value of the best plan, over the merged blocks: first one per cent below, then
-   ever closer. If no prices prove that, or time is short, at a lower T, from which the next one begins.
+   ever closer. Where there are CPUs splits are divided by which blocks these have, as far as prices prove no more
+   (`solvers.free.branches`). What cannot be proven, or takes too long, is left for a lower T.
 
-Prices and contents of one threshold are a start at the next: both are kept per block of the original contraction.
+Prices, contents and branches of one threshold are a start at the next: all are kept per block of the original
+contraction.
 
 Where accelerators are of several classes merging takes all of them for the best in every respect, which is valid for
 each; work and prices know every class and its number.
@@ -25,12 +27,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.free.column_generation import BoolArray, Certificate, DeviceContents
+from solvers.free.branches import LEAST_PROMISE, Branch, Pace, block_to_divide_by, stalls
+from solvers.free.column_generation import QUICK_EFFORT, Certificate, DeviceContents
+from solvers.free.cpu_share import BoolArray
 from solvers.free.filling import Prices
+from solvers.free.merged_blocks import MergedBlocks
 from solvers.free.min_cuts import colocated, merged
 from solvers.free.patterns import Paths
-from solvers.free.price_search import best_prices
-from solvers.free.pricing import EXACT
+from solvers.free.price_search import START_EFFORT, Found, best_prices
 from solvers.model.deployment import Communication, Deployment
 from solvers.model.graph import DnnGraph
 from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
@@ -41,22 +45,27 @@ MAX_BLOCKS_FOR_CUTS = 2000
 """Minimum cuts between all neighbours take too long beyond."""
 
 BISECTIONS = 10
-TARGET_GAPS = (0.01, 0.003, 0.001, 0.0002, 0.00001, 5e-7)
+TARGET_GAPS = (0.0095, 0.003, 0.001, 0.0002, 0.00001, 5e-7)
 """Gaps between plan and bound to prove, one after the other."""
+
+LEAST_RISE = 0.1
+"""A threshold above the bound by less than this share of the gap that is aimed at is not tried."""
 
 LEAST_SHARE = 1e-3
 """A threshold below this share of the plan's value is not tried: from a bound of zero halving would hardly end."""
 
-FIRST_SHARE, LARGEST_SHARE = 0.15, 0.6
-"""Share of the time left for an attempt at one threshold; it doubles where that was too short."""
-LEAST_PART = 0.125
-"""And the next threshold is half as far from the bound, but at least this part of the way to what is to be proven."""
+FIRST_SHARE, LARGEST_SHARE = 0.5, 0.8
+"""Share of the time left for an attempt at one threshold, which doubles when all thresholds were tried; the next one is
+half as far from the bound where that was too short."""
 
-ROUNDS_BETWEEN_BOUNDS = 40
-"""Rounds of column generation after which better prices are turned into a bound at a lower threshold."""
+SETTLING_EFFORT = 3
+"""Effort of pricing for what prices prove in the end; the next threshold is a better test of them than more."""
 
 FEW_BLOCKS = 128
 """Up to so many blocks prices are found by column generation, beyond by `solvers.free.price_search`."""
+
+ROUNDS_BETWEEN_BOUNDS = 40
+"""Rounds after which better prices are turned into a bound at a lower threshold."""
 
 Watch = Callable[[], bool]
 """Called often while bounds are sought; returns whether to go on."""
@@ -98,12 +107,12 @@ class FreeBounds:
             on_some = block_work(contraction.class_ms[present], count)
             work = np.where(np.isfinite(work), on_some, np.inf)
         finite = np.where(np.isfinite(work), work, contraction.cpu_ms)
-        self._price: FloatArray = finite if finite.sum() > 0 else np.ones(contraction.num_blocks)
-        self._work = self._price
+        self._work: FloatArray = finite if finite.sum() > 0 else np.ones(contraction.num_blocks)
+        self._branches = [Branch.of_all(self._work, lower_bound_ms)]
         self._columns: list[tuple[int, BoolArray, float]] = []
-        self._held: tuple[np.ndarray, DeviceContents] | None = None  # of the blocks merged so
+        self._blocks: MergedBlocks | None = None  # those of the last threshold
         self.prices: Prices | None = None
-        """The best prices at the threshold tried last, for plans made from them in another thread."""
+        """The best prices, of all splits, for plans made from them in another thread."""
 
     def raise_by_cuts(self, value_ms: float, watch: Watch) -> None:
         """Bisect for the largest threshold at which merging ends in a block that no device can take."""
@@ -140,80 +149,151 @@ class FreeBounds:
             return  # the bound of total work is as good without them
         last = max(0.99 * gap, TARGET_GAPS[-1])
         targets = (*(g for g in TARGET_GAPS if g > last), last)
-        ceiling = math.inf
-        part, share = 1.0, FIRST_SHARE
+        share = FIRST_SHARE
+        failed_ms, was_short = math.inf, False  # the threshold that was not proven, and whether for want of time
+        low_before = -math.inf  # when all thresholds were tried last
         while watch():
             low, value = self.lower_bound_ms, value_ms()
-            target = next((g for g in targets if value * (1 - g) > low), None)
+            target = next((g for g in targets if value * (1 - g) > low * (1 + LEAST_RISE * g)), None)
             if target is None:
                 break
-            threshold = min(low + part * (value * (1 - target) - low), 0.5 * (low + ceiling))
-            if threshold <= max(low * (1 + 0.1 * target), LEAST_SHARE * value):
-                break
+            threshold = min(value * (1 - target), 0.5 * (low + failed_ms))
+            if threshold <= max(low * (1 + LEAST_RISE * target), LEAST_SHARE * value):
+                if not was_short or (share == LARGEST_SHARE and low == low_before):
+                    break
+                failed_ms, was_short, share, low_before = math.inf, False, min(LARGEST_SHARE, 2 * share), low
+                continue
             attempt = _until((1 - share) * seconds_left(), watch, seconds_left)
             try:
-                proven = self._prove(threshold, _while_below(threshold, value_ms, attempt), watch)
+                proven = self._prove(threshold, _while_below(threshold, value_ms, attempt), watch, seconds_left)
             except _StoppedError:
                 proven = None
-            if proven is True or value_ms() <= threshold:
-                part, share = min(1.0, 2 * part), FIRST_SHARE
-            elif attempt():  # there was time for more
-                ceiling = threshold
-            else:
-                part, share = max(LEAST_PART, 0.5 * part), min(LARGEST_SHARE, 2 * share)
+            if not (proven is True or value_ms() <= threshold):
+                failed_ms, was_short = threshold, proven is None
 
-    def _prove(self, threshold_ms: float, attempt: Watch, watch: Watch) -> bool | None:
+    def _prove(
+        self, threshold_ms: float, attempt: Watch, watch: Watch, seconds_left: Callable[[], float]
+    ) -> bool | None:
+        """Look for a proof of a threshold; False if there is none, and None if it takes too long."""
         # Paths are known of the blocks themselves only.
         reduced = self._merged(threshold_ms, watch) if self._paths is None else self._unmerged()
         if reduced is None:
             self._raise(threshold_ms)
             return True
         contraction, block_of = reduced
-        parts = np.array(block_of)
+        parts = np.array(block_of, np.int32)
         knows_paths = self._paths is not None
-        if self._held is None or not np.array_equal(self._held[0], parts):
+        if self._blocks is None or not np.array_equal(self._blocks.parts, parts):
             contents = self._contents(contraction, watch)
             if knows_paths and self._paths is None:
-                return self._prove(threshold_ms, attempt, watch)  # on merged blocks
-            self._held = parts, contents
-        contents = self._held[1]
-        self._hand_down(contents, parts)
-        rounds = 0
+                return self._prove(threshold_ms, attempt, watch, seconds_left)  # on merged blocks
+            self._blocks = MergedBlocks(contents, parts)
+        blocks = self._blocks
+        blocks.hand_down(self._columns)
+        outcome = self._prove_branches(blocks, threshold_ms, attempt, watch, seconds_left)
+        self._settle(blocks, threshold_ms, watch)
+        self._columns = [(g, row[parts], load) for (g, _), (row, load) in blocks.contents.columns.items()]
+        return outcome
+
+    def _prove_branches(
+        self, blocks: MergedBlocks, threshold_ms: float, attempt: Watch, watch: Watch, seconds_left: Callable[[], float]
+    ) -> bool | None:
+        """Look for a proof of each branch, that of the least promise first, and divide those of which there is none."""
+        pace = Pace(seconds_left)
+        while left := [branch for branch in self._branches if branch.bound_ms < threshold_ms]:
+            branch = min(left, key=lambda branch: (branch.promise_at(threshold_ms), branch.bound_ms))
+            least = branch.promise_at(threshold_ms)
+            if not attempt() or (least > 0 and not pace.suffices(least)):
+                return None
+            found = self._search(branch, blocks, threshold_ms, attempt, watch)
+            if found.outcome is True or not attempt():
+                continue
+            block = block_to_divide_by(blocks.within(branch).cpus, found.on_cpus)
+            if block is None:
+                return found.outcome
+            if found.best.ratio < LEAST_PROMISE:
+                return None
+            if len(self._branches) == 1:
+                self._raise_branch(branch, blocks.contents, found.best.price, threshold_ms, QUICK_EFFORT, watch)
+            self._branches.remove(branch)
+            self._branches += branch.divided(blocks.parts == block)
+        return True
+
+    def _search(self, branch: Branch, blocks: MergedBlocks, threshold_ms: float, attempt: Watch, watch: Watch) -> Found:
+        """Look for prices that prove a threshold for a branch, until that is not likely to come soon; keep the best."""
+        within = blocks.within(branch)
+        is_whole = not (branch.has.any() or branch.lacks.any())
+        ends_if_it_stalls = False
+        ratios: list[float] = []
         bounded_ratio = 0.0
 
         def proceed(certificate: Certificate) -> bool:
-            nonlocal rounds, bounded_ratio
-            rounds += 1
+            nonlocal bounded_ratio
+            ratios.append(certificate.ratio)
             provable_ms = certificate.ratio * threshold_ms
-            if self.prices is None or self.prices.contents is not contents or self.prices.provable_ms < provable_ms:
-                self.prices = Prices(contents, certificate.price, parts, provable_ms)
-            if rounds % ROUNDS_BETWEEN_BOUNDS == 0 and certificate.ratio > bounded_ratio:
+            known = self.prices
+            if is_whole and (known is None or known.parts is not blocks.parts or known.provable_ms < provable_ms):
+                self.prices = Prices(within, certificate.price, blocks.parts, provable_ms)
+            if len(ratios) % ROUNDS_BETWEEN_BOUNDS == 0 and certificate.ratio > bounded_ratio:
                 bounded_ratio = certificate.ratio
-                low_ms = self.lower_bound_ms
-                self._raise_to(contents.provable_thresholds(certificate.price, low_ms, threshold_ms, watch))
-            return attempt()
+                self._raise_branch(branch, within, certificate.price, threshold_ms, QUICK_EFFORT, watch)
+            return attempt() and not (ends_if_it_stalls and stalls(ratios))
 
-        start: FloatArray = np.bincount(parts, self._price, contraction.num_blocks).astype(np.float64)
-        if contraction.num_blocks <= FEW_BLOCKS:
-            outcome, best = contents.prove(threshold_ms, start, proceed)
+        start = self._start(branch, blocks, threshold_ms)
+        found: Found | None = None
+        if len(start) <= FEW_BLOCKS:
+            outcome, best = within.prove(threshold_ms, start, proceed)
+            found = Found(outcome, best, np.zeros(len(start)))
+            start = best.price
+        if found is None or (found.outcome is not True and within.cpus.num_cpus and attempt()):
+            ends_if_it_stalls = within.cpus.num_cpus > 0
+            ratios.clear()
+            found = best_prices(within, threshold_ms, start, proceed)
+            if found.outcome is None and attempt() and block_to_divide_by(within.cpus, found.on_cpus) is None:
+                ends_if_it_stalls = False
+                found = best_prices(within, threshold_ms, found.best.price, proceed)
+        branch.price = blocks.shared_out(found.best.price)
+        branch.searched_ms, branch.promise, branch.is_settled = threshold_ms, found.best.ratio, False
+        if found.outcome is True:
+            branch.bound_ms, branch.is_settled = threshold_ms, True
         else:
-            outcome, best = best_prices(contents, threshold_ms, start, proceed)
-        if outcome is True:
-            self._raise(threshold_ms)
-        elif best.ratio * threshold_ms > self.lower_bound_ms and watch():
-            low_ms = self.lower_bound_ms
-            self._raise_to(contents.provable_thresholds(best.price, low_ms, threshold_ms, watch, EXACT))
-        sizes = np.bincount(parts)
-        self._price = (best.price / sizes)[parts]
-        self._columns = [(g, row[parts], load) for (g, _), (row, load) in contents.columns.items()]
-        return outcome
+            branch.failed_price = branch.price
+        return found
 
-    def _hand_down(self, contents: DeviceContents, parts: np.ndarray) -> None:
-        """Give contents known from other thresholds to new ones, where no merged block is divided by them."""
-        first = np.unique(parts, return_index=True)[1]
-        for g, row, load in self._columns:
-            if np.array_equal(row[first][parts], row):
-                contents.add(g, row[first], load)
+    def _start(self, branch: Branch, blocks: MergedBlocks, threshold_ms: float) -> FloatArray:
+        """Return the prices to begin with, per merged block: those that prove most at this threshold."""
+        within = blocks.within(branch)
+        others = (price for price in (branch.failed_price, self._work) if price is not branch.price)
+        certificates = [
+            within.certify(blocks.summed(price), threshold_ms, START_EFFORT)[0] for price in (branch.price, *others)
+        ]
+        return max(certificates, key=lambda certificate: certificate.ratio).price
+
+    def _settle(self, blocks: MergedBlocks, threshold_ms: float, watch: Watch) -> None:
+        """Raise the bound as far as the prices of branches prove it, up to a threshold."""
+        while True:
+            branch = min(self._branches, key=lambda branch: branch.bound_ms)
+            self._raise(branch.bound_ms)
+            if branch.is_settled or branch.bound_ms >= threshold_ms or not watch():
+                break
+            price = blocks.summed(branch.price)
+            self._raise_branch(branch, blocks.within(branch), price, threshold_ms, SETTLING_EFFORT, watch)
+            branch.is_settled = True
+
+    def _raise_branch(
+        self,
+        branch: Branch,
+        within: DeviceContents,
+        price: FloatArray,
+        threshold_ms: float,
+        effort: int,
+        watch: Watch,
+    ) -> None:
+        """Raise the bound of a branch, and that of all, as far as these prices prove it, up to a threshold."""
+        low_ms = max(branch.bound_ms, self.lower_bound_ms)
+        for proven_ms in within.provable_thresholds(price, low_ms, threshold_ms, watch, effort):
+            branch.bound_ms = proven_ms
+            self._raise(min(branch.bound_ms for branch in self._branches))
 
     def _contents(self, contraction: Contraction, watch: Watch) -> DeviceContents:
         """Return what a device can hold: convex sets, until a diagram turns out too wide to tell them from others."""

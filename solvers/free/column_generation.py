@@ -25,18 +25,18 @@ Any prices prove something, if not at T then at a lower threshold: `provable_thr
 
 import math
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from solvers.free.cpu_share import BoolArray, CpuShare
 from solvers.free.patterns import Arcs, Paths, contents_diagram
 from solvers.free.pricing import EXACT, GAP, Dearest, dearest_contents
 from solvers.milp.highs import GrowingProgram
 from solvers.model.deployment import Deployment
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
-
-BoolArray = npt.NDArray[np.bool_]
 
 SETS_PER_ROUND = 12
 """Columns of one kind that enter the linear program in a round."""
@@ -86,8 +86,7 @@ class DeviceContents:
         With `paths` contents are convex sets; CPUs are then a kind of devices like the accelerators.
         """
         self.check = check
-        self._num_cpus = deployment.num_cpus if paths is None else 0
-        self._cpu_ms = contraction.cpu_ms
+        self.cpus = CpuShare.undivided(deployment.num_cpus if paths is None else 0, contraction.cpu_ms)
         self._num_blocks = contraction.num_blocks
         parts = _by_kind(contraction, deployment)
         order = None
@@ -111,6 +110,12 @@ class DeviceContents:
         self._equivalents = sum(count * speed for count, speed in zip(self.counts, speeds, strict=True))
         self.columns: dict[tuple[int, bytes], tuple[BoolArray, float]] = {}
 
+    def where_cpus(self, cpus: CpuShare) -> Self:
+        """Return the same contents, those met by either known to both, with another share of the CPUs."""
+        divided = copy(self)
+        divided.cpus = cpus
+        return divided
+
     @property
     def order(self) -> IntArray:
         """The blocks in the order of the diagrams, in which neighbours belong together."""
@@ -131,11 +136,15 @@ class DeviceContents:
         effort: int,
         gap: float = GAP,
         floors: FloatArray | None = None,
+        ceiling: float = math.inf,
     ) -> list[Dearest]:
-        """Return the dearest contents of an accelerator of each kind; none below a kind's floor need be told apart."""
+        """Return the dearest contents of an accelerator of each kind, or such as are dearer than the ceiling.
+
+        None below a kind's floor need be told apart.
+        """
         floor_of = [-math.inf] * len(self._arcs) if floors is None else floors.tolist()
         return [
-            dearest_contents(arcs, price, threshold_ms, effort, gap, self.check, floor)
+            dearest_contents(arcs, price, threshold_ms, effort, gap, self.check, floor, ceiling)
             for arcs, floor in zip(self._arcs, floor_of, strict=True)
         ]
 
@@ -152,16 +161,17 @@ class DeviceContents:
         effort: int,
         gap: float = GAP,
         floors: FloatArray | None = None,
+        ceiling: float = math.inf,
     ) -> tuple[Certificate, list[Dearest]]:
         """Return what prices prove at a threshold, with the dearest contents of an accelerator of each kind."""
-        dearest = self.dearest(price, threshold_ms, effort, gap, floors)
+        dearest = self.dearest(price, threshold_ms, effort, gap, floors, ceiling)
         left = self._left_by_cpus(price, threshold_ms)
         paid = self.paid(dearest)
         return Certificate(price, left / paid if paid > 0 else math.inf if left > 0 else 0.0), dearest
 
     def _left_by_cpus(self, price: FloatArray, threshold_ms: float) -> float:
         """Return the sum of prices without what CPUs can pay, a margin below."""
-        left = float(price.sum()) - self.paid_by_cpus(price, threshold_ms)[0]
+        left = float(price.sum()) - self.cpus.dearest(price, threshold_ms)[0]
         return left - MARGIN * float(np.abs(price).sum())
 
     def paid(self, dearest: list[Dearest]) -> float:
@@ -186,8 +196,10 @@ class DeviceContents:
                 break
             # Of accelerators of one kind it is only asked whether some can pay their part.
             part = self._left_by_cpus(price, threshold) / self.counts[0]
-            floors = np.array([part - MARGIN * abs(part)]) if len(self.counts) == 1 else None
-            if self.certify(price, threshold, effort, GAP, floors)[0].ratio > 1:
+            is_one_kind = len(self.counts) == 1
+            floors = np.array([part - MARGIN * abs(part)]) if is_one_kind else None
+            ceiling = part if is_one_kind else math.inf
+            if self.certify(price, threshold, effort, GAP, floors, ceiling)[0].ratio > 1:
                 low_ms = threshold
                 yield threshold
                 if threshold == high_ms:
@@ -240,21 +252,6 @@ class DeviceContents:
                 break
         return None, best
 
-    def paid_by_cpus(self, price: FloatArray, threshold_ms: float) -> tuple[float, FloatArray]:
-        """Return the most that CPUs can pay within T, and which part of each block they then hold."""
-        part = np.zeros(self._num_blocks)
-        if not self._num_cpus:
-            return 0.0, part
-        q = self._cpu_ms
-        candidates = np.flatnonzero((price > 0) & (q <= threshold_ms * (1 + MARGIN)))
-        with np.errstate(divide="ignore", over="ignore"):
-            order = candidates[np.argsort(-price[candidates] / q[candidates], kind="stable")]
-        room = self._num_cpus * threshold_ms * (1 + MARGIN)
-        before = np.cumsum(q[order]) - q[order]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            part[order] = np.where(q[order] > 0, np.clip((room - before) / q[order], 0.0, 1.0), 1.0)
-        return float(part @ price), part
-
     def _ascend(self, threshold_ms: float, start: FloatArray, proceed: Callable[[Certificate], bool]) -> Certificate:
         """Raise the ratio by deflected subgradients; the contents met are remembered."""
         best, _ = self.certify(start, threshold_ms, EXACT)
@@ -276,7 +273,7 @@ class DeviceContents:
             if futile >= (FAR_PATIENCE if best.ratio < FAR_RATIO else ASCENT_PATIENCE):
                 step, futile = 0.7 * step, 0
                 price = best.price
-            gradient = 1.0 - self.paid_by_cpus(price, threshold_ms)[1]
+            gradient = 1.0 - self.cpus.dearest(price, threshold_ms)[1]
             for count, kind in zip(self.counts, dearest, strict=True):
                 gradient -= count * kind.sets[0]
             direction = 0.7 * direction + gradient
@@ -285,19 +282,22 @@ class DeviceContents:
 
     def _program(self, threshold_ms: float) -> GrowingProgram:
         """Return the linear program over the contents known."""
-        n, kinds = self._num_blocks, len(self.counts)
-        room = self._num_cpus * threshold_ms
+        n, kinds, cpus = self._num_blocks, len(self.counts), self.cpus
+        room = cpus.num_cpus * threshold_ms
+        # Of blocks that CPUs have nothing is left to accelerators.
+        covered = np.where(cpus.has, 0.0, 1.0)
+        free = 1.0 - float(cpus.cpu_ms[cpus.has].sum()) / room if room > 0 else 1.0
         program = GrowingProgram(
-            np.concatenate([np.ones(n), np.zeros(kinds), [-math.inf]]),
-            np.concatenate([np.ones(n), np.full(kinds, math.inf), [1.0]]),
+            np.concatenate([covered, np.zeros(kinds), [-math.inf]]),
+            np.concatenate([covered, np.full(kinds, math.inf), [free]]),
         )
         program.add_column(1.0, np.arange(n, n + kinds, dtype=np.int32), np.array(self.counts, np.float64))
         for b in range(n):
             # What is missing or too much of a block, at a cost that limits its price.
             for sign in (1.0, -1.0):
                 program.add_column(PRICE_LIMIT / self._equivalents, np.array([b], np.int32), np.array([sign]))
-            if self._num_cpus and self._cpu_ms[b] <= threshold_ms:
-                share = self._cpu_ms[b] / room if room > 0 else 0.0
+            if cpus.num_cpus and cpus.cpu_ms[b] <= threshold_ms and not (cpus.has[b] or cpus.lacks[b]):
+                share = cpus.cpu_ms[b] / room if room > 0 else 0.0
                 program.add_column(0.0, np.array([b, n + kinds], np.int32), np.array([1.0, share]), 1.0)
         for (g, _), (contents, load) in self.columns.items():
             if load <= threshold_ms:

@@ -17,10 +17,12 @@ itself is solved: it says whether prices can prove the threshold at all.
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from solvers.free.column_generation import SETS_PER_ROUND, BoolArray, Certificate, DeviceContents
+from solvers.free.column_generation import SETS_PER_ROUND, Certificate, DeviceContents
+from solvers.free.cpu_share import BoolArray
 from solvers.free.pricing import EXACT, GAP, Dearest
 from solvers.free.projection import Rows, project
 from solvers.milp.highs import CuttingPlanes
@@ -56,6 +58,9 @@ LEAST_SIZE = 1e-3
 PRICE_LIMIT = 1e3
 """Prices and what devices pay are at most so large in the program, whose accelerators pay 1 together."""
 
+LATEST_SHARE = 0.2
+"""Of the latest projection, in the average of what CPUs have."""
+
 PROGRAM_SECONDS = 1.0
 """A linear program that takes longer is not tried again: nothing can be reported while it runs."""
 
@@ -75,18 +80,30 @@ MARGIN = 1e-8
 """A program whose value is above 1 by less promises no proof."""
 
 
+class Found(NamedTuple):
+    """What a search came to, the best certificate, and about which part of each block CPUs have in the program.
+
+    True: proven. False: no prices prove it. None: the search was told to stop, or nothing led any further.
+    """
+
+    outcome: bool | None
+    best: Certificate
+    on_cpus: FloatArray
+
+
 def best_prices(
     contents: DeviceContents, threshold_ms: float, start: FloatArray, proceed: Callable[[Certificate], bool]
-) -> tuple[bool | None, Certificate]:
-    """Look for prices that prove a threshold out of reach; return the outcome and the best certificate.
+) -> Found:
+    """Look for prices that prove a threshold out of reach.
 
-    True: proven. False: no prices prove it. None: `proceed`, which is called often with the best certificate so far,
-    said to stop, or nothing led any further.
+    `proceed` is called often with the best certificate so far; the search ends where it says no.
     """
     best, dearest = contents.certify(start, threshold_ms, START_EFFORT)
     if best.ratio > 1 or not 0 < contents.paid(dearest) < math.inf:
-        return (True if best.ratio > 1 else None), best
-    return _Rounds(contents, threshold_ms, best, dearest).run(proceed)
+        return Found(True if best.ratio > 1 else None, best, np.zeros(len(start)))
+    rounds = _Rounds(contents, threshold_ms, best, dearest)
+    outcome = rounds.run(proceed)
+    return Found(outcome, rounds.best, rounds.on_cpus)
 
 
 class _Rounds:
@@ -99,7 +116,8 @@ class _Rounds:
     def __init__(
         self, contents: DeviceContents, threshold_ms: float, best: Certificate, dearest: list[Dearest]
     ) -> None:
-        self._contents, self._threshold_ms, self._best = contents, threshold_ms, best
+        self._contents, self._threshold_ms, self.best = contents, threshold_ms, best
+        self.on_cpus: FloatArray = np.zeros(len(best.price))
         self._counts = np.array(contents.counts, np.float64)
         self._num_blocks, kinds = len(best.price), len(self._counts)
         self._effort, self._num_looks = 0, 0
@@ -128,35 +146,37 @@ class _Rounds:
         self._enter_all(dearest, self._center)
         self._enter_cpus(self._center)
 
-    def run(self, proceed: Callable[[Certificate], bool]) -> tuple[bool | None, Certificate]:
+    def run(self, proceed: Callable[[Certificate], bool]) -> bool | None:
         """Go on until there is a proof, nothing more to gain, or `proceed` says to stop."""
         step, futile = FIRST_STEP, 0
-        while proceed(self._best):
-            before = self._best.ratio
+        while proceed(self.best):
+            before = self.best.ratio
             level = before + step * (WANTED - before)
             has_new = self._look(self._projected(level), level)
-            if self._best.ratio > 1:
-                return True, self._best
-            if self._best.ratio > before + LEAST_GAIN:
+            if self.best.ratio > 1:
+                return True
+            if self.best.ratio > before + LEAST_GAIN:
                 futile, step = 0, min(LARGEST_STEP, LONGER * step)
                 continue
             futile += 1
-            if futile % FUTILE_ROUNDS == 0:
+            # The same level would lead to the same prices where nothing is new.
+            can_be_nearer = step > LEAST_STEP
+            if futile % FUTILE_ROUNDS == 0 or not has_new:
                 step = max(LEAST_STEP, SHORTER * step)
-            if has_new and futile % BEFORE_PROGRAM:
+            if (has_new or can_be_nearer) and futile % BEFORE_PROGRAM:
                 continue
             solved = self._solve()
             if solved is not None:
                 if solved[0] <= 1 + MARGIN:
-                    return False, self._best
-                if solved[0] <= self._best.ratio + LEAST_GAIN:
+                    return False
+                if solved[0] <= self.best.ratio + LEAST_GAIN:
                     break
                 has_new |= self._look(solved[1], solved[0])
-                if self._best.ratio > 1:
-                    return True, self._best
+                if self.best.ratio > 1:
+                    return True
             if not has_new:
                 break
-        return None, self._best
+        return None
 
     def _move_to(self, price: FloatArray, dearest: list[Dearest]) -> None:
         """Let what is next be near these prices, scaled so that the accelerators pay 1."""
@@ -174,7 +194,17 @@ class _Rounds:
             self._idle_rounds[:count] = np.where(multipliers > 0, 0, self._idle_rounds[:count] + 1)
             if recall == RECALLS or not self._recall(x):
                 break
+        self._average_cpus()
         return x
+
+    def _average_cpus(self) -> None:
+        """Average what CPUs have over the latest projections: multipliers of their rows weigh what these hold."""
+        is_of_cpus = self._is_of_cpus[: len(self._keys)]
+        weight = self._multipliers[: len(self._keys)][is_of_cpus]
+        total = float(weight.sum())
+        if total > 0:
+            part = 1 + weight @ self._rows[: len(self._keys)][is_of_cpus, : self._num_blocks] / total
+            self.on_cpus = LATEST_SHARE * part + (1 - LATEST_SHARE) * self.on_cpus if self.on_cpus.any() else part
 
     def _known_before(self) -> tuple[Rows, IntArray]:
         """Return the contents that other thresholds made known, as rows of prices, and the kinds they are of."""
@@ -202,7 +232,7 @@ class _Rounds:
     def _look(self, x: FloatArray, level: float) -> bool:
         """Price the variables, and keep prices that prove more; say whether they met what the program did not know."""
         price, z = x[: self._num_blocks], x[self._num_blocks :]
-        gap = min(LARGEST_GAP, max(GAP, GAP_SHARE * (level - self._best.ratio)))
+        gap = min(LARGEST_GAP, max(GAP, GAP_SHARE * (level - self.best.ratio)))
         has_new = has_gained = False
         first = 0 if self._num_looks % LOOK_AGAIN == 0 else self._effort
         self._num_looks += 1
@@ -213,10 +243,10 @@ class _Rounds:
             floors = z * (1 + 0.5 * exactly)
             certificate, dearest = self._contents.certify(price, self._threshold_ms, effort, exactly, floors)
             has_new |= self._enter_all(dearest, x)
-            if certificate.ratio > self._best.ratio:
-                self._best, has_gained = certificate, True
+            if certificate.ratio > self.best.ratio:
+                self.best, has_gained = certificate, True
                 self._move_to(price, dearest)
-            if has_gained or has_new:
+            if has_gained or has_new or (effort == EXACT and not _is_exact(dearest, floors, exactly)):
                 break
         if has_new:
             self._look_beside(dearest, x, min(effort, BESIDE_EFFORT), gap)
@@ -250,7 +280,7 @@ class _Rounds:
 
     def _enter_cpus(self, x: FloatArray) -> bool:
         """Add the row price(y) - sum of prices <= -level of what CPUs hold at these prices; say whether it is new."""
-        part = self._contents.paid_by_cpus(x[: self._num_blocks], self._threshold_ms)[1]
+        part = self._contents.cpus.dearest(x[: self._num_blocks], self._threshold_ms)[1]
         return self._add(np.append(part - 1.0, np.zeros(len(self._counts))), None)
 
     def _add(self, row: FloatArray, limit: float | None) -> bool:
@@ -301,3 +331,9 @@ class _Rounds:
         solved = program.solve(PROGRAM_SECONDS)
         self._can_be_solved = solved is not None
         return None if solved is None else (solved[0], solved[1][:variables])
+
+
+def _is_exact(dearest: list[Dearest], floors: FloatArray, gap: float) -> bool:
+    """Say whether each kind's dearest contents are known within a gap, or to be below its floor."""
+    pairs = zip(dearest, floors.tolist(), strict=True)
+    return all(kind.bound <= max((1 + 2 * gap) * float(kind.prices[0]), (1 + gap) * floor) for kind, floor in pairs)

@@ -71,12 +71,13 @@ def dearest_contents(
     gap: float = GAP,
     check: Callable[[], object] = object,
     floor: float = -math.inf,
+    ceiling: float = math.inf,
 ) -> Dearest:
     """Return an upper bound on z(price, T) and sets that come near it, as rows of booleans over blocks.
 
     `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, as far as they are needed to bring
     bound and best set within `gap` of each other, or the bound down to `floor`: what is dearer by less is not looked
-    for. `check` is called often; what it raises ends the work.
+    for. It is enough to find a set dearer than `ceiling`. `check` is called often; what it raises ends the work.
     """
     check()
     limit = threshold_ms * (1 + SLACK)
@@ -87,7 +88,7 @@ def dearest_contents(
     for beam in BEAMS[:effort]:
         best = float(values.max())
         cutoff = max(best + 0.5 * gap * abs(best), floor)
-        if bound <= max(best + gap * abs(best), floor + SLACK * scale):
+        if bound <= max(best + gap * abs(best), floor + SLACK * scale) or best > ceiling:
             break
         beam_bound, found, found_loads, found_values = _labels(
             arcs, layer_price, limit, rates, after, cutoff, SLACK * scale, beam, check
