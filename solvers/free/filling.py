@@ -81,16 +81,10 @@ def filled(
     forbidden = 10.0 * max(float(np.abs(price).sum()), 1e-300)
     is_taken = np.zeros(len(price), np.bool_)
     is_taken[parts[fixed >= 0]] = True
-    cpus, has_cpus = contents.cpus, any(kind < 0 for kind, _ in turns)
     for turn in rng.permutation(len(turns)).tolist():
         kind, d = turns[turn]
         check()
-        left = price.copy()
-        if has_cpus:
-            # What the proof settled of the CPUs, by branches, holds for the plan.
-            left[cpus.has] = forbidden if kind < 0 else -forbidden
-            left[cpus.lacks] = -forbidden if kind < 0 else left[cpus.lacks]
-        left[is_taken] = -forbidden
+        left = np.where(is_taken, -forbidden, price)
         if kind < 0:
             chosen = _for_a_cpu(problem, parts, left, d, threshold_ms)
         else:

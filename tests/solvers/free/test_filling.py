@@ -180,20 +180,3 @@ def test_an_integer_program_that_is_too_large_to_run_beside_others_takes_nothing
             assert result.status is SolveStatus.OPTIMAL
     assert values[0] == pytest.approx(values[10**9])
     assert phases[0].count("building the integer program") <= phases[10**9].count("building the integer program")
-
-
-def test_a_plan_keeps_what_a_branch_settled_of_the_cpus() -> None:
-    """Block 0 is dear and quick on the CPU but not to be there, block 1 is worth nothing and has to."""
-    graph, deployment = dag([4.0] * 6, [], transfer_ms=0.0), Deployment(2, 1)
-    contraction = contract(graph, Family.FREE, deployment)
-    contents = DeviceContents(contraction, deployment)
-    first, second = np.arange(6) == 0, np.arange(6) == 1
-    within = contents.where_cpus(contents.cpus.settled(second, first))
-    fixed = np.full(6, -1, np.int32)
-    problem = flat_problem(contraction, deployment, None, fixed >= 0)
-    prices = Prices(within, np.array([9.0, -1.0, 1.0, 1.0, 1.0, 1.0]), np.arange(6, dtype=np.int32), 0.0)
-    for seed in range(20):
-        device = filled(prices, 25.0, problem, fixed, np.random.default_rng(seed), object)
-        assert device is not None
-        assert device[1] == 2
-        assert device[0] < 2
