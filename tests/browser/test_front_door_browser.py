@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -15,9 +15,6 @@ from tests.support.app_page import SOLVE_MS, download, fill, tiny_graph, upload,
 from tests.support.picture import Picture
 from tests.support.serving import Address, free_port, served
 from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.browser
 
@@ -30,13 +27,14 @@ DRAWS_NOTHING = """
 const Channel = window.MessageChannel, Socket = window.WebSocket;
 const heldBack = [];
 let holdsBack = false;
-window.drawAgain = () => { holdsBack = false; heldBack.splice(0).forEach((post) => post()); };
+window.drawAgain = () => { holdsBack = false; heldBack.splice(0).forEach((draw) => draw()); };
 window.MessageChannel = class {  // by which React has itself called when there is something to draw
   constructor() {
     const { port1, port2 } = new Channel();
-    this.port1 = port1;
-    const post = (it) => port2.postMessage(it);
-    this.port2 = { postMessage: (it) => (holdsBack ? heldBack.push(() => post(it)) : post(it)) };
+    this.port2 = port2;
+    this.port1 = { set onmessage(draw) {  // held back where it arrives: some are on their way already
+      port1.onmessage = (event) => (holdsBack ? heldBack.push(() => draw(event)) : draw(event));
+    } };
   }
 };
 window.WebSocket = class extends Socket {  // from what the server says first on
