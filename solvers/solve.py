@@ -120,7 +120,7 @@ def solve(
             and method not in BASELINES
             and reporter.found(complete_split(graph, start).on(deployment))
         ):
-            reporter.report("warm start", new_split=True)  # whoever watches has a plan from the beginning
+            reporter.report("warm start")  # whoever watches has a plan from the beginning
         if method not in BASELINES and reporter.within(gap):
             return _with_note(reporter.result(KNOWN_BEFORE), note)
         if method not in WITHOUT_KERNELS:

@@ -60,7 +60,8 @@ def solve_by_baseline(name: str, problem: Problem, reporter: Reporter) -> SolveR
     proposed = False
     for split in baseline.propose(problem, reporter):
         proposed = True
-        reporter.report(name, reporter.judged(split.on(problem.deployment)))
+        reporter.judged(split.on(problem.deployment))
+        reporter.report(name)
         if reporter.seconds_left == 0:
             break
     result = reporter.result(name)

@@ -248,12 +248,13 @@ class ChainSearch:
             is_above = from_above and quick is None and self.value_ms < np.inf
             can_bound = from_above and self._can_bound_borders
             if is_slow and can_bound:
-                is_slow = False
                 begun.clear()
                 for better in self.bounded_by_borders(lower):
                     lower = better
                     yield lower
+                is_slow = not self._is_bounded  # after an offer it goes on
                 continue
+            is_slow = False
             if is_above:
                 self._improve(lower)
                 if lower >= self.value_ms * (1 - enough):

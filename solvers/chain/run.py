@@ -91,15 +91,14 @@ def run_watched(
     is_ended = False
     offered_ms = search.lower_bound_ms
 
-    def take_over() -> bool:
+    def take_over() -> None:
         nonlocal known
         if proves and search.lower_bound_ms < math.inf:
             reporter.proved(search.lower_bound_ms)
         plan = plan_of(search)
-        if plan is None or plan is known:
-            return False
-        known = plan
-        return reporter.found(split_of(plan))
+        if plan is not None and plan is not known:
+            known = plan
+            reporter.found(split_of(plan))
 
     deadline = None if seconds is None else time.monotonic() + seconds
     loaded = looked = -math.inf
@@ -107,7 +106,8 @@ def run_watched(
 
     def poll() -> None:
         nonlocal loaded, looked, is_ended
-        reporter.report(search.phase, take_over())
+        take_over()
+        reporter.report(search.phase)
         looked = time.monotonic()
         is_first = (proves or reporter.split is None) and search.phase.startswith(FIRST_PLAN_PHASES)
         is_over = deadline is not None and looked > deadline
@@ -153,8 +153,8 @@ def run_watched(
         search.stop()
         searching.wait()
     searching.result()
-    if take_over():
-        reporter.report(search.phase, new_split=True)
+    take_over()
+    reporter.report(search.phase)
 
 
 def chain_search(

@@ -245,10 +245,11 @@ class PlansAndBounds:
             self._bounds.wait()
             self._bounds.result()
 
-    def take_over(self) -> bool:
-        """Hand a better plan to the reporter, if there is one; say whether there was."""
+    def take_over(self) -> None:
+        """Hand a better plan to the reporter, if there is one."""
         split = None if self._search is None else self._search.take()
-        return split is not None and self._reporter.found(split.on(self._problem.deployment))
+        if split is not None:
+            self._reporter.found(split.on(self._problem.deployment))
 
     def wait(self, share_of_time: float) -> None:
         """Wait until the gap is proven, or nothing is likely to get any further, or for this share of the time left."""
@@ -258,9 +259,11 @@ class PlansAndBounds:
         reporter = self._reporter
         until = reporter.seconds + share_of_time * (self._deadline - reporter.seconds)
         while is_working() and reporter.seconds < until and not reporter.within(self._problem.gap):
-            reporter.report("better plans and bounds", self.take_over())
+            self.take_over()
+            reporter.report("better plans and bounds")
             time.sleep(POLL_SECONDS)
-        reporter.report("better plans and bounds", self.take_over())
+        self.take_over()
+        reporter.report("better plans and bounds")
 
     def _is_working(self) -> bool:
         is_searching = self._search is not None and self._search.is_running

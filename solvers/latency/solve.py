@@ -64,7 +64,8 @@ def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> s
         starts.append(reporter.split)
     for split in greedy_latency_splits(graph, deployment):
         starts.append(split)
-        reporter.report("greedy", reporter.found(split))
+        reporter.found(split)
+        reporter.report("greedy")
     if not deployment.num_cpus and deployment.max_subgraphs == 1:
         # Accelerators that do not wait for each other in a circle are a chain of stages.
         chain = contract(graph, Family.CHAIN, deployment)
@@ -125,7 +126,9 @@ class _Run:
                     search = None
                 else:
                     assert better is None or isinstance(better, Split)
-                    reporter.report("annealing", better is not None and reporter.found(better))
+                    if better is not None:
+                        reporter.found(better)
+                    reporter.report("annealing")
             if self.bounds is not None:
                 self._improve_bound()
             working = search is not None or self.bounds is not None
@@ -203,8 +206,9 @@ class _Run:
                 return False
             if status is None or status in ("OPTIMAL", "INFEASIBLE"):
                 reporter.proved(self.program.bound_ms(answer))
-            better = "slot" in answer and reporter.found(self.program.split(answer))
-            reporter.report("integer program", better)
+            if "slot" in answer:
+                reporter.found(self.program.split(answer))
+            reporter.report("integer program")
             if status is not None:
                 return self._restarts(True)
         if restart:

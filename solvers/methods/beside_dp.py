@@ -1,62 +1,112 @@
-"""What a second core does beside a DP that takes long: bounds and a better plan."""
+"""Bounds and better plans where a DP takes long: on a second core beside it, and on both where it gave up."""
 
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from solvers.chain.run import Watch, chain_search
+from solvers.chain.run import Watch, is_plain
+from solvers.methods.better_chains import improve, improve_without_cpus
 from solvers.model.split import Family
+from solvers.problem.background import Background
 from solvers.problem.contraction import Contraction
-from solvers.problem.solving import Problem, Reporter, contracted, watched
+from solvers.problem.solving import LOOK_SECONDS, Problem, Reporter, contracted, watched
+
+if TYPE_CHECKING:
+    from solvers.free.bounds import FreeBounds  # numba loads there, when it is needed
+
+Step = Callable[[Watch], None]
+
+WITHOUT_CPUS_SHARE, SECONDS_WITHOUT_CPUS = 0.1, 2.5
+"""Share of the time left for plans on the accelerators alone, or how many seconds where there is no limit."""
+
+PLANS_SHARE, PRICES_SHARE = 0.8, 0.5
+"""Share of the time left for better plans, then for bounds by prices; the rest is for plans again."""
 
 
 class BesideDp:
-    """Cheap bounds, a better plan, then dear bounds; what is found goes to the reporter.
+    """Steps of work, each of which is done once; what is found goes to the reporter.
 
-    Bounds are those of all free splits: chains are such. `has_improved` and `has_bounded` say what came to its end.
+    Bounds are those of all free splits: chains are such.
     """
 
     def __init__(self, contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
         """Do nothing yet."""
         self._contraction, self._problem, self._reporter = contraction, problem, reporter
-        self.has_improved = self.has_bounded = False
+        self._bounds: FreeBounds | None = None
+        self._bound_steps: list[Step] = [] if problem.deployment.replication else [self._bound, self._bound_by_prices]
+        self._plan_steps: list[Step] = (
+            [self._improve_without_cpus, self._improve, self._improve_again] if is_plain(problem) else []
+        )
 
-    def work(self, watch: Watch) -> None:
-        """Work while `watch` says so."""
+    def beside(self, watch: Watch) -> None:
+        """Work in this thread while `watch` says so: cheap bounds, better plans, dear bounds, and plans again."""
+        _work(self._bound_steps, watch, until=1)
+        _work(self._plan_steps, watch, until=1)
+        _work(self._bound_steps, watch)
+        _work(self._plan_steps, watch)
+
+    def after(self, watch: Watch) -> None:
+        """Do what is left to do, while `watch` says so: bounds in a thread of their own."""
+        is_over = False
+        bounding = Background(lambda: _work(self._bound_steps, lambda: not is_over), "bounds")
+        try:
+            _work(self._plan_steps, watch)
+            while bounding.is_running and watch():
+                bounding.wait(LOOK_SECONDS)
+        finally:
+            is_over = True
+            bounding.wait()
+        bounding.result()
+
+    def _bound(self, watch: Watch) -> None:
+        """Prove bounds that are quick to come by."""
         from solvers.free.bounds import FreeBounds
 
         problem, reporter = self._problem, self._reporter
         known_ms = reporter.lower_bound_ms or 0.0
         bounds = watched(lambda: FreeBounds(contracted(problem, Family.FREE), problem.deployment, known_ms), watch)
-        if bounds is None:
-            return
+        if bounds is not None:
+            bounds.raise_by_cuts(reporter.value_ms or 0.0, self._handing_over(bounds, watch))
+            bounds.raise_by_work(reporter.value_ms or 0.0, self._handing_over(bounds, watch))
+            self._bounds = bounds
 
+    def _bound_by_prices(self, watch: Watch) -> None:
+        bounds, reporter, seconds_left = self._bounds, self._reporter, self._seconds_left(PRICES_SHARE)
+        if bounds is not None:
+            hand_over = self._handing_over(bounds, watch)
+            bounds.raise_by_prices(lambda: reporter.value_ms or 0.0, self._problem.gap, hand_over, seconds_left)
+            hand_over()
+
+    def _handing_over(self, bounds: "FreeBounds", watch: Watch) -> Watch:
         def hand_over() -> bool:
-            reporter.proved(bounds.lower_bound_ms)
+            self._reporter.proved(bounds.lower_bound_ms)
+            bounds.lower_bound_ms = max(bounds.lower_bound_ms, self._reporter.lower_bound_ms or 0.0)
             return watch()
 
-        bounds.raise_by_cuts(reporter.value_ms or 0.0, hand_over)
-        bounds.raise_by_work(reporter.value_ms or 0.0, hand_over)
-        self._improve(hand_over)
-        left = reporter.seconds_left
-        end_s = math.inf if left is None else reporter.seconds + left / 2
-        bounds.raise_by_prices(
-            lambda: reporter.value_ms or 0.0, problem.gap, hand_over, lambda: end_s - reporter.seconds
-        )
-        self.has_bounded = hand_over()
+        return hand_over
+
+    def _improve_without_cpus(self, watch: Watch) -> None:
+        left = self._reporter.seconds_left
+        seconds = SECONDS_WITHOUT_CPUS if left is None else WITHOUT_CPUS_SHARE * left
+        improve_without_cpus(self._problem, self._reporter, watch, seconds)
 
     def _improve(self, watch: Watch) -> None:
-        from solvers.chain.improvement import ChainImprovement, chain_by_block
+        seconds_left = self._seconds_left(PLANS_SHARE)
+        improve(self._contraction, self._problem, self._reporter, lambda: watch() and seconds_left() > 0)
 
-        reporter = self._reporter
-        search, _, split_of = chain_search(self._contraction, self._problem)
-        start = None if reporter.split is None else chain_by_block(self._contraction, reporter.split)
-        if start is None:
-            return
-        improvement = ChainImprovement(search, start)
+    def _improve_again(self, watch: Watch) -> None:
+        improve(self._contraction, self._problem, self._reporter, watch, seed=1)
 
-        def take_over() -> bool:
-            if improvement.value_ms < (reporter.value_ms or math.inf):
-                reporter.found(split_of(improvement.device_of_block))
-            return watch()
+    def _seconds_left(self, share: float) -> Callable[[], float]:
+        """Return a clock that counts down from a share of the time left."""
+        left = self._reporter.seconds_left
+        end_s = math.inf if left is None else self._reporter.seconds + share * left
+        return lambda: end_s - self._reporter.seconds
 
-        improvement.run(take_over)
-        self.has_improved = take_over()
+
+def _work(steps: list[Step], watch: Watch, until: int = 0) -> None:
+    """Take steps while `watch` says so and more than `until` are left; one that it ended is still to be taken."""
+    while len(steps) > until and watch():
+        steps[0](watch)
+        if watch():
+            del steps[0]

@@ -57,7 +57,7 @@ def solve_on_servers(
         plan = answer.split if answer.rejected is None else answer.rejected.split
         if plan is not None:
             reporter.judged(plan.on(deployment))
-        reporter.report("links within servers", new_split=True)
+        reporter.report("links within servers")
     if method != "expert":
         _exchange(problem, reporter)
     return reporter.result(method, message=NOTE)
@@ -77,7 +77,7 @@ def _exchange(problem: Problem, reporter: Reporter) -> None:
             if reporter.seconds_left == 0 or reporter.within(problem.gap):
                 return
             gained = reporter.found(_exchanged(reporter.split, a, b)) or gained
-        reporter.report("links within servers", new_split=gained)
+        reporter.report("links within servers")
 
 
 def _exchanged(split: Split, a: int, b: int) -> Split:

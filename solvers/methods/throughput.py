@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from solvers.chain.ending import Ending
-from solvers.chain.run import START_SECONDS, START_SHARE, chain_search, is_plain, run_dp, run_watched
+from solvers.chain.run import START_SECONDS, START_SHARE, is_plain, run_dp
 from solvers.methods.beside_dp import BesideDp
+from solvers.methods.better_chains import improve, improve_without_cpus, watch_for
 from solvers.milp.run import run_model
 from solvers.model.costs import Objective
 from solvers.model.result import PROOF_TOLERANCE, SolveResult
@@ -13,17 +14,17 @@ from solvers.model.split import Family, Split
 from solvers.problem.accelerator_kinds import blocks_on_the_best_of_all_classes
 from solvers.problem.bounds import why_infeasible
 from solvers.problem.contraction import Contraction
-from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, contracted, no_split_fits, watched
+from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, contracted, no_split_fits
 from solvers.quantities import binary_size, count
 
 QUICK_START_SECONDS = 3.0
 """The first of these where annealing goes on from any plan."""
 
 IMPROVEMENT_SHARE = 0.2
-"""An integer program waits this share of the time left for a better chain to start from, and as long for a bound."""
+"""An integer program waits this share of the time left for a better chain to start from."""
 
-DP_SHARE = 0.3
-"""Of the time for a chain on the accelerators alone, that for its DP, which has a plan within a second or so."""
+IMPROVING = "improving plan and bound"
+"""The phase of that."""
 
 BEFORE_SHARE = 0.25
 """Share of the time left after which an integer program begins beside what looks for plans and bounds."""
@@ -48,72 +49,14 @@ Beyond PROOF_TOLERANCE / BOUND_SLACK = 5 what HiGHS's bounds are lowered by is m
 """
 
 
-def _improve(
-    contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None, seed: int = 0
-) -> None:
-    """Improve the chain known so far for at most `seconds`, or until that becomes futile; a seed is a course of it."""
-    if reporter.split is None or not is_plain(problem):
-        return
-    from solvers.chain.improvement import ChainImprovement, chain_by_block
-
-    search, plan_of, split_of = chain_search(contraction, problem)
-    start = chain_by_block(contraction, reporter.split)
-    if start is not None:
-        improvement = ChainImprovement(search, start, seed)
-        run_watched(improvement, plan_of, split_of, problem, reporter, seconds, proves=False)
-
-
-def _improve_without_cpus(problem: Problem, reporter: Reporter, seconds: float) -> Split | None:
-    """Look for a chain on the accelerators alone for at most `seconds`, and return the best.
-
-    With a CPU the DP has far more labels: where it does not end, it may get less far than on less hardware.
-    """
-    deployment = problem.deployment
-    if not deployment.num_cpus or not deployment.num_accelerators or problem.pins or not is_plain(problem):
-        return None
-    without = replace(problem, deployment=replace(deployment, num_cpus=0))
-    chain = contracted(without, Family.CHAIN)
-    if why_infeasible(problem.graph, chain, without.deployment) is not None:
-        return None
-    from solvers.chain.improvement import ChainImprovement
-
-    search, plan_of, split_of = chain_search(chain, without)
-    search.begin_with(None, reporter.lower_bound_ms, problem.gap)
-    run_watched(search, plan_of, split_of, without, reporter, DP_SHARE * seconds, proves=False)
-    best = plan_of(search)
-    if best is not None and not reporter.within(problem.gap):
-        search, plan_of, split_of = chain_search(chain, without)
-        improvement = ChainImprovement(search, best)
-        run_watched(improvement, plan_of, split_of, without, reporter, (1 - DP_SHARE) * seconds, proves=False)
-        best = plan_of(improvement)
-    return None if best is None else split_of(best)
-
-
 def _improve_start(chain: Contraction, problem: Problem, reporter: Reporter) -> Split | None:
     """Improve the chain that a DP has left unproven, for a share of the time; return one on the accelerators alone."""
     left = reporter.seconds_left
-    seconds = START_SECONDS if left is None else IMPROVEMENT_SHARE * left
-    on_accelerators = _improve_without_cpus(problem, reporter, seconds / 2)
-    _improve(chain, problem, reporter, seconds / 2)
+    seconds = (START_SECONDS if left is None else IMPROVEMENT_SHARE * left) / 2
+    watch = watch_for(seconds, problem, reporter, IMPROVING)
+    on_accelerators = improve_without_cpus(problem, reporter, watch, seconds)
+    improve(chain, problem, reporter, watch_for(seconds, problem, reporter, IMPROVING))
     return on_accelerators
-
-
-def _raise_bound(problem: Problem, reporter: Reporter, seconds: float) -> None:
-    """Look for at most `seconds` for a better bound on all free splits: chains are such."""
-    if reporter.split is None or problem.deployment.replication or reporter.within(problem.gap):
-        return
-    from solvers.free.anytime import raise_bound
-
-    deadline = reporter.seconds + seconds
-
-    def watch() -> bool:
-        reporter.report("bound on non-contiguous splits")
-        return reporter.seconds < deadline and not reporter.within(problem.gap)
-
-    free = watched(lambda: contracted(problem, Family.FREE), watch)
-    if free is None:
-        return
-    raise_bound(free, problem, reporter, watch, lambda: deadline - reporter.seconds)
 
 
 def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
@@ -144,42 +87,29 @@ def _limit(ending: Ending, problem: Problem, in_time: str) -> str:
 
 def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Dynamic programming; if it does not end, or ideals become too many, the integer program goes on."""
-    beside = BesideDp(contraction, problem, reporter)
-    meanwhile = beside.work if is_plain(problem) else None
+    helper = BesideDp(contraction, problem, reporter)
+    beside = helper.beside if is_plain(problem) else None
     left = reporter.seconds_left
-    comes_ip = _is_buildable(problem, contraction, reporter, 0.5)
-    # The DP leaves half of the time to what comes after it. Without an integer program and without plans on the
-    # accelerators alone that is what is done beside it.
-    has_all_time = meanwhile is not None and not comes_ip and not problem.deployment.num_cpus
+    # The DP leaves half of the time to what comes after it; where that is done beside it, it has all.
+    has_all_time = beside is not None and not _is_buildable(problem, contraction, reporter, 0.5)
     seconds = None if left is None else left if has_all_time else left / 2
-    ending = run_dp(contraction, problem, reporter, seconds, proves=True, meanwhile=meanwhile)
+    ending = run_dp(contraction, problem, reporter, seconds, proves=True, meanwhile=beside)
     if ending is Ending.NO_SPLIT:
         return reporter.result("dp", infeasible=no_split_fits(problem))
     if reporter.within(problem.gap) or reporter.seconds_left == 0:
         return reporter.result("dp")
-    _improve_and_bound_after(beside, problem, contraction, reporter)
+    helper.after(watch_for(_seconds_after(problem, contraction, reporter), problem, reporter, IMPROVING))
     result = _run_ip(problem, contraction, reporter, "dp, then ip")
     ended = f"The DP did not end {_limit(ending, problem, 'in its share of the time')}; other methods went on."
     return replace(result, message=f"{ended} {result.message}".strip())
 
 
-def _improve_and_bound_after(beside: BesideDp, problem: Problem, contraction: Contraction, reporter: Reporter) -> None:
-    """Improve the plan and the bound after a DP that did not end, as far as that was not done beside it.
-
-    A part of the time is left to an integer program; where none can be built all of it goes to the plan.
-    """
+def _seconds_after(problem: Problem, contraction: Contraction, reporter: Reporter) -> float:
+    """Return how long plans and bounds may take after a DP: a share of the time if an integer program can be built."""
     left = reporter.seconds_left
-    share = IMPROVEMENT_SHARE if _is_buildable(problem, contraction, reporter) else 0.5
-    seconds = START_SECONDS if left is None else share * left
-    _improve_without_cpus(problem, reporter, seconds / 2)
-    left = reporter.seconds_left
-    if not beside.has_improved or problem.deployment.num_cpus:
-        _improve(contraction, problem, reporter, None if left is None else min(seconds, share * left))
-    left = reporter.seconds_left
-    if not beside.has_bounded:
-        _raise_bound(problem, reporter, seconds if left is None else min(seconds, left))
-    if not _is_buildable(problem, contraction, reporter) and not reporter.within(problem.gap):
-        _improve(contraction, problem, reporter, reporter.seconds_left, seed=1)
+    if left is None:
+        return START_SECONDS
+    return IMPROVEMENT_SHARE * left if _is_buildable(problem, contraction, reporter) else left
 
 
 def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
@@ -253,7 +183,7 @@ def _run_ip(
     contraction: Contraction,
     reporter: Reporter,
     method: str,
-    take_over: Callable[[], bool] | None = None,
+    take_over: Callable[[], object] | None = None,
 ) -> SolveResult:
     """Run the integer program; `take_over`, called often, hands over what others, who go first, found meanwhile."""
     from solvers.milp.throughput import throughput_model  # PuLP loads here, when it is needed

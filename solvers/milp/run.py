@@ -32,11 +32,11 @@ def run_model(
     problem: Problem,
     reporter: Reporter,
     method: str,
-    take_over: Callable[[], bool] | None = None,
+    take_over: Callable[[], object] | None = None,
 ) -> SolveResult:
     """Run an integer program until the gap, the time limit or Cancel; its plans and bounds go to the reporter.
 
-    `take_over` is called often, gives the reporter what others have found meanwhile, and says whether it is a plan.
+    `take_over` is called often, and gives the reporter what others have found meanwhile.
     Where there are such others the program yields to them: on large graphs they get further in the same time.
 
     Where HiGHS ends without a proof it is run once more without presolve: near its tolerances it may call its own
@@ -49,14 +49,17 @@ def run_model(
         run_highs,
     )
 
-    def has_taken_over() -> bool:
-        return take_over is not None and take_over()
+    def report() -> None:
+        if take_over is not None:
+            take_over()
+        reporter.report("integer program")
 
-    def watch(report: MilpReport) -> None:
-        if report.bound is not None:
-            reporter.proved(max(0.0, report.bound - BOUND_SLACK) * model.scale_ms)
-        better = report.solution is not None and reporter.found(model.read_split(report.solution))
-        reporter.report("integer program", has_taken_over() or better)
+    def watch(news: MilpReport) -> None:
+        if news.bound is not None:
+            reporter.proved(max(0.0, news.bound - BOUND_SLACK) * model.scale_ms)
+        if news.solution is not None:
+            reporter.found(model.read_split(news.solution))
+        report()
         if reporter.within(problem.gap):
             raise _EnoughError
 
@@ -89,7 +92,7 @@ def run_model(
         return reporter.result(method, message=message)
     if outcome.infeasible and reporter.split is None:
         return reporter.result(method, infeasible=no_split_fits(problem))
-    reporter.report("integer program", has_taken_over())
+    report()
     if outcome.cancelled and not reporter.within(problem.gap):
         raise SolveCancelled
     message = ""

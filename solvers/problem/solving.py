@@ -95,6 +95,7 @@ class Reporter:
         self.lower_bound_ms: float | None = None
         self.num_kept: int | None = None
         self._rejected: RejectedPlan | None = None
+        self._told: Split | None = None
         self._lock = threading.Lock()
 
     @property
@@ -157,11 +158,13 @@ class Reporter:
         known = relative_gap(self.value_ms, self.lower_bound_ms)
         return known is not None and known <= max(gap, PROOF_TOLERANCE)
 
-    def report(self, phase: str, new_split: bool = False) -> None:
-        """Tell the caller where things stand; SolveCancelled travels through here."""
+    def report(self, phase: str) -> None:
+        """Tell the caller where things stand, and of a split not told before; SolveCancelled travels through here."""
         if self._on_progress is not None:
-            split = self.split if new_split else None
-            self._on_progress(Progress(self.seconds, self.value_ms, self.lower_bound_ms, phase, split))
+            with self._lock:
+                split, value_ms = self.split, self.value_ms
+            new_split, self._told = None if split is self._told else split, split
+            self._on_progress(Progress(self.seconds, value_ms, self.lower_bound_ms, phase, new_split))
 
     def result(self, method: str, *, infeasible: str | None = None, message: str = "") -> SolveResult:
         """Return the best known as an answer; `infeasible` says why there is provably none."""

@@ -2,17 +2,20 @@
 
 import random
 import threading
+from dataclasses import replace
 
 import pytest
 
 from solvers.chain import run as chain_run
 from solvers.chain.max_load import ChainSearch
-from solvers.model.costs import split_costs
+from solvers.methods.beside_dp import BesideDp, Step
+from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveStatus
 from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import contract
+from solvers.problem.solving import Problem, Reporter
 from solvers.solve import solve
 from tests.support.graphs import random_chain_split, random_dag, random_training_graph
 
@@ -101,3 +104,44 @@ def test_with_all_of_it_beside_every_dp_answers_are_the_same(seed: int, monkeypa
     if alone.value_ms is not None:
         assert beside.value_ms == pytest.approx(alone.value_ms, rel=1e-6)
         assert beside.lower_bound_ms == pytest.approx(beside.value_ms, rel=1e-6)
+
+
+def test_what_was_interrupted_beside_the_dp_is_done_after_it_and_nothing_twice() -> None:
+    graph, deployment = problem_of(1)
+    deployment = replace(deployment, num_cpus=1)
+    problem = Problem(graph, deployment, Objective.THROUGHPUT, Family.CHAIN, None, 0.0)
+    helper = BesideDp(contract(graph, Family.CHAIN, deployment), problem, Reporter(problem, None))
+    begun: list[str] = []
+
+    def step(name: str) -> Step:
+        return lambda watch: begun.append(name)
+
+    helper._bound_steps = [step("cheap"), step("dear")]
+    helper._plan_steps = [step("first"), step("again")]
+    helper.beside(lambda: len(begun) < 3)
+    assert begun == ["cheap", "first", "dear"]
+    helper.after(lambda: True)
+    assert sorted(begun[3:]) == ["again", "dear"]
+    helper.after(lambda: True)
+    assert len(begun) == 5
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_its_steps_alone_find_plans_and_prove_bounds(seed: int) -> None:
+    """From a poor plan, without any DP: every plan is valid, every bound true, and the optimum is nearly always met."""
+    graph, deployment = problem_of(seed)
+    best = solve(graph, deployment)
+    if best.value_ms is None:
+        return
+    problem = Problem(graph, deployment, Objective.THROUGHPUT, Family.CHAIN, 30.0, 0.0)
+    reporter = Reporter(problem, None)
+    free = Deployment(deployment.num_accelerators, deployment.num_cpus)
+    if not any(reporter.found(random_chain_split(graph, free, number)) for number in range(20)):
+        assert best.split is not None
+        reporter.found(best.split)
+    helper = BesideDp(contract(graph, Family.CHAIN, deployment), problem, reporter)
+    helper.after(lambda: not reporter.within(0.0))
+    assert reporter.split is not None
+    assert not check_split(graph, deployment, reporter.split, Family.CHAIN)
+    assert reporter.value_ms == pytest.approx(best.value_ms, rel=1e-6)
+    assert (reporter.lower_bound_ms or 0.0) <= best.value_ms * (1 + 1e-6)

@@ -303,6 +303,39 @@ def test_offers_do_not_put_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [most[0] - most[1], most[1] - most[2]] == steps[:2]
 
 
+def test_after_an_offer_it_goes_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was computed is kept, and no search comes in between."""
+    monkeypatch.setattr("solvers.chain.max_load.SLOW_FACTOR", 0)
+    monkeypatch.setattr("solvers.chain.max_load.BORDERS_AFTER", 1)
+    monkeypatch.setattr("solvers.chain.max_load.NEAR", 0.0)
+    monkeypatch.setattr("solvers.chain.label_kernel.LOOK_EVERY", 1)
+    graph, deployment = random_dag(11, 20, 0.12), Deployment(3)
+    search = ChainSearch(graph, contract(graph, Family.CHAIN, deployment), deployment)
+    course: list[str] = []
+    run, fill = ThresholdSearch.run, BorderBound._fill
+
+    def searched(one: ThresholdSearch, max_bytes: int, max_steps: int | None = None) -> int:
+        course.append("search")
+        return run(one, max_bytes, max_steps)
+
+    def filled(bound: BorderBound, t: int, stop: np.ndarray) -> bool:
+        course.append("bound")
+        if course.count("bound") <= 2:
+            assert search.device_of_block is not None
+            plan = Split.from_device_of(search.contraction.device_of(search.device_of_block), deployment)
+            search.offer(search.value_ms, plan, search.lower_bound_ms * 1.0001)
+        return fill(bound, t, stop)
+
+    monkeypatch.setattr(ThresholdSearch, "run", searched)
+    monkeypatch.setattr(BorderBound, "_fill", filled)
+    answer = search.run()
+    first = course.index("bound")
+    bounding = course[first : first + course.count("bound")]
+    assert set(bounding) == {"bound"}
+    assert len(bounding) == search.border_bound().num_classes + 2
+    assert answer.lower_bound_ms == pytest.approx(answer.value_ms, rel=1e-6)
+
+
 def test_a_search_uses_it_once_it_is_no_longer_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solvers.chain.max_load.SLOW_FACTOR", 0)
     monkeypatch.setattr("solvers.chain.max_load.BORDERS_AFTER", 1)
