@@ -54,7 +54,7 @@ LEAST_RISE = 0.1
 LEAST_SHARE = 1e-3
 """A threshold below this share of the plan's value is not tried: from a bound of zero halving would hardly end."""
 
-FIRST_SHARE, LARGEST_SHARE = 0.5, 0.8
+FIRST_SHARE, LARGEST_SHARE = 0.3, 0.8
 """Share of the time left for an attempt at one threshold, which doubles when all thresholds were tried; the next one is
 half as far from the bound where that was too short."""
 

@@ -67,7 +67,7 @@ PROGRAM_SECONDS = 1.0
 LARGEST_GAP, GAP_SHARE = 0.01, 0.1
 """Pricing is as exact as this share of what the level is above the best ratio."""
 
-MOST_BESIDE, BESIDE_EFFORT = 7, 2
+MOST_BESIDE, BESIDE_EFFORT = 7, 1
 """Contents of so many further devices are sought in a round, with this effort at most."""
 
 ROUNDING = 1e-6

@@ -175,6 +175,47 @@ def test_the_dearest_contents_are_found_and_bounded(instance: tuple[DnnGraph, De
     assert above.prices[0] >= z - 2e-3 * abs(z) or z <= floor + 1e-6
 
 
+def completions(arcs: Arcs, layer_price: np.ndarray, layer: int, node: int) -> list[tuple[float, float]]:
+    """Return load and price of every path from a node of a layer to the end."""
+    if layer == len(arcs.order):
+        return [(0.0, 0.0)]
+    return [
+        (float(arcs.length[node, x]) + load, x * float(layer_price[layer]) + total)
+        for x in (0, 1)
+        for load, total in completions(arcs, layer_price, layer + 1, int(arcs.target[node, x]))
+    ]
+
+
+@pytest.mark.parametrize("steps", [2, 3, 7, 40, 1000])
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_within_a_load_is_never_understated(seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every node and load; and a path is overstated by no more than a step of load for each of its arcs."""
+    monkeypatch.setattr(pricing, "STEPS", steps)
+    monkeypatch.setattr(pricing, "LEAST_STEPS", 2)
+    rng = np.random.default_rng(seed)
+    in_tenths = steps == 40  # as the steps are then: rounding decides in which of two a load is
+    graph = dag(
+        rng.integers(1, 9, 8) / (10 if in_tenths else 4),
+        [(a, b) for a in range(1, 8) for b in (a + 1, a + 3) if b <= 8],
+        0.1,
+    )
+    arcs = contents_diagram(contract(graph, Family.FREE, Deployment(2))).arcs
+    layer_price = rng.uniform(-0.2, 1, len(arcs.order))
+    limit = 3.9 if in_tenths else float(rng.uniform(2, 8)) if seed % 2 else float(rng.integers(2, 8))
+    _, rates, after, *_ = pricing._lagrangian(arcs, layer_price, limit, pricing.RATES)
+    within = pricing._within(arcs, layer_price, limit, rates, after)
+    last = within.most_at.shape[1] - 1
+    for layer in range(len(arcs.order) + 1):
+        for node in range(arcs.first[layer], arcs.first[layer + 1]):
+            paths = completions(arcs, layer_price, layer, node)
+            slack = within.step_ms * (len(arcs.order) - layer + 2)
+            for load in [*(load for load, _ in paths if load <= limit), 0.0, limit]:
+                stated = within.most_at[node, pricing._step_of(load, within.first_ms[node], within.step_ms, last)]
+                assert stated >= max([total for path, total in paths if path <= load], default=-np.inf)
+                assert stated <= max([total for path, total in paths if path <= load + slack], default=-np.inf) + 1e-6
+    assert within.most >= max(total for path, total in completions(arcs, layer_price, 0, 0) if path <= limit)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_pricing_is_bounded_with_little_memory_for_labels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where labels take more than there is the least promising are left out, and the bound accounts for them."""
