@@ -56,6 +56,7 @@ def test_a_fragment_asks_in_vain_until_a_slow_browser_has_drawn_its_page(app: Ad
     page.goto(f"{app}/?sample=inception_v3_operator_inference&accelerators=7&splits=convex&bandwidth=2&limit=600")
     page.locator(".st-key-solve").get_by_role("button").click()
     wait_for_plan_so_far(page)
+    page.wait_for_url(re.compile("keep="))  # by which the page finds its solve again
     page.add_init_script(DRAWS_NOTHING)  # a browser that is slower than any server
 
     def sent(content: Any) -> None:
