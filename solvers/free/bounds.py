@@ -4,9 +4,10 @@ Every bound is a threshold T that is proven out of reach:
 
 1. Merging blocks that must be together below T until one is too heavy (`solvers.free.min_cuts`), by bisection.
 2. Prices equal to the work of blocks: the most work one device can hold within T (`solvers.free.column_generation`).
-3. The best prices at a T just below the value of the best plan, over the merged blocks: first one per cent below, then
-   ever closer. Where there are CPUs splits are divided by which blocks these have, as far as prices prove no more
-   (`solvers.free.branches`). What cannot be proven, or takes too long, is left for a lower T.
+3. The best prices at a T below the value of the best plan, over the merged blocks: first half way between what is
+   proven and the plan until these are close, then ever closer to the plan. Where there are CPUs splits are divided by
+   which blocks these have, as far as prices prove no more (`solvers.free.branches`). What cannot be proven, or takes
+   too long, is left for a lower T.
 
 Prices, contents and branches of one threshold are a start at the next: all are kept per block of the original
 contraction.
@@ -53,6 +54,12 @@ LEAST_RISE = 0.1
 
 LEAST_SHARE = 1e-3
 """A threshold below this share of the plan's value is not tried: from a bound of zero halving would hardly end."""
+
+FAR = 4.0
+"""Where bound and plan are so many times as far apart as is aimed at, the first threshold is half way between them.
+
+Prices that prove it are the better ones to begin the next with; one close to the plan may take all its time in vain.
+"""
 
 FIRST_SHARE, LARGEST_SHARE = 0.3, 0.8
 """Share of the time left for an attempt at one threshold, which doubles when all thresholds were tried; the next one is
@@ -158,6 +165,8 @@ class FreeBounds:
             if target is None:
                 break
             threshold = min(value * (1 - target), 0.5 * (low + failed_ms))
+            if value - low > FAR * target * value:
+                threshold = min(threshold, 0.5 * (low + value))
             if threshold <= max(low * (1 + LEAST_RISE * target), LEAST_SHARE * value):
                 if not was_short or (share == LARGEST_SHARE and low == low_before):
                     break

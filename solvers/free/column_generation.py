@@ -32,7 +32,8 @@ from typing import Self
 import numpy as np
 
 from solvers.free.cpu_share import BoolArray, CpuShare
-from solvers.free.patterns import Arcs, Paths, contents_diagram
+from solvers.free.diagram import Arcs
+from solvers.free.patterns import Paths, contents_diagram
 from solvers.free.pricing import EXACT, GAP, Dearest, dearest_contents
 from solvers.milp.highs import GrowingProgram
 from solvers.model.deployment import Deployment

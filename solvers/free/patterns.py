@@ -9,6 +9,9 @@ the graph: a cut of a computation graph is narrow (its pathwidth is 2 to 10 for 
     load(S) = sum of the lengths of the arcs along the path of S,
     arc "b joins" = p_b + sum of w_e over nets that this divides,  arc "b stays out" = sum of w_e over those nets.
 
+The least length that surely follows at a node is moved to the arcs that lead to it, and nodes from which the same can
+follow are one (`solvers.free.diagram`).
+
 Every maximisation of sum_{b in S} price_b - mu load(S) over all 2^n sets is thus one pass over the arcs. A diagram that
 would exceed a width leaves nets out, the cheapest across that position first: loads then are underestimated,
 which keeps every upper bound on what a device can hold valid.
@@ -23,42 +26,37 @@ bound valid.
 (Decision diagrams for discrete optimisation: Bergman, Cire, van Hoeve, Hooker, 2016; here exact, but for dropped nets.)
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from solvers.free.block_order import narrow_orders
+from solvers.free.diagram import Arcs, reduced
 from solvers.model.graph import DnnGraph
-from solvers.problem.contraction import Contraction, FloatArray, IntArray
+from solvers.problem.contraction import Contraction, IntArray
 
-MAX_WIDTH = 4096
-"""Nodes of a layer above which nets are left out."""
+MAX_WIDTH = 32_768
+"""Nodes of a layer above which nets are left out while a diagram is built."""
 
-MAX_NODES, MAX_NODES_WITH_PATHS = 160_000, 400_000
-"""Nodes of all layers together: half of them shared out evenly, half for where the diagram is wide.
+MAX_NODES = (1_200_000, 400_000, 160_000)
+"""Nodes of all layers together while it is built: half of them shared out evenly, half for where the diagram is wide.
 
-Without a few nets a bound is hardly worse, and comes much sooner; paths are left out all or not at all.
+The next one is for where too many are left of the one before.
 """
+MAX_REDUCED, MAX_REDUCED_WITH_PATHS = 160_000, 400_000
+"""Nodes that may be left of a diagram: without a few nets a bound is hardly worse, and comes much sooner.
+
+Paths are left out all or not at all.
+"""
+MORE_THAN_OTHERS = 3
+"""A whole diagram is given up when it has so many times as many nodes as another; it may end with fewer."""
 LAYERS_AT_ONCE = 8
 """Of that half a layer may have the share of so many of the layers that are left."""
 
 OUTSIDE, INSIDE, DIVIDED = 0, 1, 2
-
-
-class Arcs(NamedTuple):
-    """The diagram as flat arrays. Layer i has nodes first[i] .. first[i+1]-1 and decides block order[i].
-
-    `target[a, x]` is the node after decision x (0 out, 1 in) at node a, `length[a, x]` what it adds to the load in ms.
-    The root is node 0, the only node of the last layer is the end.
-    """
-
-    order: IntArray
-    first: IntArray
-    target: IntArray
-    length: FloatArray
 
 
 class Paths(NamedTuple):
@@ -112,14 +110,19 @@ class ContentsDiagram:
     paths: Paths | None
 
     @property
-    def badness(self) -> tuple[bool, float, int]:
-        """What is the worse the more it is: paths left out, then nets, then the number of nodes."""
-        return self.forgets_paths, self.dropped_ms, len(self.arcs.target)
+    def is_whole(self) -> bool:
+        """Whether nothing was left out."""
+        return not (self.forgets_paths or self.dropped_ms)
 
     @property
-    def width(self) -> int:
-        """Nodes of the largest layer."""
-        return int(np.diff(self.arcs.first).max())
+    def num_nodes(self) -> int:
+        """Nodes of all layers together but the end."""
+        return len(self.arcs.target)
+
+    @property
+    def badness(self) -> tuple[bool, float, int]:
+        """What is the worse the more it is: paths left out, then nets, then the number of nodes."""
+        return self.forgets_paths, self.dropped_ms, self.num_nodes
 
 
 def contents_diagram(
@@ -141,17 +144,41 @@ def contents_diagram(
     >>> one, none = np.ones(2), np.zeros(2)
     >>> diagram = contents_diagram(Contraction(((1,), (2,)), one, one, none, (), (Hyperedge((0, 1), 0.5, None),)))
     >>> diagram.arcs.length.tolist()
-    [[0.0, 1.0], [0.0, 1.5], [0.5, 1.0]]
+    [[0.0, 1.5], [0.0, 1.5], [0.0, 0.5]]
     """
     orders = [(paths, order)] if order is not None else _orders(contraction, check, paths)
-    tried: list[ContentsDiagram] = []
-    for way, one in orders:
+    most_left = MAX_REDUCED if paths is None else MAX_REDUCED_WITH_PATHS
+    for room in MAX_NODES:
+        best = _best_of_orders(contraction, max_width, check, orders, room)
+        if best.num_nodes <= most_left:
+            break
+    return best
+
+
+def _best_of_orders(
+    contraction: Contraction,
+    max_width: int,
+    check: Callable[[], object],
+    orders: Sequence[tuple[Paths | None, IntArray]],
+    room: int,
+) -> ContentsDiagram:
+    """Return the best reduced diagram, in one of these orders, of those built with room for so many nodes."""
+    best: ContentsDiagram | None = None
+    fewest: int | None = None  # of the whole ones, as they were built
+    for paths, order in orders:
         # What an order is taken to cost is wrong where nets have many ends, or paths follow each other: nodes decide.
-        whole = [len(known.arcs.target) for known in tried if not (known.forgets_paths or known.dropped_ms)]
-        diagram = _diagram_in_order(contraction, max_width, check, one, way, min(whole, default=None))
-        if diagram is not None:
-            tried.append(diagram)
-    return min(tried, key=lambda diagram: diagram.badness)
+        most_nodes = None if fewest is None else MORE_THAN_OTHERS * fewest
+        built = _diagram_in_order(contraction, max_width, check, order, paths, room, most_nodes)
+        if built is None or (fewest is not None and not built.is_whole):
+            continue
+        if built.is_whole:
+            fewest = built.num_nodes if fewest is None else min(fewest, built.num_nodes)
+        diagram = replace(built, arcs=reduced(built.arcs))
+        if best is None or diagram.badness < best.badness:
+            best = diagram
+    if best is None:
+        raise ValueError("there is no order to decide the blocks in")
+    return best
 
 
 def _orders(
@@ -177,11 +204,12 @@ def _diagram_in_order(
     check: Callable[[], object],
     order: IntArray,
     paths: Paths | None,
-    most_nodes: int | None = None,
+    room: int,
+    most_nodes: int | None,
 ) -> ContentsDiagram | None:
     """Return the diagram that decides blocks in this order, which goes along the `paths` if there are any.
 
-    None if it has more than `most_nodes`.
+    Columns are left out where it would not have room, for so many nodes. None if it has more than `most_nodes`.
     """
     position = np.empty(contraction.num_blocks, np.int64)
     position[order] = np.arange(contraction.num_blocks)
@@ -209,8 +237,7 @@ def _diagram_in_order(
         for h in contraction.hyperedges:
             dearest[list(h.blocks)] = np.maximum(dearest[list(h.blocks)], h.weight_ms)
         weight += dearest.tolist()
-    half_of_nodes = (MAX_NODES if paths is None else MAX_NODES_WITH_PATHS) // 2
-    even_share = half_of_nodes // len(order)
+    even_share = room // 2 // len(order)
     dropped: set[int] = set()
     active: list[int] = []
     states = np.zeros((1, 0), np.uint8)
@@ -254,7 +281,7 @@ def _diagram_in_order(
         kept = [e for e in active if last[e] > i]
         both = np.vstack(after)[:, [column[e] for e in kept]]
         states, inverse = _distinct(both)
-        nodes_left = half_of_nodes - max(0, first[-1] - i * even_share)
+        nodes_left = room // 2 - max(0, first[-1] - i * even_share)
         most = max(1, min(max_width, even_share + LAYERS_AT_ONCE * nodes_left // (len(order) - i)))
         while len(states) > most:
             cheapest = min(kept, key=weight.__getitem__)

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from solvers.free.patterns import Arcs
+from solvers.free.diagram import Arcs
 from solvers.problem.contraction import FloatArray
 
 SLACK = 1e-10

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from solvers.chain.run import Watch, is_plain
 from solvers.methods.better_chains import improve, improve_without_cpus
-from solvers.model.split import Family
 from solvers.problem.background import Background
 from solvers.problem.contraction import Contraction
-from solvers.problem.solving import LOOK_SECONDS, Problem, Reporter, contracted, watched
+from solvers.problem.solving import LOOK_SECONDS, Problem, Reporter, watched
 
 if TYPE_CHECKING:
     from solvers.free.bounds import FreeBounds  # numba loads there, when it is needed
@@ -19,14 +18,14 @@ Step = Callable[[Watch], None]
 WITHOUT_CPUS_SHARE, SECONDS_WITHOUT_CPUS = 0.1, 2.5
 """Share of the time left for plans on the accelerators alone, or how many seconds where there is no limit."""
 
-PLANS_SHARE, PRICES_SHARE = 0.8, 0.5
-"""Share of the time left for better plans, then for bounds by prices; the rest is for plans again."""
+PLANS_SHARE, MOST_PLANS_SECONDS, PRICES_SHARE = 0.8, 8.0, 0.7
+"""Share of the time left for better plans, if not so many seconds, then for bounds by prices; the rest is for plans."""
 
 
 class BesideDp:
     """Steps of work, each of which is done once; what is found goes to the reporter.
 
-    Bounds are those of all free splits: chains are such.
+    Bounds are those of all convex splits; with a CPU of all free ones, whose bounds come sooner. Chains are both.
     """
 
     def __init__(self, contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
@@ -64,7 +63,8 @@ class BesideDp:
 
         problem, reporter = self._problem, self._reporter
         known_ms = reporter.lower_bound_ms or 0.0
-        bounds = watched(lambda: FreeBounds(contracted(problem, Family.FREE), problem.deployment, known_ms), watch)
+        convex_in = None if problem.deployment.num_cpus else problem.graph
+        bounds = watched(lambda: FreeBounds(self._contraction, problem.deployment, known_ms, convex_in), watch)
         if bounds is not None:
             bounds.raise_by_cuts(reporter.value_ms or 0.0, self._handing_over(bounds, watch))
             bounds.raise_by_work(reporter.value_ms or 0.0, self._handing_over(bounds, watch))
@@ -91,16 +91,16 @@ class BesideDp:
         improve_without_cpus(self._problem, self._reporter, watch, seconds)
 
     def _improve(self, watch: Watch) -> None:
-        seconds_left = self._seconds_left(PLANS_SHARE)
+        seconds_left = self._seconds_left(PLANS_SHARE, MOST_PLANS_SECONDS)
         improve(self._contraction, self._problem, self._reporter, lambda: watch() and seconds_left() > 0)
 
     def _improve_again(self, watch: Watch) -> None:
         improve(self._contraction, self._problem, self._reporter, watch, seed=1)
 
-    def _seconds_left(self, share: float) -> Callable[[], float]:
-        """Return a clock that counts down from a share of the time left."""
+    def _seconds_left(self, share: float, most: float = math.inf) -> Callable[[], float]:
+        """Return a clock that counts down from a share of the time left, or from `most` seconds if these are fewer."""
         left = self._reporter.seconds_left
-        end_s = math.inf if left is None else self._reporter.seconds + share * left
+        end_s = self._reporter.seconds + (most if left is None else min(most, share * left))
         return lambda: end_s - self._reporter.seconds
 
 

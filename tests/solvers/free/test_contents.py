@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from solvers.free import price_search, pricing
 from solvers.free.column_generation import DeviceContents
-from solvers.free.patterns import Arcs, Paths, contents_diagram
+from solvers.free.diagram import Arcs
+from solvers.free.patterns import Paths, contents_diagram
 from solvers.free.price_search import best_prices
 from solvers.free.pricing import EXACT, LAGRANGIAN, dearest_contents
 from solvers.model.costs import Objective
@@ -60,7 +61,7 @@ def test_the_path_of_a_set_is_as_long_as_its_load(instance: tuple[DnnGraph, Depl
 @examples(20)
 def test_a_narrow_diagram_never_overstates_a_load(instance: tuple[DnnGraph, Deployment], width: int) -> None:
     contraction = contract(instance[0], Family.FREE, instance[1])
-    assert contents_diagram(contraction, width).width <= width
+    assert contents_diagram(contraction, width).arcs.width <= width
     for contents in all_contents(contraction):
         assert path_length(contraction, contents, width) <= load_of(contraction, contents)
 
@@ -146,7 +147,7 @@ def test_a_path_of_blocks_needs_two_nodes_per_layer() -> None:
     assert edges
     from tests.support.graphs import chain
 
-    assert contents_diagram(contract(chain([1.0] * 50), Family.FREE, Deployment(2))).width == 2
+    assert contents_diagram(contract(chain([1.0] * 50), Family.FREE, Deployment(2))).arcs.width == 2
 
 
 @given(small_graphs(max_nodes=6), st.data())
