@@ -163,8 +163,8 @@ def _best_of_orders(
     room: int,
 ) -> ContentsDiagram:
     """Return the best reduced diagram, in one of these orders, of those built with room for so many nodes."""
-    best: ContentsDiagram | None = None
-    fewest: int | None = None  # of the whole ones, as they were built
+    tried: list[ContentsDiagram] = []
+    fewest: int | None = None  # nodes of a whole one, as it was built
     for paths, order in orders:
         # What an order is taken to cost is wrong where nets have many ends, or paths follow each other: nodes decide.
         most_nodes = None if fewest is None else MORE_THAN_OTHERS * fewest
@@ -173,12 +173,8 @@ def _best_of_orders(
             continue
         if built.is_whole:
             fewest = built.num_nodes if fewest is None else min(fewest, built.num_nodes)
-        diagram = replace(built, arcs=reduced(built.arcs))
-        if best is None or diagram.badness < best.badness:
-            best = diagram
-    if best is None:
-        raise ValueError("there is no order to decide the blocks in")
-    return best
+        tried.append(replace(built, arcs=reduced(built.arcs)))
+    return min(tried, key=lambda diagram: diagram.badness)
 
 
 def _orders(
