@@ -5,8 +5,8 @@ same can follow are one (reduced ordered decision diagrams: Bryant 1986). More a
 least length that surely follows on to the arcs that lead to it (pushing weights in minimal automata: Mohri 2000): then
 only differences are left, and from each node but the first an arc of no length leads on.
 
-The past often matters less than a diagram was built to remember: of the convex sets of NASNet-A a fifth of the nodes is
-left, of those of DenseNet-121 a seventeenth.
+The past often matters less than a diagram was built to remember: of the convex sets of NASNet-A in training a fifth of
+the nodes is left, of those of DenseNet-121 in inference a seventeenth.
 """
 
 from typing import NamedTuple

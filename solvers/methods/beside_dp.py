@@ -99,8 +99,10 @@ class BesideDp:
 
     def _seconds_left(self, share: float, most: float = math.inf) -> Callable[[], float]:
         """Return a clock that counts down from a share of the time left, or from `most` seconds if these are fewer."""
+        from solvers.free.anytime import SECONDS_WITHOUT_LIMIT  # numba loads there, when it is needed
+
         left = self._reporter.seconds_left
-        end_s = self._reporter.seconds + (most if left is None else min(most, share * left))
+        end_s = self._reporter.seconds + min(most, share * (SECONDS_WITHOUT_LIMIT if left is None else left))
         return lambda: end_s - self._reporter.seconds
 
 

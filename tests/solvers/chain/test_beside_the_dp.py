@@ -17,7 +17,7 @@ from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import contract
 from solvers.problem.solving import Problem, Reporter
 from solvers.solve import solve
-from tests.support.graphs import random_chain_split, random_dag, random_training_graph
+from tests.support.graphs import chain, random_chain_split, random_dag, random_training_graph
 
 
 def problem_of(seed: int) -> tuple[DnnGraph, Deployment]:
@@ -145,3 +145,17 @@ def test_its_steps_alone_find_plans_and_prove_bounds(seed: int) -> None:
     assert not check_split(graph, deployment, reporter.split, Family.CHAIN)
     assert reporter.value_ms == pytest.approx(best.value_ms, rel=1e-6)
     assert (reporter.lower_bound_ms or 0.0) <= best.value_ms * (1 + 1e-6)
+
+
+def test_prices_prove_the_optimum_beside_a_dp_without_a_time_limit() -> None:
+    """Long and short nodes in turn: total work proves 10.5, merging nodes 12.99, and no two stages are below 13."""
+    graph, deployment = chain([6.0, 1.0, 6.0, 1.0, 6.0, 1.0], transfer_ms=0.0), Deployment(2)
+    problem = Problem(graph, deployment, Objective.THROUGHPUT, Family.CHAIN, None, 0.0)
+    reporter = Reporter(problem, None)
+    best = solve(graph, deployment)
+    assert best.split is not None
+    reporter.found(best.split)
+    helper = BesideDp(contract(graph, Family.CHAIN, deployment), problem, reporter)
+    helper.after(lambda: not reporter.within(0.0))
+    assert reporter.value_ms == pytest.approx(13.0)
+    assert reporter.lower_bound_ms == pytest.approx(13.0, rel=1e-4)

@@ -142,6 +142,23 @@ def test_a_diagram_begins_at_the_end_from_which_less_is_left_out(seed: int) -> N
     assert chosen.badness <= other.badness
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_where_too_much_is_left_of_a_diagram_it_is_built_with_less_room(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contraction = contract(random_dag(seed, 10), Family.FREE, Deployment(2))
+    whole = contents_diagram(contraction)
+    assert whole.is_whole
+    monkeypatch.setattr("solvers.free.patterns.MAX_NODES", (100_000, 10))
+    assert contents_diagram(contraction).num_nodes == whole.num_nodes
+    monkeypatch.setattr("solvers.free.patterns.MAX_REDUCED", whole.num_nodes - 1)
+    narrow = contents_diagram(contraction)
+    assert narrow.num_nodes < whole.num_nodes
+    assert narrow.dropped_ms > 0
+    for contents in all_contents(contraction):
+        assert length_in(narrow.arcs, contents) <= load_of(contraction, contents) * (1 + 1e-9)
+
+
 def test_a_path_of_blocks_needs_two_nodes_per_layer() -> None:
     edges = contract(random_dag(3, num_nodes=12), Family.FREE, Deployment(2)).hyperedges
     assert edges
