@@ -9,7 +9,7 @@ exchange blocks otherwise. Times, links and memory are those of the kind of each
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ LONGEST_RUN = 3
 RUNS_WITHOUT_GAIN = 8
 """The search ends after this many runs in a row that find nothing better."""
 FIRST_TEMPERATURES = (0.03, 0.3, 0.01, 1.0)
+OTHERS_TEMPERATURE = 0.01
+"""That of a run that starts from a plan found elsewhere: hotter ones would lose it."""
 LAST_TEMPERATURE = 1e-5
 """Temperatures of the runs in turn, as a share of the best latency: graphs differ in which one they need."""
 WORK_PER_ROUND = 60_000_000
@@ -43,11 +45,16 @@ ROUNDS_PER_RUN = 40
 
 
 def latency_search(
-    graph: DnnGraph, deployment: Deployment, contraction: Contraction, starts: Iterable[Split]
+    graph: DnnGraph,
+    deployment: Deployment,
+    contraction: Contraction,
+    starts: Iterable[Split],
+    others: Callable[[], Sequence[Split]] = tuple,
 ) -> Iterator[Split | None]:
     """Yield after each round of annealing (about 0.1 s): a better split, or None; ends when it stops finding any.
 
-    `contraction` is that of the free family with idle blocks kept apart. Every start must be complete.
+    `contraction` is that of the free family with idle blocks kept apart. Every start must be complete. `others` tells
+    plans found elsewhere since it was asked last, which may hold too much: the best of them is the start of a run.
     """
     arrays = _Arrays(graph, deployment, contraction)
     rng = np.random.default_rng(0)
@@ -63,10 +70,13 @@ def latency_search(
     while without_gain < RUNS_WITHOUT_GAIN:
         value_before = float(best[0])
         device = (plans[run][1] if run < min(DIFFERENT_STARTS, len(plans)) else best_device).copy()
+        first = FIRST_TEMPERATURES[run % len(FIRST_TEMPERATURES)]
+        found = min((_plan_energy(arrays, split) for split in others()), key=lambda plan: plan[0], default=None)
+        if found is not None and found[0] < math.inf:
+            device, first = found[1], OTHERS_TEMPERATURE
         total = STEPS_PER_BLOCK * contraction.num_blocks << min(run, LONGEST_RUN)
         rounds = max(1, min(ROUNDS_PER_RUN, total // steps_per_round))
         steps = min(steps_per_round, total)
-        first = FIRST_TEMPERATURES[run % len(FIRST_TEMPERATURES)]
         cooling = (LAST_TEMPERATURE / first) ** (1 / rounds)
         for i in range(rounds):
             round_before = float(best[0])

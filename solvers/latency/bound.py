@@ -32,21 +32,20 @@ Time O(pairs of ideals whose difference fits in memory x (k q + degree)), for ea
 the longest by time, memory and transfers. Sums are in floating point; bounds are lowered by what rounding can do.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from solvers.latency.cut_plans import plans_of_cut
 from solvers.latency.cuts import EPSILON, PartCuts, Times
 from solvers.latency.parts import GraphOrder
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
+from solvers.model.split import Split
 from solvers.problem.accelerator_kinds import AcceleratorKind, accelerator_kinds
 
 IDEAL_LIMITS = (200, 2_000, 10_000, 40_000)
 """Ideals of the parts of the graph that are tried one after the other."""
-
-MAX_AVERAGED = 2_000
-"""Averages over paths are tried in parts of up to so many ideals, and in the largest."""
 
 MAX_GRAPH = 5_000
 """Larger graphs get the critical path alone: choosing a part takes time quadratic in their nodes."""
@@ -68,11 +67,13 @@ def latency_bounds(
     deployment: Deployment,
     most_ideals: int = IDEAL_LIMITS[-1],
     known_ms: Callable[[], float | None] = lambda: None,
+    on_plan: Callable[[Split], object] | None = None,
 ) -> Iterator[float]:
     """Yield proven lower bounds in ms, none below the one before, at least every 0.2 s; infinite if there is no plan.
 
     `known_ms` tells the latency of the best plan known by then: the search for bounds leaves out what takes longer, and
-    ends when it is proven that no plan is better.
+    ends when it is proven that no plan is better. `on_plan` gets the plans that the cheapest cuts found on the way
+    stand for; they may hold too much or break other rules.
     """
     kinds = accelerator_kinds(graph, deployment)
     by_kind = [node_times(graph, deployment, kind) for kind in kinds] or [node_times(graph, deployment)]
@@ -82,33 +83,37 @@ def latency_bounds(
     if len(graph.nodes) > MAX_GRAPH or not deployment.num_accelerators or bound == np.inf:
         return
     order = GraphOrder(graph)
-    done: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
     paths = list(_long_paths(graph, times))
+    mixture: Mapping[tuple[int, ...], int] = {}
+    known: list[int] = []
     for limit in (limit for limit in IDEAL_LIMITS if limit <= most_ideals):
-        best: PartCuts | None = None
+        best: tuple[tuple[int, ...], PartCuts] | None = None
+        upper = _or_infinite(known_ms())
         for path in paths:
-            importance = _importance(graph, deployment, times, bound)
-            kept = yield from order.part(path, importance, limit, bound)
-            if not kept or (tuple(kept), path) in done:
+            kept = yield from order.part(path, _importance(graph, deployment, times, bound), limit, bound)
+            if not kept or kept == known:
                 continue
-            done.add((tuple(kept), path))
-            part = PartCuts(order, deployment, kinds, by_kind, kept, path, limit)
-            upper = _or_infinite(known_ms())
-            for better in part.bounds(upper):
-                bound = max(bound, min(better, upper))
-                yield bound
+            part = PartCuts(order, deployment, kinds, by_kind, kept, limit)
+            if not mixture or deployment.max_subgraphs > 1:
+                for better in part.along(path, upper):
+                    bound = max(bound, min(better, upper))
+                    yield bound
             if bound >= upper:
                 return
-            if best is None or part.bound_ms > best.bound_ms:
-                best = part
-        # Averages over larger parts cost more than the next larger part, and gain less.
-        if best is not None and (limit <= MAX_AVERAGED or limit == IDEAL_LIMITS[-1]):
-            upper = _or_infinite(known_ms())
-            for better in best.averages(upper):
-                bound = max(bound, min(better, upper))
-                yield bound
-            if bound >= upper:
-                return
+            if best is None or part.bound_ms > best[1].bound_ms:
+                best = path, part
+        if best is None:
+            continue
+        path, part = best
+        for better in part.mixed(upper, mixture or {path: 1}):
+            bound = max(bound, min(better, upper))
+            yield bound
+            if on_plan is not None and better > -np.inf and part.cut is not None:
+                for plan in plans_of_cut(part, part.cut):
+                    on_plan(plan)
+        if bound >= upper:
+            return
+        paths, mixture, known = [path], part.best_paths, part.kept
 
 
 def _or_infinite(value: float | None) -> float:

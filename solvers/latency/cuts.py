@@ -1,16 +1,19 @@
-"""The cheapest way to cut a part of a graph into tasks, for one path or for the average over several.
+"""The cheapest way to cut a part of a graph into tasks, for one path or for a mixture of several.
 
 See `latency_bound` for what is cut and why the cost is a lower bound on latency. This module sets up the arrays of the
-kernel, follows the cheapest cut back to its tasks, finds the longest path through them, and adds it to the average. For
-q > 1 it looks for the price of memory that gives the best bound.
+kernel, follows the cheapest cut back to its tasks, and takes it into the search for the mixture of paths for which
+cutting costs most. For q > 1 it looks for the price of memory that gives the best bound.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from solvers.latency.parts import GraphOrder, IntArray, flat, ideals_and_lookup, nearest_nodes
+from solvers.latency.left_out import nodes_between, tensors_among
+from solvers.latency.mixture import PathMixture, Paths
+from solvers.latency.parts import FULL, GraphOrder, IntArray, flat, ideals_and_lookup, nearest_nodes
 from solvers.model.deployment import Deployment
 from solvers.problem.accelerator_kinds import AcceleratorKind
 
@@ -23,19 +26,37 @@ MAX_COLUMNS = 64
 STEPS_PER_ROUND = 2_000_000
 """Pairs of ideals between two yields, about 0.2 s."""
 
-NUM_AVERAGES = 40
-"""Averages over paths that are tried in each part; path i of them counts i times, for the early ones guess."""
+MOST_MIXTURES = 60
+"""Mixtures of paths that are tried in each part."""
 
-PATIENCE, WORTHWHILE = 12, 0.02
-"""Averages end after so many in a row that close less than this share of what the part leaves open."""
+PATIENCE, SMALL_GAIN = 12, 1e-4
+"""The search for mixtures ends after so many in a row that gain less than this, relatively."""
+
+WORTHWHILE = 0.02
+"""It ends, too, when mixtures could close no more than this share of what is open."""
 
 SADDLE = 1e-9
-"""Paths are not added where the longest one is no longer than the bound, relatively."""
+"""Or when the bound is the most that mixtures can prove, relatively."""
 
 NUM_PRICES = 10
 """Multipliers tried for memory, for q > 1."""
 
 EPSILON = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Tasks of a part's nodes, in an order in which they can run.
+
+    `task_of` tells the task of each row of the part; `place` is 0 for a CPU, 1 for the first kind of accelerators, and
+    so on, and `duration_ms` how long it takes, as far as the part can tell. `held` is the memory of all tasks on
+    accelerators, in shares of what one has.
+    """
+
+    task_of: IntArray
+    place: tuple[int, ...]
+    duration_ms: tuple[float, ...]
+    held: float
 
 
 class PartCuts:
@@ -48,22 +69,27 @@ class PartCuts:
         kinds: Sequence[AcceleratorKind],
         times: Sequence[Times],
         kept: list[int],
-        path: Sequence[int],
         limit: int,
     ) -> None:
         self.graph, self.deployment, self.kinds, self.times, self.kept = order.graph, deployment, kinds, times, kept
         self.above = order.above(kept)
         self.ideals, self.lookup = ideals_and_lookup(self.above, limit)
         self.nearest = nearest_nodes(self.above)
-        self._find_costs_and_nets()
         self.row = {v: i for i, v in enumerate(kept)}
-        self.paths = {tuple(self.row[v] for v in path if v in self.row): 1}
+        self._find_costs_and_nets(order)
+        self.paths: Paths = {}
         self.price = 0.0
         self.bound_ms = -np.inf
-        self.tasks: list[tuple[int, int]] = []
+        self.value_ms = -np.inf
+        """The bound of the paths and the price tried last, at most `bound_ms`."""
+        self.cut: Cut | None = None
+        """The cheapest cut for these; None if none is as cheap as the known plan."""
+        self.best_paths: Mapping[tuple[int, ...], int] = {}
+        """The mixture of the best bound, by the ids of nodes."""
 
-    def bounds(self, upper_ms: float) -> Iterator[float]:
+    def along(self, path: Sequence[int], upper_ms: float) -> Iterator[float]:
         """Yield bounds in ms from one path, minus infinity while at work; finds the best price of memory."""
+        self.paths = {tuple(self.row[v] for v in path if v in self.row): 1}
         yield from self._cut(0.0, upper_ms)
         best = at_price = self.bound_ms
         if self.deployment.max_subgraphs == 1 or not self.share.any() or best >= upper_ms:
@@ -81,25 +107,37 @@ class PartCuts:
             step *= factor
         self.price = price
 
-    def averages(self, upper_ms: float) -> Iterator[float]:
-        """Yield bounds in ms from averages over more and more paths, minus infinity while at work."""
-        yield from self._cut(self.price, upper_ms)
-        least_length_ms, last_gain = np.inf, 1
-        for count in range(2, NUM_AVERAGES + 2):
-            path, length_ms = self._longest_path()
-            least_length_ms = min(least_length_ms, length_ms)
-            left_ms = min(upper_ms, least_length_ms) - self.bound_ms
-            if left_ms <= SADDLE * least_length_ms or count > last_gain + PATIENCE:
-                return
-            self.paths[path] = self.paths.get(path, 0) + count
-            bound_before_ms = self.bound_ms
+    def mixed(self, upper_ms: float, start: Mapping[tuple[int, ...], int]) -> Iterator[float]:
+        """Yield bounds in ms from mixtures of paths, minus infinity while at work; with each bound `cut` is its cut.
+
+        `start` is a mixture to start from, of paths by the ids of their nodes; if empty, all paths alike.
+        """
+        mixture = PathMixture(self.nearest)
+        if start:
+            mixture.start_at({tuple(self.row[v] for v in path if v in self.row): n for path, n in start.items()})
+        best_ms, best_flow, last_gain = -np.inf, mixture.flow, 0
+        for count in range(MOST_MIXTURES):
+            self.paths = mixture.paths()
             yield from self._cut(self.price, upper_ms)
-            if self.bound_ms > bound_before_ms + WORTHWHILE * left_ms:
-                last_gain = count
+            if self.cut is None:
+                return
+            if self.value_ms > best_ms:
+                if self.value_ms > best_ms + SMALL_GAIN * abs(best_ms):
+                    last_gain = count
+                best_ms, best_flow = self.value_ms, mixture.flow
+                self.best_paths = {tuple(self.kept[i] for i in path): n for path, n in self.paths.items()}
+            held_ms = self.price * (self.cut.held - self.deployment.num_accelerators * FULL)
+            mixture.add_cut(self.cut.task_of, self.cut.duration_ms, held_ms)
+            most_ms = mixture.step(best_flow)
+            if most_ms is None or count > last_gain + PATIENCE:
+                return
+            open_ms = (upper_ms if upper_ms < np.inf else most_ms) - best_ms
+            if min(most_ms, upper_ms) - best_ms <= max(SADDLE * best_ms, WORTHWHILE * open_ms):
+                return
 
     def _cut(self, price: float, upper_ms: float) -> Iterator[float]:
         """Yield minus infinity while at work, then the bound at a price in ms for an accelerator's worth of memory."""
-        from solvers.latency.lattice import FULL, cut_ideals
+        from solvers.latency.lattice import cut_ideals
 
         deployment, columns = self.deployment, 1
         stride, digits = np.ones(len(self.kinds), np.int64), np.ones(len(self.kinds), np.int64)
@@ -120,19 +158,21 @@ class PartCuts:
         at = 1
         while at < len(self.ideals):
             at = cut_ideals(
-                order, costs, flow, self.nets, self.lookup, least, choice, at, len(self.ideals), STEPS_PER_ROUND
-            )
+                order, costs, flow, self.nets, self.between, self.lookup,
+                least, choice, at, len(least), STEPS_PER_ROUND,
+            )  # fmt: skip
             yield -np.inf
         value = float(least[-1, -1])
         if value == np.inf:
             # No plan fits, or none is better than the known one.
-            self.bound_ms = upper_ms
+            self.value_ms, self.cut = upper_ms, None
         else:
             available = deployment.num_accelerators * FULL
-            terms = 2 * (len(self.kept) + self.nets[1].size)
+            terms = 2 * (len(self.graph.nodes) + self.nets[1].size)
             rounding = 4 * EPSILON * terms * (value + self.transfers_ms + price * available)
-            self.bound_ms = max(self.bound_ms, value - price * available - rounding)
-            self.tasks = list(_tasks(choice, stride))
+            self.value_ms = value - price * available - rounding
+            self.cut = self._cut_of(list(_tasks(choice, stride)))
+        self.bound_ms = max(self.bound_ms, self.value_ms)
         yield self.bound_ms
 
     def _flow(self) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
@@ -147,70 +187,59 @@ class PartCuts:
         _, amount = flat([list(targets.values()) for targets in steps])
         return passing, start, to, amount, sum(self.paths.values())
 
-    def _longest_path(self) -> tuple[tuple[int, ...], float]:
-        """Return the path of the longest way through the tasks of the cut found last, and its length in ms."""
-        task_of = [0] * len(self.kept)
-        duration_ms = []
-        pin_start, nets_of, weight, _ = self.nets
-        before = 0
-        for number, (ideal, place) in enumerate(self.tasks):
+    def _cut_of(self, tasks: list[tuple[int, int]]) -> Cut:
+        """Return a cut whose tasks complete these ideals, each with its place."""
+        task_of = np.zeros(len(self.kept), np.int64)
+        durations, held_in_all, before = [], 0.0, 0
+        pin_start, nets_of, weight, size = self.nets
+        before_start, before_out, after_start, after_out, out_ms, out_share = self.between
+        for number, (ideal, place) in enumerate(tasks):
             after = int.from_bytes(self.ideals[ideal].tobytes(), "little")
             members = [v for v in range(len(self.kept)) if (after & ~before) >> v & 1]
             before = after
-            for v in members:
-                task_of[v] = number
-            if place:
-                pins = np.bincount(
-                    np.concatenate([nets_of[pin_start[v] : pin_start[v + 1]] for v in members]), minlength=weight.size
-                )
-                is_cut = (pins > 0) & (pins < self.nets[3])
-                transfers_ms = float(weight[is_cut].sum()) / self.kinds[place - 1].link_speed
-                duration_ms.append(float(self.accelerator_ms[place - 1, members].sum()) + transfers_ms)
-            else:
-                duration_ms.append(float(self.cpu_ms[members[0]]))
-        length: list[float] = []
-        step: list[int] = []
-        before_start, nearest = self.nearest[:2]
-        for v, task in enumerate(task_of):
-            best, via = 0.0, -1
-            for u in nearest[before_start[v] : before_start[v + 1]]:
-                ms = length[u] - (duration_ms[task] if task_of[u] == task else 0.0)
-                if via < 0 or ms > best:
-                    best, via = ms, int(u)
-            length.append(best + duration_ms[task])
-            step.append(via)
-        path = [int(np.argmax(length))]
-        while step[path[-1]] >= 0:
-            path.append(step[path[-1]])
-        return tuple(reversed(path)), max(length)
+            task_of[members] = number
+            if not place:
+                durations.append(float(self.cpu_ms[members[0]]))
+                continue
+            pins = np.bincount(_items(pin_start, nets_of, members), minlength=weight.size)
+            transfers_ms = float(weight[(pins > 0) & (pins < size)].sum()) / self.kinds[place - 1].link_speed
+            between = np.intersect1d(_items(before_start, before_out, members), _items(after_start, after_out, members))
+            nodes_ms = self.accelerator_ms[place - 1, members].sum() + out_ms[place - 1, between].sum()
+            durations.append(float(nodes_ms) + transfers_ms)
+            held_in_all += float(self.share[place - 1, members].sum() + out_share[place - 1, between].sum())
+        return Cut(task_of, tuple(place for _, place in tasks), tuple(durations), held_in_all)
 
-    def _find_costs_and_nets(self) -> None:
+    def _find_costs_and_nets(self, order: GraphOrder) -> None:
         """Find what nodes cost and which share a tensor, as arrays for the kernel."""
         graph, deployment, kinds = self.graph, self.deployment, self.kinds
-        row = {v: i for i, v in enumerate(self.kept)}
+        row = self.row
         # For q = 1 a node that is left out stands where the first kept node of its class stands.
         stands_at = dict(row)
-        together: list[tuple[list[int], float]] = []
+        together: list[tuple[frozenset[int], float]] = []
         if deployment.max_subgraphs == 1:
             for ids in graph.colocation_members.values():
                 kept = [row[v] for v in ids if v in row]
                 if len(kept) > 1:
-                    together.append((kept, -1.0))
+                    together.append((frozenset(kept), -1.0))
                 if kept:
                     stands_at.update({v: kept[0] for v in ids if v not in row})
         accelerator_ms, share = np.zeros((len(kinds), len(row))), np.zeros((len(kinds), len(row)))
+        left_out = [v for v in order.node_at if v not in stands_at]
+        out_ms, out_share = np.zeros((len(kinds), len(left_out))), np.zeros((len(kinds), len(left_out)))
         for g, (kind, times) in enumerate(zip(kinds, self.times, strict=True)):
+
+            def share_of(v: int, capacity: float | None = kind.memory_bytes, times: Times = times) -> float:
+                held = graph.node_by_id[v].memory_bytes
+                return held / capacity if capacity is not None and held > 0 and times[v][0] < np.inf else 0.0
+
             for v, i in stands_at.items():
                 accelerator_ms[g, i] += times[v][0]
-                held = graph.node_by_id[v].memory_bytes
-                if kind.memory_bytes is not None and held > 0 and times[v][0] < np.inf:
-                    share[g, i] += held / kind.memory_bytes
-        tensors: list[tuple[list[int], float]] = []
-        for u in stands_at:
-            for tensor in graph.tensors_of[u]:
-                rows = {stands_at[v] for v in (u, *tensor.readers) if v in stands_at}
-                if len(rows) > 1 and tensor.transfer_ms > 0:
-                    tensors.append((sorted(rows), tensor.transfer_ms))
+                share[g, i] += share_of(v)
+            for x, v in enumerate(left_out):
+                out_ms[g, x], out_share[g, x] = times[v][0], share_of(v)
+        before_start, before, after_start, after = nodes_between(order, self.kept, left_out)
+        self.between = before_start, before, after_start, after, out_ms, out_share
+        tensors = tensors_among(graph, self.kept, stands_at)
         nets = tensors + together
         nets_of: list[list[int]] = [[] for _ in row]
         for e, (rows_of_net, _) in enumerate(nets):
@@ -220,8 +249,14 @@ class PartCuts:
         self.cpu_ms = np.array([self.times[0][v][1] for v in self.kept])
         weight = np.array([ms for _, ms in nets], np.float64)
         size = np.array([len(rows) for rows, _ in nets], np.int64)
-        self.nets = (*flat(nets_of), weight, size)
+        pin_start, pins_of = flat(nets_of)
+        self.nets = pin_start, pins_of, weight, size
         self.transfers_ms = sum(ms for _, ms in tensors) / min(kind.link_speed for kind in kinds)
+
+
+def _items(start: IntArray, items: IntArray, rows: Sequence[int]) -> IntArray:
+    """Return the items of some rows."""
+    return np.concatenate([items[start[i] : start[i + 1]] for i in rows])
 
 
 def _tasks(choice: IntArray, stride: IntArray) -> Iterator[tuple[int, int]]:

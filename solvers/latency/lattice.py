@@ -10,15 +10,9 @@ lookup is exact once their hashes are known to differ.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-IntArray = npt.NDArray[np.int64]
-WordArray = npt.NDArray[np.uint64]
-FloatArray = npt.NDArray[np.float64]
-
-FULL = 1 + 1e-8
-"""An accelerator's memory as a share of itself, a little above what the evaluator tolerates: bounds allow no less."""
+from solvers.latency.parts import FULL, FloatArray, IntArray, WordArray
 
 
 @njit(cache=True, nogil=True)
@@ -71,7 +65,7 @@ def fill_table(ideals: WordArray, num_ideals: int, keys: WordArray, hashes: Word
 
 @njit(cache=True, nogil=True)
 def cut_ideals(
-    order: Any, costs: Any, flow: Any, nets: Any, lookup: Any,
+    order: Any, costs: Any, flow: Any, nets: Any, between: Any, lookup: Any,
     least: FloatArray, choice: IntArray, first: int, end: int, work: int,
 ) -> int:  # fmt: skip
     """Set rows first .. end - 1 of `least`, or fewer when `work` steps are done; return the row to go on with.
@@ -85,7 +79,9 @@ def cut_ideals(
     accelerators and on a CPU, shares of a kind's memory, link speeds, strides and sizes of the kinds' columns, the
     price of a share, and the longest task looked at. `flow`: how many paths pass each node,
     how many pass from it to which others, and how many there are. `nets`: which nodes share a tensor of positive
-    weight, or must stay together on an accelerator (weight -1), and how many there are.
+    weight, or must stay together on an accelerator (weight -1), and how many there are. `between`: which nodes that
+    are left out stand before each node and which after it, with their times and shares: they count in a task that has
+    nodes on both sides of them.
     """
     ideals, above, before_start, before, after_start, after = order
     accelerator_ms, cpu_ms, share, link_speed, stride, digits, price, most = costs
@@ -93,6 +89,8 @@ def cut_ideals(
     base = num_kinds + 1
     passing, flow_start, flow_to, flow_amount, num_paths = flow
     pin_start, pins_of, weight, size = nets
+    before_start_out, before_out, after_start_out, after_out, out_ms, out_share = between
+    later_members, earlier_members = np.zeros(out_ms.shape[1], np.int64), np.zeros(out_ms.shape[1], np.int64)
     keys, hashes, table = lookup
     mask = np.uint64(table.size - 1)
     n, num_words = above.shape
@@ -143,6 +141,10 @@ def cut_ideals(
                     rest[u >> 6] |= one << np.uint64(u & 63)
                     for a in range(pin_start[u], pin_start[u + 1]):
                         count[pins_of[a]] -= 1
+                    for a in range(before_start_out[u], before_start_out[u + 1]):
+                        later_members[before_out[a]] -= 1
+                    for a in range(after_start_out[u], after_start_out[u + 1]):
+                        earlier_members[after_out[a]] -= 1
                 depth -= 1
                 continue
             upto[depth] = v
@@ -192,6 +194,15 @@ def cut_ideals(
             for g in range(num_kinds):
                 load[depth, g] = load[depth - 1, g] + accelerator_ms[g, v]
                 used[depth, g] = used[depth - 1, g] + share[g, v]
+            for a in range(before_start_out[v], before_start_out[v + 1]):
+                later_members[before_out[a]] += 1
+            for a in range(after_start_out[v], after_start_out[v + 1]):
+                x = after_out[a]
+                earlier_members[x] += 1
+                if earlier_members[x] == 1 and later_members[x] > 0:
+                    for g in range(num_kinds):
+                        load[depth, g] += out_ms[g, x]
+                        used[depth, g] += out_share[g, x]
             cut[depth] = new_cut
             broken[depth], meeting[depth] = new_broken, new_meeting
             for w in range(num_words):

@@ -12,7 +12,11 @@ import numpy.typing as npt
 from solvers.model.graph import DnnGraph
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 WordArray = npt.NDArray[np.uint64]
+
+FULL = 1 + 1e-8
+"""An accelerator's memory as a share of itself, a little above what the evaluator tolerates: bounds allow no less."""
 
 MAX_PART = 1_000
 """Nodes of a part: enumerating ideals takes time proportional to their number times this."""
@@ -26,13 +30,17 @@ class GraphOrder:
 
     def __init__(self, graph: DnnGraph) -> None:
         self.graph = graph
-        self.before: dict[int, int] = {}  # predecessors as bits, by place in topological order
-        self.place = {v: i for i, v in enumerate(graph.topological_order)}
-        for v in graph.topological_order:
-            bits = 0
+        self.node_at = graph.topological_order
+        self.place = {v: i for i, v in enumerate(self.node_at)}
+        # Predecessors and successors as bits, by place in topological order.
+        self.before = dict.fromkeys(self.node_at, 0)
+        self.after = dict.fromkeys(self.node_at, 0)
+        for v in self.node_at:
             for u in graph.inputs[v]:
-                bits |= self.before[u] | 1 << self.place[u]
-            self.before[v] = bits
+                self.before[v] |= self.before[u] | 1 << self.place[u]
+        for v in reversed(self.node_at):
+            for u in graph.inputs[v]:
+                self.after[u] |= self.after[v] | 1 << self.place[v]
 
     def above(self, kept: Sequence[int]) -> WordArray:
         """Return the predecessors of each kept node among them as words; `kept` in topological order."""

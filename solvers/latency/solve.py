@@ -6,7 +6,7 @@ starting it takes longer than most solves. The same formulation in HiGHS improve
 the paper's files within a minute, so it is not used here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from solvers.chain.ending import Ending
@@ -42,7 +42,8 @@ MAX_LATENCY_PROGRAM = 60_000
 
 def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Return the best plan with its bound; stops at the gap, the time limit, or when nothing is left to try."""
-    bounds = latency_bounds(problem.graph, problem.deployment, known_ms=lambda: reporter.value_ms)
+    of_cuts = _PlansOfCuts(reporter)
+    bounds = latency_bounds(problem.graph, problem.deployment, known_ms=lambda: reporter.value_ms, on_plan=of_cuts.take)
     reporter.report("bound from ideals")
     critical_path_ms = next(bounds)
     if critical_path_ms == float("inf"):
@@ -52,7 +53,7 @@ def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter
     reason = _find_starts(problem, reporter, starts)
     if reason is not None:
         return reporter.result("ip", infeasible=reason)
-    return _Run(problem, contraction, reporter, bounds, starts).finish()
+    return _Run(problem, contraction, reporter, bounds, starts, of_cuts.taken).finish()
 
 
 def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> str | None:
@@ -80,6 +81,24 @@ def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> s
     return None
 
 
+class _PlansOfCuts:
+    """Plans that cuts of the bound stand for: those that keep the rules are answers, all are starts for annealing."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._waiting: list[Split] = []
+
+    def take(self, split: Split) -> None:
+        """Judge a plan and keep it for the search."""
+        self._reporter.found(split)
+        self._waiting.append(split)
+
+    def taken(self) -> list[Split]:
+        """Return those that came since the last call."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+
 class _Run:
     """Annealing, bounds from ideals and CP-SAT side by side."""
 
@@ -90,10 +109,11 @@ class _Run:
         reporter: Reporter,
         bounds: Iterator[float],
         starts: list[Split],
+        others: Callable[[], Sequence[Split]] = tuple,
     ) -> None:
         self.problem, self.contraction, self.reporter = problem, contraction, reporter
         self.bounds: Iterator[float] | None = bounds
-        self.starts = starts
+        self.starts, self.others = starts, others
         self.child: CpSatProcess | None = None
         self.program: LatencyProgram | None = None
         self.infeasible = False
@@ -151,7 +171,7 @@ class _Run:
                     starts = [better, *self.starts]
                 if self.reporter.seconds >= one_each_until:
                     break
-        yield from latency_search(graph, deployment, self.contraction, starts)
+        yield from latency_search(graph, deployment, self.contraction, starts, self.others)
 
     def _is_small_enough(self) -> bool:
         graph, deployment = self.problem.graph, self.problem.deployment
