@@ -35,7 +35,7 @@ RUNS_WITHOUT_GAIN = 8
 """The search ends after this many runs in a row that find nothing better."""
 FIRST_TEMPERATURES = (0.03, 0.3, 0.01, 1.0)
 OTHERS_TEMPERATURE = 0.01
-"""That of a run that starts from a plan found elsewhere: hotter ones would lose it."""
+"""That of the runs that may start from a plan found elsewhere: hotter ones would lose it."""
 LAST_TEMPERATURE = 1e-5
 """Temperatures of the runs in turn, as a share of the best latency: graphs differ in which one they need."""
 WORK_PER_ROUND = 60_000_000
@@ -71,9 +71,10 @@ def latency_search(
         value_before = float(best[0])
         device = (plans[run][1] if run < min(DIFFERENT_STARTS, len(plans)) else best_device).copy()
         first = FIRST_TEMPERATURES[run % len(FIRST_TEMPERATURES)]
-        found = min((_plan_energy(arrays, split) for split in others()), key=lambda plan: plan[0], default=None)
-        if found is not None and found[0] < math.inf:
-            device, first = found[1], OTHERS_TEMPERATURE
+        if first == OTHERS_TEMPERATURE:
+            found = min((_plan_energy(arrays, split) for split in others()), key=lambda plan: plan[0], default=None)
+            if found is not None and found[0] < math.inf:
+                device = found[1]
         total = STEPS_PER_BLOCK * contraction.num_blocks << min(run, LONGEST_RUN)
         rounds = max(1, min(ROUNDS_PER_RUN, total // steps_per_round))
         steps = min(steps_per_round, total)
@@ -330,6 +331,26 @@ def _anneal(
                     beside = low - 1 if rng.random() < 0.5 else high
                     if 0 <= beside < num_blocks:
                         target = device[beside]
+            elif kind < 0.9:
+                # A branch: blocks after one another on one device go to another, from a random one up to a few on.
+                u = int(rng.random() * n)
+                here = device[block_of[u]]
+                left = 1 + int(num_blocks * 0.1 * rng.random() ** 3)
+                low = high = 0
+                if here != target:
+                    while left > 0:
+                        b = block_of[u]
+                        if device[b] == here and (target == k or may_accelerate[kind_of[target], b]):
+                            device[b] = target
+                            moved[num_moved], source[num_moved], goal[num_moved] = b, here, target
+                            num_moved += 1
+                        left -= 1
+                        degree = reader_start[u + 1] - reader_start[u]
+                        if degree == 0:
+                            break
+                        u = readers[reader_start[u] + int(rng.random() * degree)]
+                        if device[block_of[u]] != here:
+                            break
             for b in range(low, high):
                 if device[b] != target and (target == k or may_accelerate[kind_of[target], b]):
                     moved[num_moved], source[num_moved], goal[num_moved] = b, device[b], target

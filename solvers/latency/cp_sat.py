@@ -31,7 +31,9 @@ A time counts in E_s with the least of the kinds, and with what a kind takes mor
 (Tarnawski et al., NeurIPS 2020, section 5, whose program times the same subgraphs with big-M rows.)
 """
 
+import contextlib
 import json
+import os
 from itertools import pairwise
 from typing import Any
 
@@ -41,9 +43,14 @@ from solvers.processes.child import Owner
 
 Document = dict[str, Any]
 
+YIELDING_NICE = 5
+"""Added to the niceness of the process: what finds plans and bounds beside it gets further on hard graphs."""
+
 
 def main() -> None:
     """Take a problem from the owner, solve it, and send it plans and bounds."""
+    with contextlib.suppress(AttributeError, OSError):  # not on Windows, and a sandbox may forbid it
+        os.nice(YIELDING_NICE)
     owner = Owner()
     problem = json.loads(owner.receive())
 

@@ -5,15 +5,16 @@ kernel, follows the cheapest cut back to its tasks, and takes it into the search
 cutting costs most. For q > 1 it looks for the price of memory that gives the best bound.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from solvers.latency.left_out import nodes_between, tensors_among
+from solvers.latency.left_out import chains_between, nodes_between, tensors_among
 from solvers.latency.mixture import PathMixture, Paths
-from solvers.latency.parts import FULL, GraphOrder, IntArray, flat, ideals_and_lookup, nearest_nodes
+from solvers.latency.parts import FULL, FloatArray, GraphOrder, IntArray, flat, ideals_and_lookup, nearest_nodes
 from solvers.model.deployment import Deployment
 from solvers.problem.accelerator_kinds import AcceleratorKind
 
@@ -23,7 +24,7 @@ Times = dict[int, tuple[float, float]]
 MAX_COLUMNS = 64
 """With more columns than this the number of subgraphs, on accelerators of each kind, is not limited in the bound."""
 
-STEPS_PER_ROUND = 2_000_000
+STEPS_PER_ROUND = 1_000_000
 """Pairs of ideals between two yields, about 0.2 s."""
 
 MOST_MIXTURES = 60
@@ -37,6 +38,9 @@ WORTHWHILE = 0.02
 
 SADDLE = 1e-9
 """Or when the bound is the most that mixtures can prove, relatively."""
+
+MAX_EXCESSES = 3
+"""After so many cuts with too many subgraphs their number is limited in all further ones."""
 
 NUM_PRICES = 10
 """Multipliers tried for memory, for q > 1."""
@@ -77,6 +81,9 @@ class PartCuts:
         self.nearest = nearest_nodes(self.above)
         self.row = {v: i for i, v in enumerate(kept)}
         self._find_costs_and_nets(order)
+        self._most_subgraphs = [min(len(kind.devices) * deployment.max_subgraphs, len(kept)) for kind in kinds]
+        self._may_limit = math.prod(most + 1 for most in self._most_subgraphs) <= MAX_COLUMNS
+        self._excesses = 0
         self.paths: Paths = {}
         self.price = 0.0
         self.bound_ms = -np.inf
@@ -112,7 +119,7 @@ class PartCuts:
 
         `start` is a mixture to start from, of paths by the ids of their nodes; if empty, all paths alike.
         """
-        mixture = PathMixture(self.nearest)
+        mixture = PathMixture(self.nearest, self.chain_ms)
         if start:
             mixture.start_at({tuple(self.row[v] for v in path if v in self.row): n for path, n in start.items()})
         best_ms, best_flow, last_gain = -np.inf, mixture.flow, 0
@@ -136,17 +143,35 @@ class PartCuts:
                 return
 
     def _cut(self, price: float, upper_ms: float) -> Iterator[float]:
-        """Yield minus infinity while at work, then the bound at a price in ms for an accelerator's worth of memory."""
+        """Yield minus infinity while at work, then the bound at a price in ms for an accelerator's worth of memory.
+
+        The number of subgraphs on accelerators is limited only where the cheapest cut without a limit has too many:
+        the limit takes about twice the time.
+        """
+        if self._excesses < MAX_EXCESSES or not self._may_limit:
+            yield from self._cheapest(price, upper_ms, limited=False)
+            if self.cut is None or not self._may_limit or not self._has_too_many(self.cut):
+                self.bound_ms = max(self.bound_ms, self.value_ms)
+                yield self.bound_ms
+                return
+            self._excesses += 1
+        yield from self._cheapest(price, upper_ms, limited=True)
+        self.bound_ms = max(self.bound_ms, self.value_ms)
+        yield self.bound_ms
+
+    def _has_too_many(self, cut: Cut) -> bool:
+        return any(cut.place.count(g + 1) > most for g, most in enumerate(self._most_subgraphs))
+
+    def _cheapest(self, price: float, upper_ms: float, limited: bool) -> Iterator[float]:
+        """Set `cut` and `value_ms`; yields minus infinity while at work."""
         from solvers.latency.lattice import cut_ideals
 
         deployment, columns = self.deployment, 1
         stride, digits = np.ones(len(self.kinds), np.int64), np.ones(len(self.kinds), np.int64)
-        most = [len(kind.devices) * deployment.max_subgraphs for kind in self.kinds]
-        for g, num_subgraphs in enumerate(most):
-            stride[g], digits[g] = columns, min(num_subgraphs, len(self.kept)) + 1
-            columns *= int(digits[g])
-        if columns > MAX_COLUMNS or min(most) >= len(self.kept):
-            columns = 1
+        if limited:
+            for g, most in enumerate(self._most_subgraphs):
+                stride[g], digits[g] = columns, most + 1
+                columns *= most + 1
         least = np.full((len(self.ideals), columns), np.inf)
         least[0] = 0.0
         choice = np.zeros(least.shape, np.int64)
@@ -166,26 +191,26 @@ class PartCuts:
         if value == np.inf:
             # No plan fits, or none is better than the known one.
             self.value_ms, self.cut = upper_ms, None
-        else:
-            available = deployment.num_accelerators * FULL
-            terms = 2 * (len(self.graph.nodes) + self.nets[1].size)
-            rounding = 4 * EPSILON * terms * (value + self.transfers_ms + price * available)
-            self.value_ms = value - price * available - rounding
-            self.cut = self._cut_of(list(_tasks(choice, stride)))
-        self.bound_ms = max(self.bound_ms, self.value_ms)
-        yield self.bound_ms
+            return
+        available = deployment.num_accelerators * FULL
+        terms = 2 * (len(self.graph.nodes) + self.nets[1].size)
+        rounding = 4 * EPSILON * terms * (value + self.transfers_ms + price * available)
+        self.value_ms = value - price * available - rounding
+        self.cut = self._cut_of(list(_tasks(choice, stride)))
 
-    def _flow(self) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
-        """Return how many of the paths pass each node, and from it to which others."""
-        passing = np.zeros(len(self.kept), np.int64)
+    def _flow(self) -> tuple[IntArray, FloatArray, IntArray, IntArray, IntArray, FloatArray, int]:
+        """Return what the paths are to the kernel: see `cut_ideals`."""
+        passing, arriving_ms = np.zeros(len(self.kept), np.int64), np.zeros(len(self.kept))
         steps: list[dict[int, int]] = [{} for _ in self.kept]
         for path, count in self.paths.items():
             passing[list(path)] += count
             for u, v in pairwise(path):
                 steps[u][v] = steps[u].get(v, 0) + count
+                arriving_ms[v] += count * self.chain_ms.get((u, v), 0.0)
         start, to = flat([list(targets) for targets in steps])
         _, amount = flat([list(targets.values()) for targets in steps])
-        return passing, start, to, amount, sum(self.paths.values())
+        chain_ms = [self.chain_ms.get((u, v), 0.0) for u, targets in enumerate(steps) for v in targets]
+        return passing, arriving_ms, start, to, amount, np.array(chain_ms), sum(self.paths.values())
 
     def _cut_of(self, tasks: list[tuple[int, int]]) -> Cut:
         """Return a cut whose tasks complete these ideals, each with its place."""
@@ -239,6 +264,9 @@ class PartCuts:
                 out_ms[g, x], out_share[g, x] = times[v][0], share_of(v)
         before_start, before, after_start, after = nodes_between(order, self.kept, left_out)
         self.between = before_start, before, after_start, after, out_ms, out_share
+        fastest_ms = [min(times[v][0] for times in self.times) for v in left_out]
+        fastest_ms = [min(ms, self.times[0][v][1]) for ms, v in zip(fastest_ms, left_out, strict=True)]
+        self.chain_ms = chains_between(order, left_out, fastest_ms, self.between[:4])
         tensors = tensors_among(graph, self.kept, stands_at)
         nets = tensors + together
         nets_of: list[list[int]] = [[] for _ in row]

@@ -77,8 +77,9 @@ def cut_ideals(
 
     `order`: ideals, `above`, and the nearest predecessors and successors of each node. `costs`: times on each kind of
     accelerators and on a CPU, shares of a kind's memory, link speeds, strides and sizes of the kinds' columns, the
-    price of a share, and the longest task looked at. `flow`: how many paths pass each node,
-    how many pass from it to which others, and how many there are. `nets`: which nodes share a tensor of positive
+    price of a share, and the longest task looked at. `flow`: how many paths pass each node, and
+    how long they all take from the nodes before it if these are in other tasks; how many pass from it to which others,
+    and how long each takes; and how many there are. `nets`: which nodes share a tensor of positive
     weight, or must stay together on an accelerator (weight -1), and how many there are. `between`: which nodes that
     are left out stand before each node and which after it, with their times and shares: they count in a task that has
     nodes on both sides of them.
@@ -87,7 +88,7 @@ def cut_ideals(
     accelerator_ms, cpu_ms, share, link_speed, stride, digits, price, most = costs
     num_kinds = link_speed.size
     base = num_kinds + 1
-    passing, flow_start, flow_to, flow_amount, num_paths = flow
+    passing, arriving_ms, flow_start, flow_to, flow_amount, flow_ms, num_paths = flow
     pin_start, pins_of, weight, size = nets
     before_start_out, before_out, after_start_out, after_out, out_ms, out_share = between
     later_members, earlier_members = np.zeros(out_ms.shape[1], np.int64), np.zeros(out_ms.shape[1], np.int64)
@@ -102,7 +103,7 @@ def cut_ideals(
     upto = np.empty(n + 1, np.int64)  # removable nodes from here downwards are still to be tried
     removable = np.empty((n + 1, num_words), np.uint64)
     load, used, cut = np.empty((n + 1, num_kinds)), np.empty((n + 1, num_kinds)), np.empty(n + 1)
-    broken, meeting = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    broken, meeting, arriving = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.empty(n + 1)
     key = np.empty(n + 1, np.uint64)
     rest = np.empty(num_words, np.uint64)
     steps = 0
@@ -117,7 +118,7 @@ def cut_ideals(
                 for w in range(num_words):
                     removable[0, w] &= ~above[v, w]
         upto[0], cut[0], broken[0], meeting[0], key[0] = n, 0.0, 0, 0, hashes[i]
-        load[0] = 0.0
+        load[0], arriving[0] = 0.0, 0.0
         used[0] = 0.0
         depth = 0
         while depth >= 0:
@@ -157,7 +158,7 @@ def cut_ideals(
                     slot = (slot + one) & mask
                 j = table[slot]
                 if cpu_ms[v] < np.inf and cpu_ms[v] <= most:
-                    ms = cpu_ms[v] * passing[v] / num_paths
+                    ms = (cpu_ms[v] * passing[v] + arriving_ms[v]) / num_paths
                     for d in range(least.shape[1]):
                         if least[j, d] + ms < least[i, d]:
                             least[i, d], choice[i, d] = least[j, d] + ms, base * j
@@ -170,10 +171,11 @@ def cut_ideals(
             if not fits:
                 continue
             # A path that meets the nodes removed enters them once: count those that enter at v, not at its successors.
-            new_meeting = meeting[depth] + passing[v]
+            new_meeting, new_arriving = meeting[depth] + passing[v], arriving[depth] + arriving_ms[v]
             for a in range(flow_start[v], flow_start[v + 1]):
                 if ideals[i, flow_to[a] >> 6] >> np.uint64(flow_to[a] & 63) & one:
                     new_meeting -= flow_amount[a]
+                    new_arriving -= flow_amount[a] * flow_ms[a]
             new_cut, new_broken = cut[depth], broken[depth]
             for a in range(pin_start[v], pin_start[v + 1]):
                 e = pins_of[a]
@@ -204,7 +206,7 @@ def cut_ideals(
                         load[depth, g] += out_ms[g, x]
                         used[depth, g] += out_share[g, x]
             cut[depth] = new_cut
-            broken[depth], meeting[depth] = new_broken, new_meeting
+            broken[depth], meeting[depth], arriving[depth] = new_broken, new_meeting, new_arriving
             for w in range(num_words):
                 removable[depth, w] = removable[depth - 1, w]
             removable[depth, v >> 6] &= ~(one << np.uint64(v & 63))
@@ -229,7 +231,7 @@ def cut_ideals(
                 ms = load[depth, g] + max(0.0, new_cut) / link_speed[g]
                 if used[depth, g] > FULL or ms == np.inf or ms > most:
                     continue
-                ms = ms * new_meeting / num_paths + price * used[depth, g]
+                ms = (ms * new_meeting + max(0.0, new_arriving)) / num_paths + price * used[depth, g]
                 for d in range(least.shape[1]):
                     if limited and d // stride[g] % digits[g] == 0:
                         continue

@@ -5,6 +5,9 @@ a few things are, wherever they are:
 
 - A node between two of W, after one and before the other by paths of the graph, is in their task if they are in one:
   it may be in no earlier task than the first and in no later one than the second. So its time and memory count there.
+- A node x whose nearest kept nodes are u alone before it and v alone after it is on a path through u and v. If these
+  are in different tasks, x counts in neither (no other kept node stands on the other side of it), and the path takes
+  the time of x besides, on the device that is fastest.
 - A tensor whose readers are in several tasks costs each of them a transfer, wherever its writer is: the task of the
   writer sends it, those of the others receive it.
 - Through a node v that is left out, tensors that it reads go on to its readers. Tensor i of those it reads and o of
@@ -52,6 +55,35 @@ def nodes_between(
             before_kept[row_at[place]].append(x)
             later &= ~(order.after[order.node_at[place]] | first)
     return (*flat(before_kept), *flat(after_kept))
+
+
+def chains_between(
+    order: GraphOrder, left_out: Sequence[int], fastest_ms: Sequence[float], between: tuple[IntArray, ...]
+) -> dict[tuple[int, int], float]:
+    """Return how long a path takes from one kept node to the next at least, by their rows, where it is known.
+
+    `between` is what `nodes_between` returned; `fastest_ms` tells the time of each node that is left out on the device
+    that is best for it.
+    """
+    before_start, before, after_start, after = between
+    # The one kept node before each and the one after it; -1 where there are several.
+    sides: list[dict[int, int]] = [{}, {}]
+    for side, (start, items) in zip(sides, ((after_start, after), (before_start, before)), strict=True):
+        for i in range(len(start) - 1):
+            for x in items[start[i] : start[i + 1]].tolist():
+                side[x] = -1 if x in side else i
+    number = {v: x for x, v in enumerate(left_out)}
+    length: dict[int, float] = {}
+    longest: dict[tuple[int, int], float] = {}
+    for x, v in enumerate(left_out):  # in topological order
+        ends = sides[0].get(x, -1), sides[1].get(x, -1)
+        if min(ends) < 0:
+            continue
+        inputs = (number[u] for u in order.graph.inputs[v] if u in number)
+        same = (y for y in inputs if (sides[0].get(y, -1), sides[1].get(y, -1)) == ends)
+        length[x] = fastest_ms[x] + max((length[y] for y in same), default=0.0)
+        longest[ends] = max(longest.get(ends, 0.0), length[x])
+    return longest
 
 
 def tensors_among(

@@ -38,8 +38,14 @@ Paths = dict[tuple[int, ...], int]
 class PathMixture:
     """Flows along the nearest successors of the nodes of a part, from a source before all to a sink after all."""
 
-    def __init__(self, nearest: tuple[IntArray, IntArray, IntArray, IntArray]) -> None:
-        """`nearest`: offsets and rows of each node's nearest predecessors, then of its nearest successors."""
+    def __init__(
+        self, nearest: tuple[IntArray, IntArray, IntArray, IntArray], chain_ms: Mapping[tuple[int, int], float]
+    ) -> None:
+        """`nearest`: offsets and rows of each node's nearest predecessors, then of its nearest successors.
+
+        `chain_ms`: how long a path takes between two of them, where these are in different tasks.
+        """
+        self._chain_ms = chain_ms
         before_start, before, after_start, after = nearest
         n = self._num_nodes = len(after_start) - 1
         self._after = [list(map(int, after[after_start[u] : after_start[u + 1]])) for u in range(n)]
@@ -133,9 +139,9 @@ class PathMixture:
         n = self._num_nodes
         columns, coefficients = [], []
         for e, (u, v) in enumerate(self.edges):
-            if v < n and (u == n or task_of[u] != task_of[v]) and duration_ms[task_of[v]] > 0:
+            if v < n and (u == n or task_of[u] != task_of[v]):
                 columns.append(e)
-                coefficients.append(-duration_ms[task_of[v]])
+                coefficients.append(-duration_ms[task_of[v]] - self._chain_ms.get((u, v), 0.0))
         columns.append(len(self.edges))
         coefficients.append(1.0)
         self._program.add_row(-np.inf, extra_ms, np.array(columns, np.int32), np.array(coefficients))

@@ -1,8 +1,9 @@
 """How single-sample latency is solved: plans by greedy and annealing, bounds from ideals, and CP-SAT for what is left.
 
-The bound of `latency_bound` alone proves most plans optimal within a second, where parallel branches rejoin. What it
-leaves open is decided by CP-SAT in a process of its own, beside the annealing; it starts only after a while, since
-starting it takes longer than most solves. The same formulation in HiGHS improved none of the bounds on
+The bound of `latency_bound` alone proves most plans optimal within a second, where parallel branches rejoin; it works
+in a thread of its own beside the annealing, and the cuts it meets are plans to start from. What it leaves open is
+decided by CP-SAT in a process of its own, which starts only after a while, since starting it takes longer than most
+solves. The same formulation in HiGHS improved none of the bounds on
 the paper's files within a minute, so it is not used here.
 """
 
@@ -16,12 +17,13 @@ from solvers.latency.cp_sat_process import FAILED, CpSatProcess
 from solvers.latency.program import LatencyProgram
 from solvers.model.result import SolveResult
 from solvers.model.split import Family, Split
+from solvers.problem.background import Background
 from solvers.problem.bounds import why_infeasible
 from solvers.problem.contraction import Contraction, contract
 from solvers.problem.solving import NOTHING_IN_TIME, Problem, Reporter, no_split_fits
 
-SEARCH_SECONDS = 30.0
-SEARCH_SHARE = 0.5
+SEARCH_SECONDS = 45.0
+SEARCH_SHARE = 0.75
 """Annealing for latency takes at most this long, and this share of the time limit."""
 
 PROOF_AFTER_SECONDS = 1.0
@@ -34,7 +36,7 @@ RESTART_GAIN = 1e-3
 """CP-SAT starts anew when a plan by so much better than the one it started from is known and annealing is over."""
 
 ROUND_SECONDS = 0.1
-"""Time between two reports, and for each of annealing and bounds in turn."""
+"""Longest time between two reports."""
 
 MAX_LATENCY_PROGRAM = 60_000
 """Nodes and edges times subgraphs of the largest program that is given to CP-SAT; larger ones would not get far."""
@@ -112,27 +114,32 @@ class _Run:
         others: Callable[[], Sequence[Split]] = tuple,
     ) -> None:
         self.problem, self.contraction, self.reporter = problem, contraction, reporter
-        self.bounds: Iterator[float] | None = bounds
+        self.bounds = bounds
         self.starts, self.others = starts, others
         self.child: CpSatProcess | None = None
         self.program: LatencyProgram | None = None
         self.infeasible = False
+        self.is_over = False
         self.message = ""
 
     def finish(self) -> SolveResult:
         """Run until the answer is known or time is up."""
+        bounding = Background(self._raise_bound, "bounds")
         try:
-            self._run()
+            self._run(bounding)
         finally:
+            self.is_over = True
             if self.child is not None:
                 self.child.stop()
+            bounding.wait()
+        bounding.result()
         reporter = self.reporter
         if self.infeasible and reporter.split is None:
             return reporter.result("ip", infeasible=no_split_fits(self.problem))
         message = [self.message] if self.message and not reporter.within(self.problem.gap) else []
         return reporter.result("ip", message=" ".join(message + ([] if reporter.split else [NOTHING_IN_TIME])))
 
-    def _run(self) -> None:
+    def _run(self, bounding: Background[None]) -> None:
         problem, reporter = self.problem, self.reporter
         left = reporter.seconds_left
         began = reporter.seconds
@@ -149,13 +156,15 @@ class _Run:
                     if better is not None:
                         reporter.found(better)
                     reporter.report("annealing")
-            if self.bounds is not None:
-                self._improve_bound()
-            working = search is not None or self.bounds is not None
+            working = search is not None or bounding.is_running
             if may_prove and self.child is None and (not working or reporter.seconds >= began + PROOF_AFTER_SECONDS):
                 self._start_child()
+            wait_s = 0.0 if search is not None else ROUND_SECONDS
             if self.child is not None:
-                may_prove = self._listen(0.0 if working else ROUND_SECONDS, restart=search is None)
+                may_prove = self._listen(wait_s, restart=search is None)
+            else:
+                bounding.wait(wait_s)
+                reporter.report("bound from ideals")
             if not working and not may_prove:
                 return
 
@@ -183,18 +192,14 @@ class _Run:
             return False
         return True
 
-    def _improve_bound(self) -> None:
-        assert self.bounds is not None
-        until = self.reporter.seconds + ROUND_SECONDS
-        while self.reporter.seconds < until and not self.infeasible and not self.reporter.within(self.problem.gap):
-            bound = next(self.bounds, None)
-            if bound is None:
-                self.bounds = None
-                break
+    def _raise_bound(self) -> None:
+        reporter = self.reporter
+        for bound in self.bounds:
             self.infeasible = bound == float("inf")
             if not self.infeasible:
-                self.reporter.proved(bound)
-        self.reporter.report("bound from ideals")
+                reporter.proved(bound)
+            if self.is_over or self.infeasible or reporter.within(self.problem.gap):
+                return
 
     def _start_child(self) -> None:
         reporter, problem = self.reporter, self.problem
