@@ -33,7 +33,7 @@ LONGEST_RUN = 3
 """Each run takes twice the steps of the one before it, up to this many doublings."""
 RUNS_WITHOUT_GAIN = 8
 """The search ends after this many runs in a row that find nothing better."""
-FIRST_TEMPERATURES = (0.03, 0.3, 0.01, 1.0)
+FIRST_TEMPERATURES = (0.03, 0.1, 0.01, 0.3)
 OTHERS_TEMPERATURE = 0.01
 """That of the runs that may start from a plan found elsewhere: hotter ones would lose it."""
 LAST_TEMPERATURE = 1e-5

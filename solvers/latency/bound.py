@@ -13,23 +13,25 @@ paths over ideals find the minimum: what memory forces onto CPUs, or apart, is i
 accelerators are of several kinds a set has the times, links and memory of one of them, and at most k_g q sets are on
 those of kind g: a state of the shortest path is then an ideal with how many there are on each.
 
-The same holds for the average over several paths, where a set costs its duration times the share of paths it meets: the
-cheapest way to cut may make any one path short, but hardly all of them. The paths are chosen like the moves of a game
-(fictitious play; Robinson, Annals of Mathematics 54, 1951): the longest path of the cheapest cut found last is added to
-them, and every average on the way gives a bound.
+The same holds for a mixture of several paths, where a set costs its duration times the share of paths it meets: the
+cheapest way to cut may make any one path short, but hardly all of them. The mixture for which cutting costs most is
+found by cutting planes (`solvers.latency.mixture`), and every mixture on the way gives a bound.
 
 Where the ideals are too many, nodes are left out. Tasks restricted to a set W of nodes are differences of ideals of
-the order restricted to W, and cost no more, counting the tensors between nodes of W only. So every W gives a bound, and
-larger ones better bounds: W grows by memory, time and transfers as long as its ideals stay few enough. Graphs whose
-parallel branches rejoin have few. For q = 1 an accelerator holds all of a colocation class or nothing, so nodes left
-out count where a node of their class counts.
+the order restricted to W, and cost no more. So every W gives a bound, and larger ones better bounds: W grows by memory,
+time and transfers as long as its ideals stay few enough. What is certain of the nodes left out, wherever they are,
+counts (`solvers.latency.left_out`): those between two nodes of a task are in it, and tensors go on through them. Graphs
+whose parallel branches rejoin have few ideals. For q = 1 an accelerator holds all of a colocation class or nothing, so
+nodes left out count where a node of their class counts.
 
 For q > 1 an accelerator's memory holds for its subgraphs together. Of that the bound keeps that all of them take at
 most k M bytes, with a multiplier: for every mu >= 0, min (cost + mu bytes on accelerators) - mu k M is a bound. With
 several kinds bytes count as shares of the memory of one of theirs, of which all accelerators have k.
 
-Time O(pairs of ideals whose difference fits in memory x (k q + degree)), for each path and W; several paths are tried,
-the longest by time, memory and transfers. Sums are in floating point; bounds are lowered by what rounding can do.
+Time O(pairs of ideals whose difference fits in memory x degree) for each mixture and W, and times k q where the
+cheapest cut has too many sets on accelerators. The first mixtures are single paths, the longest by time, memory and
+transfers; each W begins with the best mixture of the W before. Sums are in floating point; bounds are lowered by what
+rounding can do.
 """
 
 from collections.abc import Callable, Iterator, Mapping
