@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from solvers.latency.parts import GraphOrder, IntArray, flat
 from solvers.model.graph import DnnGraph
 
-SMALLEST_MS = 1e-12
-"""Shorter transfers are left out."""
+SMALLEST_SHARE = 0.02
+"""Of what is left of tensors, and of joint ones, those shorter than this share of the mean tensor are dropped."""
 
-MAX_JOINTS = 100
+MAX_JOINTS = 9
 """At a node with more pairs of tensors, read and written, none are joined: their number could double at each node."""
 
 
@@ -93,7 +93,8 @@ def tensors_among(
 
     `stands_at` tells the row at which a node is an end; nodes that are not in it are left out.
     """
-    tensors = _Tensors(set(graph.node_by_id) - set(stands_at))
+    mean_ms = sum(tensor.transfer_ms for tensor in graph.tensors) / max(1, len(graph.tensors))
+    tensors = _Tensors(set(graph.node_by_id) - set(stands_at), SMALLEST_SHARE * mean_ms)
 
     def end(v: int) -> int:
         return kept[stands_at[v]] if v in stands_at else v
@@ -119,7 +120,8 @@ _Tensor = tuple[int | None, frozenset[int], float]
 class _Tensors:
     """Tensors between nodes, of which some are left out one by one."""
 
-    def __init__(self, left_out: set[int]) -> None:
+    def __init__(self, left_out: set[int], smallest_ms: float) -> None:
+        self._smallest_ms = smallest_ms
         self._tensors: list[_Tensor | None] = []
         self._ending_at: dict[int, dict[int, None]] = {v: {} for v in left_out}
 
@@ -129,7 +131,7 @@ class _Tensors:
 
     def add(self, writer: int | None, ends: frozenset[int], ms: float) -> None:
         """Add a tensor, if it costs any task anything."""
-        if len(ends) < 2 or ms <= SMALLEST_MS:
+        if len(ends) < 2 or ms <= 0:
             return
         for v in ends:
             if v in self._ending_at:
@@ -160,7 +162,8 @@ class _Tensors:
         for (writer, ends, _), ms in zip(read, left_ms, strict=True):
             join(writer, ends, ms)
         for (writer, ends), ms in joined.items():
-            self.add(writer, ends, ms)
+            if ms >= self._smallest_ms:
+                self.add(writer, ends, ms)
 
     def _taken(self, number: int) -> _Tensor:
         tensor = self._tensors[number]
