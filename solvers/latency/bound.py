@@ -71,7 +71,7 @@ def latency_bounds(
     known_ms: Callable[[], float | None] = lambda: None,
     on_plan: Callable[[Split], object] | None = None,
 ) -> Iterator[float]:
-    """Yield proven lower bounds in ms, none below the one before, at least every 0.2 s; infinite if there is no plan.
+    """Yield proven lower bounds in ms, none below the one before, about once a second; infinite if there is no plan.
 
     `known_ms` tells the latency of the best plan known by then: the search for bounds leaves out what takes longer, and
     ends when it is proven that no plan is better. `on_plan` gets the plans that the cheapest cuts found on the way

@@ -117,11 +117,10 @@ class PartCuts:
     def mixed(self, upper_ms: float, start: Mapping[tuple[int, ...], int]) -> Iterator[float]:
         """Yield bounds in ms from mixtures of paths, minus infinity while at work; with each bound `cut` is its cut.
 
-        `start` is a mixture to start from, of paths by the ids of their nodes; if empty, all paths alike.
+        `start` is a mixture to start from, of one path at least, by the ids of nodes it passes and their order.
         """
-        mixture = PathMixture(self.nearest, self.chain_ms)
-        if start:
-            mixture.start_at({tuple(self.row[v] for v in path if v in self.row): n for path, n in start.items()})
+        inside = {tuple(self.row[v] for v in path if v in self.row): n for path, n in start.items()}
+        mixture = PathMixture(self.nearest, self.chain_ms, inside)
         best_ms, best_flow, last_gain = -np.inf, mixture.flow, 0
         for count in range(MOST_MIXTURES):
             self.paths = mixture.paths()

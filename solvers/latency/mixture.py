@@ -39,11 +39,15 @@ class PathMixture:
     """Flows along the nearest successors of the nodes of a part, from a source before all to a sink after all."""
 
     def __init__(
-        self, nearest: tuple[IntArray, IntArray, IntArray, IntArray], chain_ms: Mapping[tuple[int, int], float]
+        self,
+        nearest: tuple[IntArray, IntArray, IntArray, IntArray],
+        chain_ms: Mapping[tuple[int, int], float],
+        start: Mapping[tuple[int, ...], int],
     ) -> None:
         """`nearest`: offsets and rows of each node's nearest predecessors, then of its nearest successors.
 
-        `chain_ms`: how long a path takes between two of them, where these are in different tasks.
+        `chain_ms`: how long a path takes between two of them, where these are in different tasks. `start`: the nodes
+        that paths of the first mixture pass, in order, and how many pass them; one path at least.
         """
         self._chain_ms = chain_ms
         before_start, before, after_start, after = nearest
@@ -69,30 +73,16 @@ class PathMixture:
             self._program.add_row(0.0, 0.0, columns, signs)
         sources = np.array(self._leaving[n], np.int32)
         self._program.add_row(1.0, 1.0, sources, np.ones(len(sources)))
-        self.flow = self._even()
+        self.flow = self._flow_of(start)
 
-    def _even(self) -> FloatArray:
-        """Return the flow that leaves every node in equal parts."""
-        flow = np.zeros(len(self.edges))
-        arrives = np.zeros(self._num_nodes + 1)
-        arrives[-1] = 1.0
-        for u in (self._num_nodes, *range(self._num_nodes)):
-            share = arrives[u] / len(self._leaving[u])
-            for e in self._leaving[u]:
-                flow[e] = share
-                arrives[self.edges[e][1]] += share
-        return flow
-
-    def start_at(self, paths: Mapping[tuple[int, ...], int]) -> None:
-        """Make the mixture one of paths through these nodes, with how many of each."""
+    def _flow_of(self, paths: Mapping[tuple[int, ...], int]) -> FloatArray:
         number = {edge: e for e, edge in enumerate(self.edges)}
         flow = np.zeros(len(self.edges))
         total = sum(paths.values())
         for path, count in paths.items():
-            whole = (self._num_nodes, *self._whole(path), self._num_nodes)
-            for edge in pairwise(whole):
+            for edge in pairwise((self._num_nodes, *self._whole(path), self._num_nodes)):
                 flow[number[edge]] += count / total
-        self.flow = flow
+        return flow
 
     def _whole(self, path: Sequence[int]) -> list[int]:
         """Return a way through the nodes of a path, from a node without predecessors to one without successors."""
@@ -129,7 +119,9 @@ class PathMixture:
                 if at < self._num_nodes:
                     path.append(at)
             if amount <= 0:
-                break
+                if found:
+                    break
+                amount = 1  # every flow is less than a unit
             left[edges] -= amount
             found[tuple(path)] = found.get(tuple(path), 0) + amount
         return found

@@ -143,9 +143,11 @@ def test_a_cut_of_more_tasks_than_accelerators_leaves_those_to_cpus_that_save_le
         assert [tuple(map(set, plan)) for plan in plans][:1] == expected
 
 
-def mixture_of(graph: DnnGraph, chain_ms: dict[tuple[int, int], float] | None = None) -> PathMixture:
+def mixture_of(
+    graph: DnnGraph, start: tuple[int, ...] = (0,), chain_ms: dict[tuple[int, int], float] | None = None
+) -> PathMixture:
     order = GraphOrder(graph)
-    return PathMixture(nearest_nodes(order.above(list(order.node_at))), chain_ms or {})
+    return PathMixture(nearest_nodes(order.above(list(order.node_at))), chain_ms or {}, {start: 3})
 
 
 def test_the_best_mixture_of_two_branches_is_half_of_each() -> None:
@@ -166,7 +168,7 @@ def test_the_best_mixture_of_two_branches_is_half_of_each() -> None:
 def test_a_chain_counts_where_its_ends_are_in_different_tasks() -> None:
     graph = dag((1, 1), ((1, 2),))
     for task_of, expected in (((0, 1), 2 + 3 + 10), ((0, 0), 2)):
-        mixture = mixture_of(graph, {(0, 1): 10.0})
+        mixture = mixture_of(graph, chain_ms={(0, 1): 10.0})
         mixture.add_cut(np.array(task_of), (2.0, 3.0), 0.0)
         assert mixture.step(mixture.flow) == pytest.approx(expected)
 
@@ -176,12 +178,10 @@ def test_a_chain_counts_where_its_ends_are_in_different_tasks() -> None:
 def test_a_mixture_is_made_of_whole_paths(instance: Instance, data: st.DataObject) -> None:
     graph, _ = instance
     order = GraphOrder(graph)
-    mixture = mixture_of(graph)
     first = data.draw(st.integers(0, len(graph.nodes) - 1))
-    if data.draw(st.booleans(), label="from a path"):
-        mixture.start_at({(first,): 3})
-        assert all(first in path for path in mixture.paths())
+    mixture = mixture_of(graph, (first,))
     paths = mixture.paths()
+    assert all(first in path for path in paths)
     assert math.isclose(sum(paths.values()), UNITS, rel_tol=0.01)
     for path in paths:
         nodes = [order.node_at[i] for i in path]
