@@ -29,7 +29,7 @@ IMPORTS = {
     "solvers.schedule": "solvers.quantities solvers.model solvers.problem",
     "solvers.free": "solvers.model solvers.problem solvers.milp",
     "solvers.teaching": "solvers.quantities solvers.model solvers.milp",
-    "solvers.latency": "solvers.model solvers.problem solvers.processes solvers.chain",
+    "solvers.latency": "solvers.model solvers.problem solvers.processes solvers.chain solvers.milp",
     "solvers.importers": "solvers.quantities solvers.model solvers.hardware",
     "solvers.torch_models": "solvers.model solvers.importers",
     "solvers.onnx_models": "solvers.quantities solvers.model solvers.importers",

@@ -12,9 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from solvers.latency.arrays import FULL, FloatArray, IntArray
 from solvers.latency.left_out import chains_between, nodes_between, tensors_among
 from solvers.latency.mixture import PathMixture, Paths
-from solvers.latency.parts import FULL, FloatArray, GraphOrder, IntArray, flat, ideals_and_lookup, nearest_nodes
+from solvers.latency.parts import GraphOrder, flat, ideals_and_lookup, nearest_nodes
 from solvers.model.deployment import Deployment
 from solvers.problem.accelerator_kinds import AcceleratorKind
 

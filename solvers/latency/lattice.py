@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from solvers.latency.parts import FULL, FloatArray, IntArray, WordArray
+from solvers.latency.arrays import FULL, FloatArray, IntArray, WordArray
 
 
 @njit(cache=True, nogil=True)

@@ -21,7 +21,8 @@ The last is done for one node after the other, until all ends are in W.
 
 from collections.abc import Mapping, Sequence
 
-from solvers.latency.parts import GraphOrder, IntArray, flat
+from solvers.latency.arrays import IntArray
+from solvers.latency.parts import GraphOrder, flat
 from solvers.model.graph import DnnGraph
 
 SMALLEST_SHARE = 0.02

@@ -16,8 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from solvers.latency.parts import FloatArray, IntArray
-from solvers.milp.highs import CuttingPlanes
+from solvers.latency.arrays import FloatArray, IntArray
 
 STEP = 0.3
 """Share of the program's mixture in the next one; the rest is the best so far."""
@@ -49,6 +48,8 @@ class PathMixture:
         `chain_ms`: how long a path takes between two of them, where these are in different tasks. `start`: the nodes
         that paths of the first mixture pass, in order, and how many pass them; one path at least.
         """
+        from solvers.milp.highs import CuttingPlanes  # HiGHS loads here
+
         self._chain_ms = chain_ms
         before_start, before, after_start, after = nearest
         n = self._num_nodes = len(after_start) - 1

@@ -7,16 +7,9 @@ v, through nodes of W or not. An ideal of it is a subset closed under predecesso
 from collections.abc import Generator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from solvers.latency.arrays import IntArray, WordArray
 from solvers.model.graph import DnnGraph
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-WordArray = npt.NDArray[np.uint64]
-
-FULL = 1 + 1e-8
-"""An accelerator's memory as a share of itself, a little above what the evaluator tolerates: bounds allow no less."""
 
 MAX_PART = 1_000
 """Nodes of a part: enumerating ideals takes time proportional to their number times this."""

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from solvers.latency.arrays import IntArray
 from solvers.latency.bound import latency_bounds, node_times
 from solvers.latency.cut_plans import plans_of_cut
 from solvers.latency.cuts import Cut, PartCuts
 from solvers.latency.left_out import chains_between, nodes_between, tensors_among
 from solvers.latency.mixture import UNITS, PathMixture
-from solvers.latency.parts import GraphOrder, IntArray, nearest_nodes
+from solvers.latency.parts import GraphOrder, nearest_nodes
 from solvers.model.costs import single_sample_latency
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph, Edge, Node
