@@ -34,8 +34,6 @@ LONGEST_RUN = 3
 RUNS_WITHOUT_GAIN = 8
 """The search ends after this many runs in a row that find nothing better."""
 FIRST_TEMPERATURES = (0.03, 0.1, 0.01, 0.3)
-OTHERS_TEMPERATURE = 0.01
-"""That of the runs that may start from a plan found elsewhere: hotter ones would lose it."""
 LAST_TEMPERATURE = 1e-5
 """Temperatures of the runs in turn, as a share of the best latency: graphs differ in which one they need."""
 WORK_PER_ROUND = 60_000_000
@@ -71,7 +69,7 @@ def latency_search(
         value_before = float(best[0])
         device = (plans[run][1] if run < min(DIFFERENT_STARTS, len(plans)) else best_device).copy()
         first = FIRST_TEMPERATURES[run % len(FIRST_TEMPERATURES)]
-        if first == OTHERS_TEMPERATURE:
+        if first == min(FIRST_TEMPERATURES):  # hotter runs would lose a plan found elsewhere
             found = min((_plan_energy(arrays, split) for split in others()), key=lambda plan: plan[0], default=None)
             if found is not None and found[0] < math.inf:
                 device = found[1]

@@ -148,14 +148,11 @@ class PartCuts:
         The number of subgraphs on accelerators is limited only where the cheapest cut without a limit has too many:
         the limit takes about twice the time.
         """
-        if self._excesses < MAX_EXCESSES or not self._may_limit:
-            yield from self._cheapest(price, upper_ms, limited=False)
-            if self.cut is None or not self._may_limit or not self._has_too_many(self.cut):
-                self.bound_ms = max(self.bound_ms, self.value_ms)
-                yield self.bound_ms
-                return
+        limited = self._may_limit and self._excesses >= MAX_EXCESSES
+        yield from self._cheapest(price, upper_ms, limited)
+        if self._may_limit and not limited and self.cut is not None and self._has_too_many(self.cut):
             self._excesses += 1
-        yield from self._cheapest(price, upper_ms, limited=True)
+            yield from self._cheapest(price, upper_ms, limited=True)
         self.bound_ms = max(self.bound_ms, self.value_ms)
         yield self.bound_ms
 

@@ -7,6 +7,7 @@ solves. The same formulation in HiGHS improved none of the bounds on
 the paper's files within a minute, so it is not used here.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -28,6 +29,9 @@ SEARCH_SHARE = 0.75
 
 PROOF_AFTER_SECONDS = 1.0
 """CP-SAT starts so long after the first plans; most graphs are solved by then."""
+
+MOST_WAITING = 8
+"""So many plans of cuts, the latest, wait for annealing: each is judged, and kept, before a look at the clock."""
 
 NUM_WORKERS = 2
 """Threads of CP-SAT: with one it has no portfolio, and more are no faster on two cores."""
@@ -88,7 +92,7 @@ class _PlansOfCuts:
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
-        self._waiting: list[Split] = []
+        self._waiting: deque[Split] = deque(maxlen=MOST_WAITING)
 
     def take(self, split: Split) -> None:
         """Judge a plan and keep it for the search."""
@@ -97,8 +101,8 @@ class _PlansOfCuts:
 
     def taken(self) -> list[Split]:
         """Return those that came since the last call."""
-        waiting, self._waiting = self._waiting, []
-        return waiting
+        waiting, self._waiting = self._waiting, deque(maxlen=MOST_WAITING)
+        return list(waiting)
 
 
 class _Run:
