@@ -1,11 +1,12 @@
 """Latency plans without proof, by annealing from plans that are known.
 
 A plan is a slot for each block (nodes that must stay together): accelerator d runs the blocks of slots qd .. qd + q - 1
-one slot after the other, and slot kq is the pool of CPUs. Annealing moves a block, or a run of blocks that are
-neighbours in topological order, to another slot, and judges the plan anew in time O(nodes + edges): loads, then the
-finish times of the tasks (slots and CPU nodes) in the order in which their inputs arrive. A plan whose tasks wait for
-each other is refused; one that exceeds memory is allowed on the way, at a price, for full accelerators could not
-exchange blocks otherwise. Times, links and memory are those of the kind of each slot's accelerator.
+one slot after the other, and slot kq is the pool of CPUs. Annealing moves a block, a run of blocks that are neighbours
+in topological order, or a branch of blocks after one another, to another slot, and judges the plan anew in time
+O(nodes + edges): loads, then the finish times of the tasks (slots and CPU nodes) in the order in which their inputs
+arrive. A plan whose tasks wait for each other is refused; one that exceeds memory is allowed on the way, at a price,
+for full accelerators could not exchange blocks otherwise. Times, links and memory are those of the kind of each slot's
+accelerator.
 """
 
 import math

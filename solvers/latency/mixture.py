@@ -53,18 +53,18 @@ class PathMixture:
         self._chain_ms = chain_ms
         before_start, before, after_start, after = nearest
         n = self._num_nodes = len(after_start) - 1
-        self._after = [list(map(int, after[after_start[u] : after_start[u + 1]])) for u in range(n)]
+        following = [list(map(int, after[after_start[u] : after_start[u + 1]])) for u in range(n)]
         self._before = [list(map(int, before[before_start[v] : before_start[v + 1]])) for v in range(n)]
         # Row n is source and sink.
-        self.edges = [(n, v) for v in range(n) if not self._before[v]]
-        self.edges += [(u, v) for u in range(n) for v in self._after[u]]
-        self.edges += [(u, n) for u in range(n) if not self._after[u]]
+        self._edges = [(n, v) for v in range(n) if not self._before[v]]
+        self._edges += [(u, v) for u in range(n) for v in following[u]]
+        self._edges += [(u, n) for u in range(n) if not following[u]]
         self._leaving: list[list[int]] = [[] for _ in range(n + 1)]
         entering: list[list[int]] = [[] for _ in range(n + 1)]
-        for e, (u, v) in enumerate(self.edges):
+        for e, (u, v) in enumerate(self._edges):
             self._leaving[u].append(e)
             entering[v].append(e)
-        size = len(self.edges)
+        size = len(self._edges)
         self._program = CuttingPlanes(
             np.append(np.zeros(size), 1.0), np.append(np.zeros(size), -np.inf), np.append(np.ones(size), np.inf)
         )
@@ -77,8 +77,9 @@ class PathMixture:
         self.flow = self._flow_of(start)
 
     def _flow_of(self, paths: Mapping[tuple[int, ...], int]) -> FloatArray:
-        number = {edge: e for e, edge in enumerate(self.edges)}
-        flow = np.zeros(len(self.edges))
+        """Return the flow along every edge of whole paths through these nodes, one unit in all."""
+        number = {edge: e for e, edge in enumerate(self._edges)}
+        flow = np.zeros(len(self._edges))
         total = sum(paths.values())
         for path, count in paths.items():
             for edge in pairwise((self._num_nodes, *self._whole(path), self._num_nodes)):
@@ -116,7 +117,7 @@ class PathMixture:
                 e = max(self._leaving[at], key=left.__getitem__)
                 edges.append(e)
                 amount = min(amount, int(left[e]))
-                at = self.edges[e][1]
+                at = self._edges[e][1]
                 if at < self._num_nodes:
                     path.append(at)
             if amount <= 0:
@@ -131,11 +132,11 @@ class PathMixture:
         """Add a cut: the task of each node, how long each task takes, and what it costs besides."""
         n = self._num_nodes
         columns, coefficients = [], []
-        for e, (u, v) in enumerate(self.edges):
+        for e, (u, v) in enumerate(self._edges):
             if v < n and (u == n or task_of[u] != task_of[v]):
                 columns.append(e)
                 coefficients.append(-duration_ms[task_of[v]] - self._chain_ms.get((u, v), 0.0))
-        columns.append(len(self.edges))
+        columns.append(len(self._edges))
         coefficients.append(1.0)
         self._program.add_row(-np.inf, extra_ms, np.array(columns, np.int32), np.array(coefficients))
 

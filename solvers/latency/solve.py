@@ -3,8 +3,8 @@
 The bound of `latency_bound` alone proves most plans optimal within a second, where parallel branches rejoin; it works
 in a thread of its own beside the annealing, and the cuts it meets are plans to start from. What it leaves open is
 decided by CP-SAT in a process of its own, which starts only after a while, since starting it takes longer than most
-solves. The same formulation in HiGHS improved none of the bounds on
-the paper's files within a minute, so it is not used here.
+solves. The same formulation in HiGHS improved none of the bounds on the paper's files within a minute, so it is not
+used here.
 """
 
 from collections import deque
