@@ -48,7 +48,7 @@ MAX_LATENCY_PROGRAM = 60_000
 
 def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Return the best plan with its bound; stops at the gap, the time limit, or when nothing is left to try."""
-    of_cuts = _PlansOfCuts(reporter)
+    of_cuts = PlansOfCuts(reporter)
     bounds = latency_bounds(problem.graph, problem.deployment, known_ms=lambda: reporter.value_ms, on_plan=of_cuts.take)
     reporter.report("bound from ideals")
     critical_path_ms = next(bounds)
@@ -87,7 +87,7 @@ def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> s
     return None
 
 
-class _PlansOfCuts:
+class PlansOfCuts:
     """Plans that cuts of the bound stand for: those that keep the rules are answers, all are starts for annealing."""
 
     def __init__(self, reporter: Reporter) -> None:
