@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
+from benchmarks import held_out
 from sample_graphs.cells import amoebanet_a, nasnet_a_large, nasnet_a_mobile
 from sample_graphs.cost_model import ACCELERATOR, COSTS
 from sample_graphs.image_classifiers import densenet121, resnext50, vgg16
@@ -33,6 +34,20 @@ NETWORKS: dict[str, Callable[[bool], Network]] = {
     "bert_36": lambda training: bert_base(8, 128, training=training, num_layers=36),
 }
 """Each at a micro-batch for which transfers over PCIe count."""
+
+HELD_OUT: dict[str, Callable[[bool], Network]] = {
+    "randwire": lambda training: held_out.randomly_wired(32, training=training),
+    "hrnet": lambda training: held_out.hrnet_w32(16, training=training),
+    "efficientnet": lambda training: held_out.efficientnet_b4(16, training=training),
+    "unet_pp": lambda training: held_out.unet_plus_plus(8, training=training),
+    "efficientdet": lambda training: held_out.efficientdet(4, training=training),
+    "wavenet": lambda training: held_out.wavenet(4, training=training),
+    "clip": lambda training: held_out.clip(32, training=training),
+    "t5": lambda training: held_out.t5_base(8, training=training),
+    "dlrm": lambda training: held_out.dlrm(2048, training=training),
+    "diffusion": lambda training: held_out.diffusion_unet(4, training=training),
+}
+"""Other shapes, which no solver was developed on."""
 
 LINKS = {"pcie": 1.0, "free": 1000.0}
 """How many times as fast as PCIe 3.0 x16."""
@@ -72,13 +87,13 @@ class Case:
 def testbed(network: str, training: bool, link: str) -> DnnGraph:
     """Return the graph of one network, as the bundled graphs are made."""
     costs = replace(COSTS, link_bytes_per_ms=COSTS.link_bytes_per_ms * LINKS[link])
-    built = NETWORKS[network](training)
+    built = (NETWORKS | HELD_OUT)[network](training)
     return training_graph(built, costs, gradients_are_one=True) if training else inference_graph(built, costs)
 
 
 def cases() -> Iterator[Case]:
     """Yield all problems; those with nearly free transfers only without a CPU."""
-    for network in NETWORKS:
+    for network in NETWORKS | HELD_OUT:
         for training in (False, True):
             for link in LINKS:
                 for family in (Family.CHAIN, Family.CONVEX, Family.FREE):

@@ -118,6 +118,7 @@ class FreeBounds:
         self._branches = [Branch.of_all(self._work, lower_bound_ms)]
         self._columns: list[tuple[int, BoolArray, float]] = []
         self._blocks: MergedBlocks | None = None  # those of the last threshold
+        self._undivided: DeviceContents | None = None  # of the blocks as they are, none merged
         self.prices: Prices | None = None
         """The best prices, of all splits, for plans made from them in another thread."""
 
@@ -143,10 +144,20 @@ class FreeBounds:
         """Bisect for the largest threshold within which the devices cannot hold all work."""
         if watch() and self._deployment.num_accelerators:
             try:
-                contents = self._contents(self._contraction, watch)
+                contents = self._contents_of_all(watch)
                 self._raise_to(contents.provable_thresholds(self._work, self.lower_bound_ms, value_ms, watch))
             except _StoppedError:
                 return
+
+    def num_nodes(self, watch: Watch) -> int | None:
+        """Return how many nodes the diagrams have that prices look through; None where told to stop.
+
+        They are far more, and bounds come later, where convex sets are hard to tell from others.
+        """
+        try:
+            return self._contents_of_all(watch).num_nodes
+        except _StoppedError:
+            return None
 
     def raise_by_prices(
         self, value_ms: Callable[[], float], gap: float, watch: Watch, seconds_left: Callable[[], float]
@@ -193,7 +204,7 @@ class FreeBounds:
         parts = np.array(block_of, np.int32)
         knows_paths = self._paths is not None
         if self._blocks is None or not np.array_equal(self._blocks.parts, parts):
-            contents = self._contents(contraction, watch)
+            contents = self._contents_of_all(watch) if knows_paths else self._contents(contraction, watch)
             if knows_paths and self._paths is None:
                 return self._prove(threshold_ms, attempt, watch, seconds_left)  # on merged blocks
             self._blocks = MergedBlocks(contents, parts)
@@ -303,6 +314,12 @@ class FreeBounds:
         for proven_ms in within.provable_thresholds(price, low_ms, threshold_ms, watch, effort):
             branch.bound_ms = proven_ms
             self._raise(min(branch.bound_ms for branch in self._branches))
+
+    def _contents_of_all(self, watch: Watch) -> DeviceContents:
+        """Return what a device can hold of the blocks as they are; it is the same each time."""
+        if self._undivided is None:
+            self._undivided = self._contents(self._contraction, watch)
+        return self._undivided
 
     def _contents(self, contraction: Contraction, watch: Watch) -> DeviceContents:
         """Return what a device can hold: convex sets, until a diagram turns out too wide to tell them from others."""

@@ -118,6 +118,11 @@ class DeviceContents:
         return divided
 
     @property
+    def num_nodes(self) -> int:
+        """Nodes of all its diagrams together."""
+        return sum(len(arcs.target) for arcs in self._arcs)
+
+    @property
     def order(self) -> IntArray:
         """The blocks in the order of the diagrams, in which neighbours belong together."""
         return self._arcs[0].order

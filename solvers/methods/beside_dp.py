@@ -19,22 +19,32 @@ WITHOUT_CPUS_SHARE, SECONDS_WITHOUT_CPUS = 0.1, 2.5
 """Share of the time left for plans on the accelerators alone, or how many seconds where there is no limit."""
 
 PLANS_SHARE, MOST_PLANS_SECONDS, PRICES_SHARE = 0.8, 8.0, 0.7
-"""Share of the time left for better plans, if not so many seconds, then for bounds by prices; the rest is for plans."""
+"""Share of the time left for better plans, if not so many seconds, then for bounds by prices; the rest is for plans.
+
+After the DP prices have all of it, in a thread of their own.
+"""
+
+CONVEX_NODES = 2.0
+"""Bounds of convex splits are better, but come later: where their diagrams have at most so many times as many nodes,
+counting those of a CPU, they are taken."""
 
 
 class BesideDp:
     """Steps of work, each of which is done once; what is found goes to the reporter.
 
-    Bounds are those of all convex splits; with a CPU of all free ones, whose bounds come sooner. Chains are both.
+    Bounds are those of all convex splits, or, with a CPU, of all free ones where these come sooner. Chains are both.
     """
 
     def __init__(self, contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
         """Do nothing yet."""
         self._contraction, self._problem, self._reporter = contraction, problem, reporter
-        self._bounds: FreeBounds | None = None
+        self._bounds: FreeBounds | None = None  # those by prices
+        self._is_chosen = False  # whether it is those of convex splits or of free ones
+        self._prices_share = PRICES_SHARE
+        self._num_courses = 0  # of improvement
         self._bound_steps: list[Step] = [] if problem.deployment.replication else [self._bound, self._bound_by_prices]
         self._plan_steps: list[Step] = (
-            [self._improve_without_cpus, self._improve, self._improve_again] if is_plain(problem) else []
+            [self._improve_without_cpus, self._improve_first, self._improve] if is_plain(problem) else []
         )
 
     def beside(self, watch: Watch) -> None:
@@ -45,12 +55,21 @@ class BesideDp:
         _work(self._plan_steps, watch)
 
     def after(self, watch: Watch) -> None:
-        """Do what is left to do, while `watch` says so: bounds in a thread of their own."""
+        """Do what is left to do while `watch` says so: bounds in a thread of their own, and plans as long as these."""
         is_over = False
-        bounding = Background(lambda: _work(self._bound_steps, lambda: not is_over), "bounds")
+
+        def bound() -> None:
+            steps = self._bound_steps
+            if self._bounds is not None:
+                steps[:] = [self._bound_by_prices]  # they had a part of the time only
+            self._prices_share = 1.0
+            _work(steps, lambda: not is_over)
+
+        bounding = Background(bound, "bounds")
         try:
             _work(self._plan_steps, watch)
             while bounding.is_running and watch():
+                self._improve(watch)  # nothing in variants of the model
                 bounding.wait(LOOK_SECONDS)
         finally:
             is_over = True
@@ -59,23 +78,41 @@ class BesideDp:
 
     def _bound(self, watch: Watch) -> None:
         """Prove bounds that are quick to come by."""
-        from solvers.free.bounds import FreeBounds
-
-        problem, reporter = self._problem, self._reporter
-        known_ms = reporter.lower_bound_ms or 0.0
-        convex_in = None if problem.deployment.num_cpus else problem.graph
-        bounds = watched(lambda: FreeBounds(self._contraction, problem.deployment, known_ms, convex_in), watch)
+        reporter = self._reporter
+        bounds = self._new_bounds(watch, is_convex=not self._problem.deployment.num_cpus)
         if bounds is not None:
             bounds.raise_by_cuts(reporter.value_ms or 0.0, self._handing_over(bounds, watch))
             bounds.raise_by_work(reporter.value_ms or 0.0, self._handing_over(bounds, watch))
             self._bounds = bounds
 
     def _bound_by_prices(self, watch: Watch) -> None:
-        bounds, reporter, seconds_left = self._bounds, self._reporter, self._seconds_left(PRICES_SHARE)
+        reporter, seconds_left = self._reporter, self._seconds_left(self._prices_share)
+        self._choose_bounds(watch)
+        bounds = self._bounds
         if bounds is not None:
             hand_over = self._handing_over(bounds, watch)
             bounds.raise_by_prices(lambda: reporter.value_ms or 0.0, self._problem.gap, hand_over, seconds_left)
             hand_over()
+
+    def _choose_bounds(self, watch: Watch) -> None:
+        """With a CPU, take the bounds of convex splits from now on where their diagrams are no larger."""
+        if self._bounds is None or self._is_chosen:
+            return
+        self._is_chosen = True
+        if self._problem.deployment.num_cpus:
+            convex = self._new_bounds(watch, is_convex=True)
+            num_nodes = None if convex is None else convex.num_nodes(watch)
+            num_free = self._bounds.num_nodes(watch)
+            if num_nodes is not None and num_free is not None and num_nodes <= CONVEX_NODES * num_free:
+                self._bounds = convex
+
+    def _new_bounds(self, watch: Watch, *, is_convex: bool) -> "FreeBounds | None":
+        """Return bounds of convex or free splits from what is known; None where `watch` says stop."""
+        from solvers.free.bounds import FreeBounds
+
+        problem, known_ms = self._problem, self._reporter.lower_bound_ms or 0.0
+        convex_in = problem.graph if is_convex else None
+        return watched(lambda: FreeBounds(self._contraction, problem.deployment, known_ms, convex_in), watch)
 
     def _handing_over(self, bounds: "FreeBounds", watch: Watch) -> Watch:
         def hand_over() -> bool:
@@ -90,12 +127,14 @@ class BesideDp:
         seconds = SECONDS_WITHOUT_CPUS if left is None else WITHOUT_CPUS_SHARE * left
         improve_without_cpus(self._problem, self._reporter, watch, seconds)
 
-    def _improve(self, watch: Watch) -> None:
+    def _improve_first(self, watch: Watch) -> None:
         seconds_left = self._seconds_left(PLANS_SHARE, MOST_PLANS_SECONDS)
-        improve(self._contraction, self._problem, self._reporter, lambda: watch() and seconds_left() > 0)
+        self._improve(lambda: watch() and seconds_left() > 0)
 
-    def _improve_again(self, watch: Watch) -> None:
-        improve(self._contraction, self._problem, self._reporter, watch, seed=1)
+    def _improve(self, watch: Watch) -> None:
+        """Improve the chain known until that becomes futile, on another course each time."""
+        improve(self._contraction, self._problem, self._reporter, watch, seed=self._num_courses)
+        self._num_courses += 1
 
     def _seconds_left(self, share: float, most: float = math.inf) -> Callable[[], float]:
         """Return a clock that counts down from a share of the time left, or from `most` seconds if these are fewer."""

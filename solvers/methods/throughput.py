@@ -100,6 +100,10 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
         return reporter.result("dp")
     helper.after(watch_for(_seconds_after(problem, contraction, reporter), problem, reporter, IMPROVING))
     result = _run_ip(problem, contraction, reporter, "dp, then ip")
+    if reporter.seconds_left and not reporter.within(problem.gap):
+        # The program was not built, or ended without a proof; the others may get further.
+        helper.after(watch_for(reporter.seconds_left, problem, reporter, IMPROVING))
+        result = reporter.result("dp, then ip", message="" if reporter.within(problem.gap) else result.message)
     ended = f"The DP did not end {_limit(ending, problem, 'in its share of the time')}; other methods went on."
     return replace(result, message=f"{ended} {result.message}".strip())
 
@@ -109,7 +113,7 @@ def _seconds_after(problem: Problem, contraction: Contraction, reporter: Reporte
     left = reporter.seconds_left
     if left is None:
         return START_SECONDS
-    return IMPROVEMENT_SHARE * left if _is_buildable(problem, contraction, reporter) else left
+    return IMPROVEMENT_SHARE * left if _is_buildable(problem, contraction, reporter, 1 - IMPROVEMENT_SHARE) else left
 
 
 def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solvers.chain import run as chain_run
+from solvers.chain.ending import Ending
 from solvers.chain.max_load import ChainSearch
 from solvers.methods.beside_dp import BesideDp, Step
 from solvers.model.costs import Objective, split_costs
@@ -14,7 +15,7 @@ from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveStatus
 from solvers.model.split import Family, Split, check_split
-from solvers.problem.contraction import contract
+from solvers.problem.contraction import Contraction, contract
 from solvers.problem.solving import Problem, Reporter
 from solvers.solve import solve
 from tests.support.graphs import chain, random_chain_split, random_dag, random_training_graph
@@ -159,3 +160,65 @@ def test_prices_prove_the_optimum_beside_a_dp_without_a_time_limit() -> None:
     helper.after(lambda: not reporter.within(0.0))
     assert reporter.value_ms == pytest.approx(13.0)
     assert reporter.lower_bound_ms == pytest.approx(13.0, rel=1e-4)
+
+
+def test_prices_that_had_a_part_of_the_time_go_on_after_the_dp_and_plans_as_long_as_they(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, deployment = chain([6.0, 1.0, 6.0, 1.0, 6.0, 1.0], transfer_ms=0.0), Deployment(2)
+    problem = Problem(graph, deployment, Objective.THROUGHPUT, Family.CHAIN, 60.0, 0.0)
+    reporter = Reporter(problem, None)
+    best = solve(graph, deployment)
+    assert best.split is not None
+    reporter.found(best.split)
+    monkeypatch.setattr("solvers.methods.beside_dp.PRICES_SHARE", 0.0)
+    helper = BesideDp(contract(graph, Family.CHAIN, deployment), problem, reporter)
+    helper.beside(lambda: True)
+    assert (reporter.lower_bound_ms or 0.0) < 12.995
+    num_courses = helper._num_courses
+    helper.after(lambda: not reporter.within(0.0))
+    assert reporter.lower_bound_ms == pytest.approx(13.0, rel=1e-4)
+    assert helper._num_courses >= num_courses
+
+
+@pytest.mark.parametrize("most", [0.0, 1e9])
+def test_with_a_cpu_bounds_are_those_whose_diagrams_are_small_enough(
+    most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = random_dag(3, 18, 0.15)
+    deployment = Deployment(3, 1)
+    problem = Problem(graph, deployment, Objective.THROUGHPUT, Family.CHAIN, 60.0, 0.0)
+    best = solve(graph, deployment)
+    assert best.split is not None
+    assert best.value_ms is not None
+    reporter = Reporter(problem, None)
+    reporter.found(best.split)
+    monkeypatch.setattr("solvers.methods.beside_dp.CONVEX_NODES", most)
+    helper = BesideDp(contract(graph, Family.CHAIN, deployment), problem, reporter)
+    helper.after(lambda: not reporter.within(0.0))
+    assert helper._bounds is not None
+    assert (helper._bounds._paths is not None) is (most > 0)
+    assert (reporter.lower_bound_ms or 0.0) <= best.value_ms * (1 + 1e-6)
+
+
+def test_the_time_is_used_where_an_integer_program_turns_out_not_to_be_buildable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was to have most of the time; plans and bounds have that, too, when it cannot be built after all."""
+    answers = iter((True, True, False))
+    monkeypatch.setattr("solvers.methods.throughput._is_buildable", lambda *_: next(answers))
+    monkeypatch.setattr("solvers.methods.throughput.IMPROVEMENT_SHARE", 0.0)
+    monkeypatch.setattr("solvers.methods.throughput.run_dp", first_plan_alone)
+    graph, deployment = chain([6.0, 1.0, 6.0, 1.0, 6.0, 1.0], transfer_ms=0.0), Deployment(2)
+    result = solve(graph, deployment, time_limit_s=60.0)
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.value_ms == pytest.approx(13.0)
+    assert "too large" not in result.message
+
+
+def first_plan_alone(
+    contraction: Contraction, problem: Problem, reporter: Reporter, *_: object, **__: object
+) -> Ending:
+    """Do as a DP that time left with a poor plan."""
+    reporter.found(Split.from_device_of({node.id: 0 for node in problem.graph.nodes}, problem.deployment))
+    return Ending.STOPPED

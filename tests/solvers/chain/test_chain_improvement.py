@@ -194,3 +194,50 @@ def test_the_first_plan_outlasts_the_share_of_the_dp(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ThresholdSearch, "run", slow_run)
     result = solve(random_dag(3, 80, 0.04), Deployment(4, 1), time_limit_s=2.5)
     assert result.split is not None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_narrow_order_goes_on_with_what_cuts_least(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block follows what it reads from, stages follow each other, and none that was ready would have cut less."""
+    monkeypatch.setattr("solvers.chain.improvement.DISTURBED", (1.0, 1.0))
+    graph = random_training_graph(seed, 12) if seed % 2 else random_dag(seed, 20, 0.2)
+    deployment = Deployment(3)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    improvement = ChainImprovement(
+        ChainSearch(graph, contraction, deployment), start_of(graph, contraction, deployment, seed), seed
+    )
+    stage = improvement._stage_numbers() if seed % 3 else [0] * contraction.num_blocks
+    order = improvement._narrow_order(stage)
+    assert sorted(order) == list(range(contraction.num_blocks))
+    before: list[set[int]] = [set() for _ in order]
+    for a, b in contraction.edges:
+        before[b].add(a)
+
+    def cut_ms(placed: set[int]) -> float:
+        return sum(h.weight_ms for h in contraction.hyperedges if 0 < len(placed & set(h.blocks)) < len(h.blocks))
+
+    for i, block in enumerate(order):
+        placed = set(order[:i])
+        ready = [b for b in order[i:] if before[b] <= placed]
+        assert block in ready
+        assert stage[block] == min(stage[b] for b in ready)
+        others = [cut_ms(placed | {b}) for b in ready if stage[b] == stage[block]]
+        assert cut_ms(placed | {block}) == pytest.approx(min(others))
+
+
+def test_a_line_that_cuts_little_is_where_improvement_begins() -> None:
+    """What all layers hand out is summed up: in the order given all of it would be sent on until the end."""
+    size = 12
+    layers = [Node(i, 1.0, 10.0, transfer_ms=1.2) for i in range(size)]
+    outputs = [Node(size + i, 0.1, 10.0, transfer_ms=1.0) for i in range(size)]
+    sums = [Node(2 * size + i, 0.1, 10.0, transfer_ms=1.0) for i in range(1, size)]
+    edges = [Edge(i, i + 1) for i in range(size - 1)] + [Edge(i, size + i) for i in range(size)]
+    edges += [Edge(size, 2 * size + 1)] + [Edge(2 * size + i, 2 * size + i + 1) for i in range(1, size - 1)]
+    edges += [Edge(size + i, 2 * size + i) for i in range(1, size)]
+    graph, deployment = DnnGraph((*layers, *outputs, *sums), tuple(edges)), Deployment(4)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    search = ChainSearch(graph, contraction, deployment)
+    improvement = ChainImprovement(search, dict.fromkeys(range(contraction.num_blocks), 0))
+    calls = iter((True, False))
+    improvement.run(lambda: next(calls))  # its lines alone, no sweep
+    assert improvement.value_ms == pytest.approx(search.run().value_ms)
