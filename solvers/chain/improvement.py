@@ -43,9 +43,9 @@ LINES = 12
 """Beginnings in a row that have brought no better plan after which to end."""
 LINE_SHARE = 1.3
 """A line whose best chain takes more than this many times what the best plan takes is no beginning."""
-FIRST_LINES = 3
+FIRST_LINES = 4
 """Lines that cut little, whose chains may be better to begin with than the plan that is given."""
-NARROW_SHARE = 0.3
+NARROW_SHARE = 0.15
 """Of the orders drawn, that of such as cut little."""
 DISTURBED = (0.7, 1.4)
 """Weights of tensors in these are multiplied by as much."""
@@ -109,10 +109,10 @@ class ChainImprovement:
         contraction = self._contraction = model.contraction
         n = contraction.num_blocks
         self._behind: list[list[int]] = [[] for _ in range(n)]
-        self._num_ahead = [0] * n
+        self._ahead: list[list[int]] = [[] for _ in range(n)]
         for a, b in contraction.edges:
             self._behind[a].append(b)
-            self._num_ahead[b] += 1
+            self._ahead[b].append(a)
         self._nets_of: list[list[int]] = [[] for _ in range(n)]
         for e, hyperedge in enumerate(contraction.hyperedges):
             for b in hyperedge.blocks:
@@ -141,8 +141,8 @@ class ChainImprovement:
         """
         if not goes_on():
             return
-        for _ in range(FIRST_LINES):
-            self._begin_along(self._narrow_order([0] * self._contraction.num_blocks))
+        for i in range(FIRST_LINES):
+            self._begin_along(self._narrow_order([0] * self._contraction.num_blocks, backwards=i % 2 == 0))
         futile_lines = 0
         while futile_lines < LINES and not self._is_stopped:
             best_ms, futile = self.value_ms, 0
@@ -161,7 +161,7 @@ class ChainImprovement:
         if self._num_lines % 3 == 1:
             return
         anywhere = [0] * self._contraction.num_blocks
-        order = self._narrow_order(anywhere) if self._num_lines % 3 == 2 else self._order(anywhere)
+        order = self._order(anywhere, narrow_share=1.0 if self._num_lines % 3 == 2 else 0.0)
         self._look_along(order, self.value_ms * LINE_SHARE, self.value_ms, math.inf)
 
     def _begin_along(self, order: list[int]) -> None:
@@ -233,17 +233,17 @@ class ChainImprovement:
                         waiting.append(b)
         return free
 
-    def _order(self, stage: list[int]) -> list[int]:
+    def _order(self, stage: list[int], narrow_share: float = NARROW_SHARE) -> list[int]:
         """Draw a topological order of the blocks that goes through numbered stages one after the other.
 
         Some of the orders go on with the block made ready last, which keeps branches together, some with the one after
         which the least is cut.
         """
         kind = self._random.random()
-        if kind < NARROW_SHARE:
-            return self._narrow_order(stage)
-        depth_first = kind < 0.5 * (1 + NARROW_SHARE)
-        missing = list(self._num_ahead)
+        if kind < narrow_share:
+            return self._narrow_order(stage, backwards=self._random.random() < 0.5)
+        depth_first = kind < 0.5 * (1 + narrow_share)
+        missing = list(map(len, self._ahead))
         made_ready = 0.0
         ready = [(stage[b], self._random.random(), b) for b, count in enumerate(missing) if count == 0]
         heapq.heapify(ready)
@@ -261,11 +261,15 @@ class ChainImprovement:
                     heapq.heappush(ready, (stage[b], made_ready if depth_first else self._random.random(), b))
         return order
 
-    def _narrow_order(self, stage: list[int]) -> list[int]:
+    def _narrow_order(self, stage: list[int], *, backwards: bool) -> list[int]:
         """Draw a topological order through numbered stages, each next block that after which tensors cut weigh least.
 
-        Weights are disturbed at random, so that orders differ.
+        It is drawn from the beginning or from the end: what opens many tensors at one closes them at the other. Weights
+        are disturbed at random, so that orders differ.
         """
+        ahead, behind = (self._behind, self._ahead) if backwards else (self._ahead, self._behind)
+        if backwards:
+            stage = [-number for number in stage]
         nets = [hyperedge.blocks for hyperedge in self._contraction.hyperedges]
         weight = [w * self._random.uniform(*DISTURBED) for w in self._net_weight]
         num_ends = list(map(len, nets))
@@ -273,7 +277,7 @@ class ChainImprovement:
         for e, ends in enumerate(nets):
             for b in ends:
                 gain[b] += weight[e] if num_ends[e] > 1 else 0.0
-        missing = list(self._num_ahead)
+        missing = list(map(len, ahead))
         made_ready, is_placed = 0, [False] * len(gain)
         ready = [(stage[b], gain[b], 0, b) for b, count in enumerate(missing) if count == 0]
         heapq.heapify(ready)
@@ -294,13 +298,13 @@ class ChainImprovement:
                             gain[b] -= weight[e] * (is_first + (num_ends[e] == 1))
                             changed.add(b)
             made_ready -= 1
-            for b in self._behind[a]:
+            for b in behind[a]:
                 missing[b] -= 1
                 changed.add(b)
             for b in changed:
                 if missing[b] == 0:
                     heapq.heappush(ready, (stage[b], gain[b], made_ready, b))
-        return order
+        return order[::-1] if backwards else order
 
     def _stage_numbers(self) -> list[int]:
         """Return the place in the pipeline of each block's device in the plan at hand."""
