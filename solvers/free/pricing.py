@@ -7,10 +7,8 @@ over the paths of a diagram of all sets (`solvers.free.patterns`). Three passes:
 1. Lagrangian relaxation. For a rate mu >= 0, max_S price(S) - mu load(S) is one sweep over the arcs, and
    z <= mu T + that. The right side is convex in mu with slope T - load(S); bisection finds the least. It gives a bound,
    sets within T as candidates, and for every node and several rates a bound on what any completion can still add.
-2. Dynamic programming from the end to the beginning over some hundred loads at every node: what a path from there can
-   add within each. Pass 1 averages the empty set and that of all blocks, of which only small parts are within T; this
-   does not. Loads between two of a node's count as the larger one, which would add up over a path if the loads were
-   the same everywhere; so they are shifted at each node, such that the arc that pass 1 would take loses nothing.
+2. Dynamic programming from the end to the beginning over some hundred loads at every node (`solvers.free.within`):
+   what a path from there can add within each, and the set that goes by it.
 3. Label setting (Desrochers and Soumis 1988; the constrained longest path). A label of a node is (load, price) of a
    path to it; those over T, dominated at their node, or unable by the bounds of passes 1 and 2 to exceed a cutoff, are
    dropped. Of a layer with more labels than a beam only the most promising go on, and the best that these bounds
@@ -20,7 +18,6 @@ Upper bounds are raised by a slack for rounding, as is T, so that z is never und
 """
 
 import math
-import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -29,6 +26,7 @@ import numpy.typing as npt
 from numba import njit
 
 from solvers.free.diagram import Arcs
+from solvers.free.within import UNKNOWN, Within, sets_within, step_of, within
 from solvers.problem.contraction import FloatArray
 
 SLACK = 1e-10
@@ -41,13 +39,13 @@ FURTHER_RATES = (0.25, 0.5, 0.7, 1.4, 2.0, 4.0)
 """Rates with bounds on completions, as multiples of the best one: that is the best for a path that is just begun, and
 of little use to tell which of the others are hopeless."""
 
-STEPS, MOST_STEPS = 256, 12_000_000
-"""Loads of a node in pass 2, and of all nodes together; with fewer than LEAST_STEPS of a node it is left out."""
-LEAST_STEPS = 100
-WITHIN_EFFORT = 3
-"""Effort from which on pass 2 is worth its time: it takes as long as a beam of some thousand labels."""
-STEP_SLACK = 1e-3
-"""Loads of pass 2 are widened by this share of a step, far above rounding."""
+SMALL, LARGE = (256, 12_000_000), (1_024, 60_000_000)
+"""Loads of a node in pass 2, and numbers of its table, of four bytes each.
+
+Full tables take about 0.05 and 0.3 s, as long as beams of some thousand and some ten thousand labels.
+"""
+TABLES = (None, None, None, SMALL, LARGE)
+"""Which of them by effort; with none pass 2 is left out. Beams alone are quicker where they are enough."""
 
 BEAMS = (300, 3_000, 30_000, 200_000)
 """Labels per layer; a wider beam follows while the bound exceeds the best set by more than a gap."""
@@ -57,9 +55,6 @@ MAX_LABELS = 40_000_000
 """Labels of all layers together, of four bytes each where one is reached; beams are narrower where they near it."""
 LAYERS_AT_ONCE = 8
 """A layer may have the share of so many of those that are left."""
-
-ROUNDING = 2.0**-23
-"""What is stored in single precision is raised by this share of it, more than rounding takes off."""
 
 CANDIDATES_BETWEEN_CHECKS = 1_000_000
 """Labels looked at between two looks at the time limit, about a fifth of a second."""
@@ -91,9 +86,10 @@ def dearest_contents(
 ) -> Dearest:
     """Return an upper bound on z(price, T) and sets that come near it, as rows of booleans over blocks.
 
-    `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, as far as they are needed to bring
-    bound and best set within `gap` of each other, or the bound down to `floor`: what is dearer by less is not looked
-    for. It is enough to find a set dearer than `ceiling`. `check` is called often; what it raises ends the work.
+    `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, after pass 2 by TABLES, as far as
+    they are needed to bring bound and best set within `gap` of each other, or the bound down to `floor`: what is dearer
+    by less is not looked for. It is enough to find a set dearer than `ceiling`. `check` is called often; what it raises
+    ends the work.
     """
     check()
     limit = threshold_ms * (1 + SLACK)
@@ -101,120 +97,34 @@ def dearest_contents(
     scale = float(np.abs(price).sum())
     bound, rates, after, sets, loads, values = _lagrangian(arcs, layer_price, limit, RATES)
     bound += SLACK * scale
-    within = WITHIN_UNKNOWN
+    added, best, by_table = UNKNOWN, float(values.max()), -math.inf
+    size = TABLES[effort]
+    if size is not None:
+        added = within(arcs, layer_price, limit, rates, after, *size)
+    if added is not UNKNOWN:
+        bound = min(bound, added.most + SLACK * scale)
+        found, found_loads, found_values = sets_within(arcs, layer_price, limit, added)
+        sets, loads = np.vstack([found, sets]), np.concatenate([found_loads, loads])
+        values = np.concatenate([found_values, values])
+        by_table = float(values.max())
     for beam in BEAMS[:effort]:
-        best = float(values.max())
-        cutoff = max(best + 0.5 * gap * abs(best), floor)
-        if effort >= WITHIN_EFFORT and within is WITHIN_UNKNOWN:
-            within = _within(arcs, layer_price, limit, rates, after)
-            bound = min(bound, within.most + SLACK * scale)
-        if bound <= max(best + gap * abs(best), floor + SLACK * scale) or best > ceiling:
+        known = max(best, by_table)
+        if bound <= max(known + gap * abs(known), floor + SLACK * scale) or known > ceiling:
             break
+        # Labels find the best set of the table again where there is none dearer: the bound is then what it is worth.
+        cutoff = max(best + 0.5 * gap * abs(best), by_table - 0.5 * gap * abs(by_table), floor)
         beam_bound, found, found_loads, found_values = _labels(
-            arcs, layer_price, limit, rates, after, within, cutoff, SLACK * scale, beam, check
+            arcs, layer_price, limit, rates, after, added, cutoff, SLACK * scale, beam, check
         )
         bound = min(bound, beam_bound + SLACK * scale)
-        sets, loads, values = (
-            np.vstack([found, sets]),
-            np.concatenate([found_loads, loads]),
-            np.concatenate([found_values, values]),
-        )
+        sets, loads = np.vstack([found, sets]), np.concatenate([found_loads, loads])
+        values = np.concatenate([found_values, values])
+        best = float(found_values.max(initial=best))
     best_first = np.argsort(-values, kind="stable")
     sets, loads, values = sets[best_first], loads[best_first], values[best_first]
     contents = np.zeros(sets.shape, np.bool_)
     contents[:, arcs.order] = sets
     return Dearest(float(bound), contents, loads, values)
-
-
-class Within(NamedTuple):
-    """What paths from a node to the end add at most within a load: pass 2.
-
-    `most_at[a, j]` is for a load of `first_ms[a] + j * step_ms` from node a on, `most` for T from the first node on.
-    """
-
-    most_at: npt.NDArray[np.float32]
-    first_ms: FloatArray
-    step_ms: float
-    most: float
-
-
-WITHIN_UNKNOWN = Within(np.full((1, 1), np.inf, np.float32), np.zeros(1), 1.0, math.inf)
-
-_scratch = threading.local()
-
-
-def _within(arcs: Arcs, layer_price: FloatArray, limit: float, rates: FloatArray, after: FloatArray) -> Within:
-    """Compute pass 2; its table is that of the calling thread, and holds until the thread calls again."""
-    num_nodes = arcs.target.shape[0] + 1
-    steps = min(STEPS, MOST_STEPS // num_nodes)
-    if steps < LEAST_STEPS or limit <= 0:
-        return WITHIN_UNKNOWN
-    if getattr(_scratch, "table", np.empty(0)).size < num_nodes * (steps + 1):
-        _scratch.table = np.empty(num_nodes * (steps + 1), np.float32)  # pages are slow to come by anew each time
-    most_at = _scratch.table[: num_nodes * (steps + 1)].reshape(num_nodes, steps + 1)
-    first_ms = np.zeros(num_nodes)
-    step_ms = limit / (steps - 1)
-    best = int(np.argmin(rates * limit + after[:, 0]))
-    _fill_within(arcs, layer_price, limit, rates[best], after[best], step_ms, most_at, first_ms)
-    most = float(most_at[0, _step_of(limit, first_ms[0], step_ms, steps)])
-    return Within(most_at, first_ms, step_ms, most)
-
-
-@njit(cache=True, nogil=True)
-def _step_of(load, first_ms, step_ms, last):
-    """Return the least of a node's steps that holds a load, a little more."""
-    return min(last, max(0, math.ceil((load - first_ms) / step_ms + STEP_SLACK)))
-
-
-@njit(cache=True, nogil=True)
-def _fill_within(arcs, layer_price, limit, rate, after, step_ms, most_at, first_ms):
-    """Fill most_at and first_ms of `Within`, from the end to the beginning."""
-    num_layers = arcs.first.size - 2
-    last = most_at.shape[1] - 1
-    widest = 0
-    for i in range(num_layers + 1):
-        widest = max(widest, arcs.first[i + 1] - arcs.first[i])
-    # Sums are of double precision; what is stored of them is rounded up.
-    here, behind = np.empty((widest, last + 1)), np.zeros((widest, last + 1))
-    most_at[arcs.first[num_layers]] = 0.0
-    tolerance = STEP_SLACK / num_layers
-    for i in range(num_layers - 1, -1, -1):
-        base, next_base = arcs.first[i], arcs.first[i + 1]
-        for a in range(base, next_base):
-            row = here[a - base]
-            row[:] = -np.inf
-            out = after[arcs.target[a, 0]] - rate * arcs.length[a, 0]
-            joins = after[arcs.target[a, 1]] + layer_price[i] - rate * arcs.length[a, 1]
-            exact = 1 if joins > out else 0
-            first = 0.0
-            if arcs.length[a, exact] <= limit:
-                first = first_ms[arcs.target[a, exact]] + arcs.length[a, exact]
-                first -= step_ms * np.floor(first / step_ms)
-            first_ms[a] = first
-            for x in range(2):
-                length = arcs.length[a, x]
-                if length > limit:
-                    continue
-                b = arcs.target[a, x]
-                of_b = behind[b - next_base]
-                gain = x * layer_price[i]
-                # Step j of a, less this arc, is within step j + shift of b: but for the tolerance, which in all layers
-                # together is less than what `_step_of` widens loads by.
-                shift = math.ceil((first - length - first_ms[b]) / step_ms - tolerance)
-                begin = max(0, math.ceil((length - first) / step_ms - tolerance))
-                until = min(last, last - shift)
-                for j in range(max(begin, -shift), until + 1):
-                    by_arc = of_b[j + shift] + gain
-                    row[j] = by_arc if by_arc > row[j] else row[j]
-                for j in range(max(begin, until + 1), last + 1):
-                    by_arc = of_b[last] + gain
-                    row[j] = by_arc if by_arc > row[j] else row[j]
-            line = after[a] + rate * first
-            for j in range(last + 1):
-                by_rate = line + rate * step_ms * j
-                row[j] = by_rate if by_rate < row[j] else row[j]
-                most_at[a, j] = row[j] * (1 + ROUNDING if row[j] > 0 else 1 - ROUNDING)
-        here, behind = behind, here
 
 
 @njit(cache=True, nogil=True)
@@ -345,7 +255,7 @@ def _labels(
     limit: float,
     rates: FloatArray,
     after: FloatArray,
-    within: Within,
+    added: Within,
     cutoff: float,
     slack: float,
     beam: int,
@@ -362,7 +272,7 @@ def _labels(
     layer, begin, end, best = 0, 0, 1, cutoff
     while layer < num_layers:
         layer, begin, end, best = _extend(
-            arcs, layer_price, limit, rates, after, within, cutoff, slack, beam, load, value, node, trace,
+            arcs, layer_price, limit, rates, after, added, cutoff, slack, beam, load, value, node, trace,
             layer, begin, end, best, CANDIDATES_BETWEEN_CHECKS,
         )  # fmt: skip
         check()
@@ -414,7 +324,7 @@ def _least_lines(rates, limit, after, b, level, line):
 
 @njit(cache=True, nogil=True)
 def _extend(
-    arcs, layer_price, limit, rates, after, within, cutoff, slack, beam, load, value, node, trace,
+    arcs, layer_price, limit, rates, after, added, cutoff, slack, beam, load, value, node, trace,
     first_layer, begin, end, best, work,
 ):  # fmt: skip
     """Extend the labels begin .. end - 1 of a layer to the layers after it, until so many candidates are looked at.
@@ -423,7 +333,7 @@ def _extend(
     """
     num_layers = arcs.first.size - 2
     level, line = np.empty(rates.size), np.empty(rates.size, np.int64)
-    last_step = within.most_at.shape[1] - 1
+    last_step = added.most_at.shape[1] - 1
     seen = 0
     for i in range(first_layer, num_layers):
         if seen >= work:
@@ -471,8 +381,8 @@ def _extend(
                         r += 1
                     can_gain_at = can_gain
                     if last_step:
-                        step = _step_of(limit - new_load, within.first_ms[b], within.step_ms, last_step)
-                        can_gain_at = min(can_gain, within.most_at[b, step])
+                        step = step_of(limit - new_load, added.first_ms[b], added.step_ms, last_step)
+                        can_gain_at = min(can_gain, added.most_at[b, step])
                     promise = new_value + can_gain_at
                     if promise <= cutoff - slack:
                         continue

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.free import price_search, pricing
+from solvers.free import price_search, pricing, within
 from solvers.free.column_generation import DeviceContents
 from solvers.free.diagram import Arcs
 from solvers.free.patterns import Paths, contents_diagram
@@ -204,12 +204,20 @@ def completions(arcs: Arcs, layer_price: np.ndarray, layer: int, node: int) -> l
     ]
 
 
+def path_of(arcs: Arcs, layer_price: np.ndarray, row: np.ndarray) -> tuple[float, float]:
+    """Return load and price of the path with these decisions."""
+    node, load = 0, 0.0
+    for x in row.astype(int).tolist():
+        load += float(arcs.length[node, x])
+        node = int(arcs.target[node, x])
+    return load, float(layer_price[row].sum())
+
+
 @pytest.mark.parametrize("steps", [2, 3, 7, 40, 1000])
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_within_a_load_is_never_understated(seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At every node and load; and a path is overstated by no more than a step of load for each of its arcs."""
-    monkeypatch.setattr(pricing, "STEPS", steps)
-    monkeypatch.setattr(pricing, "LEAST_STEPS", 2)
+    monkeypatch.setattr(within, "LEAST_STEPS", 2)
     rng = np.random.default_rng(seed)
     in_tenths = steps == 40  # as the steps are then: rounding decides in which of two a load is
     graph = dag(
@@ -221,17 +229,24 @@ def test_what_is_within_a_load_is_never_understated(seed: int, steps: int, monke
     layer_price = rng.uniform(-0.2, 1, len(arcs.order))
     limit = 3.9 if in_tenths else float(rng.uniform(2, 8)) if seed % 2 else float(rng.integers(2, 8))
     _, rates, after, *_ = pricing._lagrangian(arcs, layer_price, limit, pricing.RATES)
-    within = pricing._within(arcs, layer_price, limit, rates, after)
-    last = within.most_at.shape[1] - 1
+    added = within.within(arcs, layer_price, limit, rates, after, steps, 10**6)
+    last = added.most_at.shape[1] - 1
     for layer in range(len(arcs.order) + 1):
         for node in range(arcs.first[layer], arcs.first[layer + 1]):
             paths = completions(arcs, layer_price, layer, node)
-            slack = within.step_ms * (len(arcs.order) - layer + 2)
+            slack = added.step_ms * (len(arcs.order) - layer + 2)
             for load in [*(load for load, _ in paths if load <= limit), 0.0, limit]:
-                stated = within.most_at[node, pricing._step_of(load, within.first_ms[node], within.step_ms, last)]
+                stated = added.most_at[node, within.step_of(load, added.first_ms[node], added.step_ms, last)]
                 assert stated >= max([total for path, total in paths if path <= load], default=-np.inf)
                 assert stated <= max([total for path, total in paths if path <= load + slack], default=-np.inf) + 1e-6
-    assert within.most >= max(total for path, total in completions(arcs, layer_price, 0, 0) if path <= limit)
+    best = max(total for path, total in completions(arcs, layer_price, 0, 0) if path <= limit)
+    assert added.most >= best
+    for row, load, value in zip(*within.sets_within(arcs, layer_price, limit, added), strict=True):
+        assert (load, value) == pytest.approx(path_of(arcs, layer_price, row))
+        assert load <= limit
+        assert value <= best + 1e-9
+        if steps == 1000:
+            assert value >= max(t for path, t in completions(arcs, layer_price, 0, 0) if path <= 0.97 * limit) - 1e-9
 
 
 @pytest.mark.parametrize("seed", range(20))
