@@ -120,7 +120,7 @@ def test_a_freer_split_begins_with_a_good_chain_where_the_dp_does_not_end(
     """With every block free the improvement ends at the best chain; nothing else looks for plans here."""
     graph, deployment = random_dag(seed, 12, 0.3), Deployment(3, seed % 2)
     best_ms = ChainSearch(graph, contract(graph, Family.CHAIN, deployment), deployment).run().value_ms
-    monkeypatch.setattr(ChainImprovement, "_free_blocks", lambda self, count: set(range(len(self._num_ahead))))
+    monkeypatch.setattr(ChainImprovement, "_free_blocks", lambda self, count: set(range(len(self._ahead))))
     monkeypatch.setattr(PlansAndBounds, "search_plans", lambda *_: None)
     result = solve(graph, deployment, family=family, time_limit_s=5.0)
     assert result.value_ms is not None
