@@ -137,12 +137,12 @@ class ChainImprovement:
     def run(self, goes_on: Callable[[], bool] = lambda: True) -> None:
         """Sweep from one plan after another until LINES of them in a row have brought nothing, or `stop` is called.
 
-        `goes_on` is called before each sweep, and says whether to go on.
+        `goes_on` is called before each sweep and each look along a line, and says whether to go on.
         """
-        if not goes_on():
-            return
         for i in range(FIRST_LINES):
-            self._begin_along(self._narrow_order([0] * self._contraction.num_blocks, backwards=i % 2 == 0))
+            if self._is_stopped or not goes_on():
+                return
+            self._begin_along(self._narrow_order([0] * self._contraction.num_blocks, backwards=i % 2 == 0), goes_on)
         futile_lines = 0
         while futile_lines < LINES and not self._is_stopped:
             best_ms, futile = self.value_ms, 0
@@ -164,10 +164,10 @@ class ChainImprovement:
         order = self._order(anywhere, narrow_share=1.0 if self._num_lines % 3 == 2 else 0.0)
         self._look_along(order, self.value_ms * LINE_SHARE, self.value_ms, math.inf)
 
-    def _begin_along(self, order: list[int]) -> None:
+    def _begin_along(self, order: list[int], goes_on: Callable[[], bool]) -> None:
         """Go on from the best chain along a line, to about WINDOW, if it takes less than the plan at hand."""
         low_ms = 0.0
-        while low_ms < self._plan_ms * (1 - WINDOW):
+        while low_ms < self._plan_ms * (1 - WINDOW) and not self._is_stopped and goes_on():
             threshold_ms = 0.5 * (low_ms + self._plan_ms)
             if not self._look_along(order, threshold_ms, threshold_ms, self._plan_ms):
                 low_ms = threshold_ms

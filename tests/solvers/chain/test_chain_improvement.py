@@ -228,7 +228,7 @@ def test_a_narrow_order_goes_on_with_what_cuts_least(seed: int, monkeypatch: pyt
         assert cut_ms(placed | {block}) == pytest.approx(min(others))
 
 
-def test_a_line_that_cuts_little_is_where_improvement_begins() -> None:
+def test_a_line_that_cuts_little_is_where_improvement_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """What all layers hand out is summed up: in the order given all of it would be sent on until the end."""
     size = 12
     layers = [Node(i, 1.0, 10.0, transfer_ms=0.1) for i in range(size)]
@@ -241,6 +241,17 @@ def test_a_line_that_cuts_little_is_where_improvement_begins() -> None:
     contraction = contract(graph, Family.CHAIN, deployment)
     search = ChainSearch(graph, contraction, deployment)
     improvement = ChainImprovement(search, dict.fromkeys(range(contraction.num_blocks), 0))
-    calls = iter((True, False))
-    improvement.run(lambda: next(calls))  # its lines alone, no sweep
+    looks: list[float] = []
+    look = improvement._look_along
+
+    def noted(order: list[int], threshold_ms: float, *others: float) -> bool:
+        looks.append(threshold_ms)
+        return look(order, threshold_ms, *others)
+
+    monkeypatch.setattr(improvement, "_look_along", noted)
+    answers = iter((True, True))
+    improvement.run(lambda: next(answers, False))  # one line may begin, and be looked along once
+    assert len(looks) == 1
+    monkeypatch.setattr("solvers.chain.improvement.LINES", 0)  # lines alone, no sweep
+    improvement.run()
     assert improvement.value_ms == pytest.approx(search.run().value_ms)
