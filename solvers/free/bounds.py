@@ -121,16 +121,18 @@ class FreeBounds:
         self._undivided: DeviceContents | None = None  # of the blocks as they are, none merged
         self.prices: Prices | None = None
         """The best prices, of all splits, for plans made from them in another thread."""
+        self._watch: Watch = _always  # that of whoever asks now; what is kept between calls asks it, too
 
     def raise_by_cuts(self, value_ms: float, watch: Watch) -> None:
         """Bisect for the largest threshold at which merging ends in a block that no device can take."""
+        self._watch = watch
         if self._contraction.num_blocks > MAX_BLOCKS_FOR_CUTS or not value_ms > self.lower_bound_ms:
             return
         low, high = self.lower_bound_ms, value_ms
         threshold = high
         for _ in range(BISECTIONS):
             try:
-                reduced = self._merged(threshold, watch)
+                reduced = self._merged(threshold)
             except _StoppedError:
                 return
             if reduced is None:
@@ -142,9 +144,10 @@ class FreeBounds:
 
     def raise_by_work(self, value_ms: float, watch: Watch) -> None:
         """Bisect for the largest threshold within which the devices cannot hold all work."""
+        self._watch = watch
         if watch() and self._deployment.num_accelerators:
             try:
-                contents = self._contents_of_all(watch)
+                contents = self._contents_of_all()
                 self._raise_to(contents.provable_thresholds(self._work, self.lower_bound_ms, value_ms, watch))
             except _StoppedError:
                 return
@@ -154,8 +157,9 @@ class FreeBounds:
 
         They are far more, and bounds come later, where convex sets are hard to tell from others.
         """
+        self._watch = watch
         try:
-            return self._contents_of_all(watch).num_nodes
+            return self._contents_of_all().num_nodes
         except _StoppedError:
             return None
 
@@ -163,6 +167,7 @@ class FreeBounds:
         self, value_ms: Callable[[], float], gap: float, watch: Watch, seconds_left: Callable[[], float]
     ) -> None:
         """Look for prices until the gap is proven, none can prove more, or time is up."""
+        self._watch = watch
         if not self._deployment.num_accelerators:
             return  # the bound of total work is as good without them
         last = max(0.99 * gap, TARGET_GAPS[-1])
@@ -185,18 +190,16 @@ class FreeBounds:
                 continue
             attempt = _until((1 - share) * seconds_left(), watch, seconds_left)
             try:
-                proven = self._prove(threshold, _while_below(threshold, value_ms, attempt), watch, seconds_left)
+                proven = self._prove(threshold, _while_below(threshold, value_ms, attempt), seconds_left)
             except _StoppedError:
                 proven = None
             if not (proven is True or value_ms() <= threshold):
                 failed_ms, was_short = threshold, proven is None
 
-    def _prove(
-        self, threshold_ms: float, attempt: Watch, watch: Watch, seconds_left: Callable[[], float]
-    ) -> bool | None:
+    def _prove(self, threshold_ms: float, attempt: Watch, seconds_left: Callable[[], float]) -> bool | None:
         """Look for a proof of a threshold; False if there is none, and None if it takes too long."""
         # Paths are known of the blocks themselves only.
-        reduced = self._merged(threshold_ms, watch) if self._paths is None else self._unmerged()
+        reduced = self._merged(threshold_ms) if self._paths is None else self._unmerged()
         if reduced is None:
             self._raise(threshold_ms)
             return True
@@ -204,19 +207,19 @@ class FreeBounds:
         parts = np.array(block_of, np.int32)
         knows_paths = self._paths is not None
         if self._blocks is None or not np.array_equal(self._blocks.parts, parts):
-            contents = self._contents_of_all(watch) if knows_paths else self._contents(contraction, watch)
+            contents = self._contents_of_all() if knows_paths else self._contents(contraction)
             if knows_paths and self._paths is None:
-                return self._prove(threshold_ms, attempt, watch, seconds_left)  # on merged blocks
+                return self._prove(threshold_ms, attempt, seconds_left)  # on merged blocks
             self._blocks = MergedBlocks(contents, parts)
         blocks = self._blocks
         blocks.hand_down(self._columns)
-        outcome = self._prove_branches(blocks, threshold_ms, attempt, watch, seconds_left)
-        self._settle(blocks, threshold_ms, watch)
+        outcome = self._prove_branches(blocks, threshold_ms, attempt, seconds_left)
+        self._settle(blocks, threshold_ms)
         self._columns = [(g, row[parts], load) for (g, _), (row, load) in blocks.contents.columns.items()]
         return outcome
 
     def _prove_branches(
-        self, blocks: MergedBlocks, threshold_ms: float, attempt: Watch, watch: Watch, seconds_left: Callable[[], float]
+        self, blocks: MergedBlocks, threshold_ms: float, attempt: Watch, seconds_left: Callable[[], float]
     ) -> bool | None:
         """Look for a proof of each branch, that of the least promise first, and divide those of which there is none."""
         pace = Pace(seconds_left)
@@ -225,7 +228,7 @@ class FreeBounds:
             least = branch.promise_at(threshold_ms)
             if not attempt() or (least > 0 and not pace.suffices(least)):
                 return None
-            found = self._search(branch, blocks, threshold_ms, attempt, watch)
+            found = self._search(branch, blocks, threshold_ms, attempt)
             if found.outcome is True or not attempt():
                 continue
             block = block_to_divide_by(blocks.within(branch).cpus, found.on_cpus)
@@ -234,12 +237,12 @@ class FreeBounds:
             if found.best.ratio < LEAST_PROMISE:
                 return None
             if len(self._branches) == 1:
-                self._raise_branch(branch, blocks.contents, found.best.price, threshold_ms, QUICK_EFFORT, watch)
+                self._raise_branch(branch, blocks.contents, found.best.price, threshold_ms, QUICK_EFFORT)
             self._branches.remove(branch)
             self._branches += branch.divided(blocks.parts == block)
         return True
 
-    def _search(self, branch: Branch, blocks: MergedBlocks, threshold_ms: float, attempt: Watch, watch: Watch) -> Found:
+    def _search(self, branch: Branch, blocks: MergedBlocks, threshold_ms: float, attempt: Watch) -> Found:
         """Look for prices that prove a threshold for a branch, until that is not likely to come soon; keep the best."""
         within = blocks.within(branch)
         is_whole = not (branch.has.any() or branch.lacks.any())
@@ -256,7 +259,7 @@ class FreeBounds:
                 self.prices = Prices(within, certificate.price, blocks.parts, provable_ms)
             if len(ratios) % ROUNDS_BETWEEN_BOUNDS == 0 and certificate.ratio > bounded_ratio:
                 bounded_ratio = certificate.ratio
-                self._raise_branch(branch, within, certificate.price, threshold_ms, QUICK_EFFORT, watch)
+                self._raise_branch(branch, within, certificate.price, threshold_ms, QUICK_EFFORT)
             return attempt() and not (ends_if_it_stalls and stalls(ratios))
 
         start = self._start(branch, blocks, threshold_ms)
@@ -289,15 +292,15 @@ class FreeBounds:
         ]
         return max(certificates, key=lambda certificate: certificate.ratio).price
 
-    def _settle(self, blocks: MergedBlocks, threshold_ms: float, watch: Watch) -> None:
+    def _settle(self, blocks: MergedBlocks, threshold_ms: float) -> None:
         """Raise the bound as far as the prices of branches prove it, up to a threshold."""
         while True:
             branch = min(self._branches, key=lambda branch: branch.bound_ms)
             self._raise(branch.bound_ms)
-            if branch.is_settled or branch.bound_ms >= threshold_ms or not watch():
+            if branch.is_settled or branch.bound_ms >= threshold_ms or not self._watch():
                 break
             price = blocks.summed(branch.price)
-            self._raise_branch(branch, blocks.within(branch), price, threshold_ms, SETTLING_EFFORT, watch)
+            self._raise_branch(branch, blocks.within(branch), price, threshold_ms, SETTLING_EFFORT)
             branch.is_settled = True
 
     def _raise_branch(
@@ -307,38 +310,41 @@ class FreeBounds:
         price: FloatArray,
         threshold_ms: float,
         effort: int,
-        watch: Watch,
     ) -> None:
         """Raise the bound of a branch, and that of all, as far as these prices prove it, up to a threshold."""
         low_ms = max(branch.bound_ms, self.lower_bound_ms)
-        for proven_ms in within.provable_thresholds(price, low_ms, threshold_ms, watch, effort):
+        for proven_ms in within.provable_thresholds(price, low_ms, threshold_ms, self._watch, effort):
             branch.bound_ms = proven_ms
             self._raise(min(branch.bound_ms for branch in self._branches))
 
-    def _contents_of_all(self, watch: Watch) -> DeviceContents:
+    def _contents_of_all(self) -> DeviceContents:
         """Return what a device can hold of the blocks as they are; it is the same each time."""
         if self._undivided is None:
-            self._undivided = self._contents(self._contraction, watch)
+            self._undivided = self._contents(self._contraction)
         return self._undivided
 
-    def _contents(self, contraction: Contraction, watch: Watch) -> DeviceContents:
+    def _contents(self, contraction: Contraction) -> DeviceContents:
         """Return what a device can hold: convex sets, until a diagram turns out too wide to tell them from others."""
-        contents = DeviceContents(contraction, self._deployment, _checking(watch), self._paths)
+        contents = DeviceContents(contraction, self._deployment, self._check, self._paths)
         if not contents.forgets_paths:
             return contents
         self._paths, self._columns = None, []
-        return DeviceContents(contraction, self._deployment, _checking(watch))
+        return DeviceContents(contraction, self._deployment, self._check)
 
     def _unmerged(self) -> tuple[Contraction, list[int]]:
         return self._contraction, list(range(self._contraction.num_blocks))
 
-    def _merged(self, threshold_ms: float, watch: Watch) -> tuple[Contraction, list[int]] | None:
+    def _merged(self, threshold_ms: float) -> tuple[Contraction, list[int]] | None:
         if self._contraction.num_blocks > MAX_BLOCKS_FOR_CUTS:
             return self._unmerged()
-        reduced = colocated(self._easier, self._identical, threshold_ms, _checking(watch))
+        reduced = colocated(self._easier, self._identical, threshold_ms, self._check)
         if reduced is None or not self._deployment.classes:
             return reduced
         return merged(self._contraction, reduced[1], self._deployment.communication)
+
+    def _check(self) -> None:
+        if not self._watch():
+            raise _StoppedError
 
     def _raise_to(self, thresholds_ms: Iterable[float]) -> None:
         for threshold_ms in thresholds_ms:
@@ -348,14 +354,8 @@ class FreeBounds:
         self.lower_bound_ms = max(self.lower_bound_ms, threshold_ms)
 
 
-def _checking(watch: Watch) -> Callable[[], None]:
-    """Return a check that raises _StoppedError when the watch says to stop."""
-
-    def check() -> None:
-        if not watch():
-            raise _StoppedError
-
-    return check
+def _always() -> bool:
+    return True
 
 
 def _while_below(threshold_ms: float, value_ms: Callable[[], float], watch: Watch) -> Watch:

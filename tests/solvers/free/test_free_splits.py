@@ -145,6 +145,24 @@ def test_nothing_to_prove_is_seen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bounds.lower_bound_ms == 0
 
 
+@pytest.mark.parametrize("family", [Family.FREE, Family.CONVEX])
+@pytest.mark.parametrize("num_cpus", [0, 1])
+def test_prices_go_on_after_they_were_told_to_stop(family: Family, num_cpus: int) -> None:
+    """What is kept of an earlier call must not go on asking the watch of that call, which has said stop for good."""
+    graph, deployment = chain([6.0, 1.0, 6.0, 1.0, 6.0, 1.0], transfer_ms=0.0), Deployment(2, num_cpus)
+    best = best_value(graph, deployment, family, Objective.THROUGHPUT)
+    assert best is not None
+    convex_in = graph if family is Family.CONVEX else None
+    bounds = FreeBounds(contract(graph, family, deployment), deployment, 0.0, convex_in)
+    is_over = False
+    assert bounds.num_nodes(lambda: not is_over)
+    assert bounds.lower_bound_ms == 0.0
+    is_over = True
+    bounds.raise_by_prices(lambda: 1.5 * best, 0.0, lambda: not is_over, lambda: 10.0)
+    bounds.raise_by_prices(lambda: best, 0.0, lambda: True, lambda: 10.0)
+    assert bounds.lower_bound_ms == pytest.approx(best, rel=1e-5)
+
+
 class OnLinesOnly(ThresholdSearch):
     """Finds chains on one line of blocks; elsewhere it soon has too many ideals."""
 
