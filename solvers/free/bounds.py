@@ -29,7 +29,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.free.branches import LEAST_PROMISE, Branch, Pace, block_to_divide_by, stalls
-from solvers.free.column_generation import QUICK_EFFORT, Certificate, DeviceContents
+from solvers.free.column_generation import QUICK_EFFORT, Certificate, Certified, DeviceContents
 from solvers.free.cpu_share import BoolArray
 from solvers.free.filling import Prices
 from solvers.free.merged_blocks import MergedBlocks
@@ -45,7 +45,7 @@ from solvers.problem.contraction import Contraction, FloatArray
 MAX_BLOCKS_FOR_CUTS = 2000
 """Minimum cuts between all neighbours take too long beyond."""
 
-BISECTIONS = 10
+BISECTIONS = 6
 TARGET_GAPS = (0.0095, 0.003, 0.001, 0.0002, 0.00001, 5e-7)
 """Gaps between plan and bound to prove, one after the other."""
 
@@ -70,6 +70,9 @@ SETTLING_EFFORT = 3
 
 FEW_BLOCKS = 128
 """Up to so many blocks prices are found by column generation, beyond by `solvers.free.price_search`."""
+
+FEW_MORE = 1.1
+"""So many times as many blocks are as good as those that merging more would leave."""
 
 ROUNDS_BETWEEN_BOUNDS = 40
 """Rounds after which better prices are turned into a bound at a lower threshold."""
@@ -118,7 +121,7 @@ class FreeBounds:
         self._branches = [Branch.of_all(self._work, lower_bound_ms)]
         self._columns: list[tuple[int, BoolArray, float]] = []
         self._blocks: MergedBlocks | None = None  # those of the last threshold
-        self._undivided: DeviceContents | None = None  # of the blocks as they are, none merged
+        self._merged_from_ms = math.inf  # the least threshold at which merging more was not worth another diagram
         self.prices: Prices | None = None
         """The best prices, of all splits, for plans made from them in another thread."""
         self._watch: Watch = _always  # that of whoever asks now; what is kept between calls asks it, too
@@ -147,8 +150,12 @@ class FreeBounds:
         self._watch = watch
         if watch() and self._deployment.num_accelerators:
             try:
-                contents = self._contents_of_all()
-                self._raise_to(contents.provable_thresholds(self._work, self.lower_bound_ms, value_ms, watch))
+                blocks = self._blocks_below(value_ms, value_ms)
+                if blocks is None:
+                    self._raise(value_ms)
+                    return
+                work = blocks.summed(self._work)
+                self._raise_to(blocks.contents.provable_thresholds(work, self.lower_bound_ms, value_ms, watch))
             except _StoppedError:
                 return
 
@@ -159,9 +166,10 @@ class FreeBounds:
         """
         self._watch = watch
         try:
-            return self._contents_of_all().num_nodes
+            blocks = self._blocks or self._blocks_below(math.inf, math.inf)
         except _StoppedError:
             return None
+        return None if blocks is None else blocks.contents.num_nodes
 
     def raise_by_prices(
         self, value_ms: Callable[[], float], gap: float, watch: Watch, seconds_left: Callable[[], float]
@@ -190,33 +198,56 @@ class FreeBounds:
                 continue
             attempt = _until((1 - share) * seconds_left(), watch, seconds_left)
             try:
-                proven = self._prove(threshold, _while_below(threshold, value_ms, attempt), seconds_left)
+                proven = self._prove(threshold, value, _while_below(threshold, value_ms, attempt), seconds_left)
             except _StoppedError:
                 proven = None
             if not (proven is True or value_ms() <= threshold):
                 failed_ms, was_short = threshold, proven is None
 
-    def _prove(self, threshold_ms: float, attempt: Watch, seconds_left: Callable[[], float]) -> bool | None:
-        """Look for a proof of a threshold; False if there is none, and None if it takes too long."""
-        # Paths are known of the blocks themselves only.
-        reduced = self._merged(threshold_ms) if self._paths is None else self._unmerged()
-        if reduced is None:
+    def _prove(
+        self, threshold_ms: float, value_ms: float, attempt: Watch, seconds_left: Callable[[], float]
+    ) -> bool | None:
+        """Look for a proof of a threshold below a plan; False if there is none, and None if it takes too long."""
+        blocks = self._blocks_below(threshold_ms, value_ms)
+        if blocks is None:
             self._raise(threshold_ms)
             return True
-        contraction, block_of = reduced
-        parts = np.array(block_of, np.int32)
-        knows_paths = self._paths is not None
-        if self._blocks is None or not np.array_equal(self._blocks.parts, parts):
-            contents = self._contents_of_all() if knows_paths else self._contents(contraction)
-            if knows_paths and self._paths is None:
-                return self._prove(threshold_ms, attempt, seconds_left)  # on merged blocks
-            self._blocks = MergedBlocks(contents, parts)
-        blocks = self._blocks
         blocks.hand_down(self._columns)
         outcome = self._prove_branches(blocks, threshold_ms, attempt, seconds_left)
         self._settle(blocks, threshold_ms)
-        self._columns = [(g, row[parts], load) for (g, _), (row, load) in blocks.contents.columns.items()]
+        self._columns = [(g, row[blocks.parts], load) for (g, _), (row, load) in blocks.contents.columns.items()]
         return outcome
+
+    def _blocks_below(self, threshold_ms: float, value_ms: float) -> MergedBlocks | None:
+        """Return blocks that no split below a threshold divides; None where there is no such split.
+
+        The lower the threshold, the more are merged. Since a diagram of what devices can hold takes seconds, those that
+        no split below the plan divides, or those known, are kept where there are few more of them.
+        """
+        known = self._blocks
+        if known is not None and self._merged_from_ms <= threshold_ms <= known.below_ms:
+            return known
+        if self._paths is not None:  # which are known of the blocks themselves only
+            contents = DeviceContents(self._contraction, self._deployment, self._check, self._paths)
+            if not contents.forgets_paths:
+                parts = np.arange(self._contraction.num_blocks, dtype=np.int32)
+                self._blocks, self._merged_from_ms = MergedBlocks(contents, parts, math.inf), 0.0
+                return self._blocks
+            self._paths = None  # the diagram is too wide to tell convex sets from others
+        reduced, below_ms = self._merged(threshold_ms), threshold_ms
+        if reduced is None:
+            return None
+        if threshold_ms < value_ms and not (known is not None and _are_few_more(known.num_blocks, reduced)):
+            of_plan = self._merged(value_ms)
+            if of_plan is not None and _are_few_more(of_plan[0].num_blocks, reduced):
+                reduced, below_ms = of_plan, value_ms
+        if known is not None and threshold_ms <= known.below_ms and _are_few_more(known.num_blocks, reduced):
+            self._merged_from_ms = threshold_ms
+            return known
+        contents = DeviceContents(reduced[0], self._deployment, self._check)
+        self._blocks = MergedBlocks(contents, np.array(reduced[1], np.int32), below_ms)
+        self._merged_from_ms = threshold_ms
+        return self._blocks
 
     def _prove_branches(
         self, blocks: MergedBlocks, threshold_ms: float, attempt: Watch, seconds_left: Callable[[], float]
@@ -262,7 +293,8 @@ class FreeBounds:
                 self._raise_branch(branch, within, certificate.price, threshold_ms, QUICK_EFFORT)
             return attempt() and not (ends_if_it_stalls and stalls(ratios))
 
-        start = self._start(branch, blocks, threshold_ms)
+        known = self._start(branch, blocks, threshold_ms)
+        start = known[0].price
         found: Found | None = None
         if len(start) <= FEW_BLOCKS:
             outcome, best = within.prove(threshold_ms, start, proceed)
@@ -271,7 +303,7 @@ class FreeBounds:
         if found is None or (found.outcome is not True and within.cpus.num_cpus and attempt()):
             ends_if_it_stalls = within.cpus.num_cpus > 0
             ratios.clear()
-            found = best_prices(within, threshold_ms, start, proceed)
+            found = best_prices(within, threshold_ms, start, proceed, known if found is None else None)
             if found.outcome is None and attempt() and block_to_divide_by(within.cpus, found.on_cpus) is None:
                 ends_if_it_stalls = False
                 found = best_prices(within, threshold_ms, found.best.price, proceed)
@@ -283,14 +315,12 @@ class FreeBounds:
             branch.failed_price = branch.price
         return found
 
-    def _start(self, branch: Branch, blocks: MergedBlocks, threshold_ms: float) -> FloatArray:
+    def _start(self, branch: Branch, blocks: MergedBlocks, threshold_ms: float) -> Certified:
         """Return the prices to begin with, per merged block: those that prove most at this threshold."""
         within = blocks.within(branch)
-        others = (price for price in (branch.failed_price, self._work) if price is not branch.price)
-        certificates = [
-            within.certify(blocks.summed(price), threshold_ms, START_EFFORT)[0] for price in (branch.price, *others)
-        ]
-        return max(certificates, key=lambda certificate: certificate.ratio).price
+        prices = [branch.price] if branch.failed_price is branch.price else [branch.price, branch.failed_price]
+        certified = [within.certify(blocks.summed(price), threshold_ms, START_EFFORT) for price in prices]
+        return max(certified, key=lambda one: one[0].ratio)
 
     def _settle(self, blocks: MergedBlocks, threshold_ms: float) -> None:
         """Raise the bound as far as the prices of branches prove it, up to a threshold."""
@@ -317,26 +347,9 @@ class FreeBounds:
             branch.bound_ms = proven_ms
             self._raise(min(branch.bound_ms for branch in self._branches))
 
-    def _contents_of_all(self) -> DeviceContents:
-        """Return what a device can hold of the blocks as they are; it is the same each time."""
-        if self._undivided is None:
-            self._undivided = self._contents(self._contraction)
-        return self._undivided
-
-    def _contents(self, contraction: Contraction) -> DeviceContents:
-        """Return what a device can hold: convex sets, until a diagram turns out too wide to tell them from others."""
-        contents = DeviceContents(contraction, self._deployment, self._check, self._paths)
-        if not contents.forgets_paths:
-            return contents
-        self._paths, self._columns = None, []
-        return DeviceContents(contraction, self._deployment, self._check)
-
-    def _unmerged(self) -> tuple[Contraction, list[int]]:
-        return self._contraction, list(range(self._contraction.num_blocks))
-
     def _merged(self, threshold_ms: float) -> tuple[Contraction, list[int]] | None:
-        if self._contraction.num_blocks > MAX_BLOCKS_FOR_CUTS:
-            return self._unmerged()
+        if self._contraction.num_blocks > MAX_BLOCKS_FOR_CUTS or math.isinf(threshold_ms):
+            return self._contraction, list(range(self._contraction.num_blocks))
         reduced = colocated(self._easier, self._identical, threshold_ms, self._check)
         if reduced is None or not self._deployment.classes:
             return reduced
@@ -352,6 +365,10 @@ class FreeBounds:
 
     def _raise(self, threshold_ms: float) -> None:
         self.lower_bound_ms = max(self.lower_bound_ms, threshold_ms)
+
+
+def _are_few_more(num_blocks: int, reduced: tuple[Contraction, list[int]]) -> bool:
+    return num_blocks <= FEW_MORE * reduced[0].num_blocks
 
 
 def _always() -> bool:

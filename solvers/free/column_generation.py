@@ -34,7 +34,7 @@ import numpy as np
 from solvers.free.cpu_share import BoolArray, CpuShare
 from solvers.free.diagram import Arcs
 from solvers.free.patterns import Paths, contents_diagram
-from solvers.free.pricing import EXACT, GAP, Dearest, dearest_contents
+from solvers.free.pricing import EXACT, GAP, Dearest, dearest_contents, most_within
 from solvers.milp.highs import GrowingProgram
 from solvers.model.deployment import Deployment
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
@@ -50,7 +50,8 @@ STEPS = ((0.7, (0, 1)), (0.3, (0, 1)), (0.0, tuple(range(EXACT + 1))))
 
 ASCENT_ROUNDS = 1500
 ASCENT_TARGET = 1.03
-ASCENT_EFFORT = 1
+ASCENT_EFFORTS, LOOSE = (1, 3), 0.1
+"""Efforts of an ascent: the second from when the first leaves more than this between bound and dearest contents."""
 ASCENT_PATIENCE, FAR_RATIO, FAR_PATIENCE = 20, 0.8, 100
 """Rounds without a better ratio after which steps get shorter, and more of them while the ratio is far from a proof."""
 
@@ -60,7 +61,9 @@ PROGRAM_SECONDS = 1.0
 MARGIN = 1e-8
 """A proof must hold by this relative margin, far above rounding."""
 
-THRESHOLD_STEPS = 10
+RESOLUTION = 2.0**-4
+"""Thresholds are told apart by this share of their interval: the next ones come from better prices."""
+TABLE_STEPS = 30
 QUICK_EFFORT = 1
 
 
@@ -70,6 +73,10 @@ class Certificate:
 
     price: FloatArray
     ratio: float
+
+
+Certified = tuple[Certificate, list[Dearest]]
+"""What prices prove, and the dearest contents of an accelerator of each kind."""
 
 
 class DeviceContents:
@@ -110,6 +117,8 @@ class DeviceContents:
         speeds = [min(total) / ms if ms else 1.0 for ms in total]
         self._equivalents = sum(count * speed for count, speed in zip(self.counts, speeds, strict=True))
         self.columns: dict[tuple[int, bytes], tuple[BoolArray, float]] = {}
+        self.effort, self.num_looks = 0, 0
+        """The effort of pricing that led to something last, and how often pricing was asked for contents."""
 
     def where_cpus(self, cpus: CpuShare) -> Self:
         """Return the same contents, those met by either known to both, with another share of the CPUs."""
@@ -168,7 +177,7 @@ class DeviceContents:
         gap: float = GAP,
         floors: FloatArray | None = None,
         ceiling: float = math.inf,
-    ) -> tuple[Certificate, list[Dearest]]:
+    ) -> Certified:
         """Return what prices prove at a threshold, with the dearest contents of an accelerator of each kind."""
         dearest = self.dearest(price, threshold_ms, effort, gap, floors, ceiling)
         left = self._left_by_cpus(price, threshold_ms)
@@ -194,12 +203,20 @@ class DeviceContents:
     ) -> Iterator[float]:
         """Yield ever larger thresholds from `low_ms` to `high_ms` that these prices prove out of reach.
 
-        `proceed` is asked before every trial whether there is time for it.
+        `proceed` is asked before every trial whether there is time for it. The first one is the largest that a table of
+        all loads proves at once; above it the interval is halved. `high_ms` itself is not tried: there is a plan within
+        it, or the prices come of a search that did not prove it.
         """
-        threshold = high_ms
-        for _ in range(THRESHOLD_STEPS):
-            if not proceed():
-                break
+        if not proceed():
+            return
+        resolution_ms = (high_ms - low_ms) * RESOLUTION
+        most = [most_within(arcs, price, high_ms, self.check) for arcs in self._arcs]
+        by_table_ms = self._largest(lambda t: self._is_proven(price, t, [of(t) for of in most]), low_ms, high_ms)
+        if by_table_ms > low_ms:
+            yield by_table_ms
+            low_ms = by_table_ms
+        while high_ms - low_ms > resolution_ms and proceed():
+            threshold = 0.5 * (low_ms + high_ms)
             # Of accelerators of one kind it is only asked whether some can pay their part.
             part = self._left_by_cpus(price, threshold) / self.counts[0]
             is_one_kind = len(self.counts) == 1
@@ -208,11 +225,26 @@ class DeviceContents:
             if self.certify(price, threshold, effort, GAP, floors, ceiling)[0].ratio > 1:
                 low_ms = threshold
                 yield threshold
-                if threshold == high_ms:
-                    break
             else:
                 high_ms = threshold
-            threshold = 0.5 * (low_ms + high_ms)
+
+    def _is_proven(self, price: FloatArray, threshold_ms: float, bounds: list[float]) -> bool:
+        """Whether these prices prove a threshold if an accelerator of each kind pays so much at most."""
+        paid = sum(count * bound for count, bound in zip(self.counts, bounds, strict=True))
+        return self._left_by_cpus(price, threshold_ms) > paid
+
+    @staticmethod
+    def _largest(is_proven: Callable[[float], bool], low_ms: float, high_ms: float) -> float:
+        """Return about the largest threshold of an interval that is proven, or its lower end."""
+        if is_proven(high_ms):
+            return high_ms
+        for _ in range(TABLE_STEPS):
+            middle = 0.5 * (low_ms + high_ms)
+            if is_proven(middle):
+                low_ms = middle
+            else:
+                high_ms = middle
+        return low_ms
 
     def prove(
         self, threshold_ms: float, start: FloatArray, proceed: Callable[[Certificate], bool]
@@ -262,11 +294,12 @@ class DeviceContents:
         """Raise the ratio by deflected subgradients; the contents met are remembered."""
         best, _ = self.certify(start, threshold_ms, EXACT)
         price, direction = start, np.zeros(self._num_blocks)
-        step, futile = 0.5, 0
+        step, futile, is_loose = 0.5, 0, False
         for _ in range(ASCENT_ROUNDS):
             if best.ratio > 1 or step < 0.01 or not proceed(best):
                 break
-            certificate, dearest = self.certify(price, threshold_ms, ASCENT_EFFORT)
+            certificate, dearest = self.certify(price, threshold_ms, ASCENT_EFFORTS[is_loose])
+            is_loose |= any(kind.bound > (1 + LOOSE) * float(kind.prices[0]) for kind in dearest)
             paid = self.paid(dearest)
             if not 0 < paid < math.inf:
                 break

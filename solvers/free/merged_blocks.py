@@ -12,20 +12,29 @@ from solvers.problem.contraction import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class MergedBlocks:
-    """Merged blocks: what devices can hold of them, and which of them each block of the problem is a part of."""
+    """Merged blocks: what devices can hold of them, and which of them each block of the problem is a part of.
+
+    No split below `below_ms` divides one.
+    """
 
     contents: DeviceContents
     parts: IntArray
+    below_ms: float
+
+    @property
+    def num_blocks(self) -> int:
+        """How many they are."""
+        return len(self.contents.cpus.cpu_ms)
 
     def within(self, branch: Branch) -> DeviceContents:
         """Return the contents in the splits of a branch; what is settled of a part is of the whole merged block."""
-        count = len(self.contents.cpus.cpu_ms)
+        count = self.num_blocks
         has, lacks = (np.bincount(self.parts, some, count) > 0 for some in (branch.has, branch.lacks))
         return self.contents.where_cpus(self.contents.cpus.settled(has, lacks))
 
     def summed(self, price: FloatArray) -> FloatArray:
         """Return the prices of merged blocks, from those of their parts."""
-        return np.bincount(self.parts, price, len(self.contents.cpus.cpu_ms)).astype(np.float64)
+        return np.bincount(self.parts, price, self.num_blocks).astype(np.float64)
 
     def shared_out(self, price: FloatArray) -> FloatArray:
         """Return the prices of the parts of merged blocks, that of each shared out evenly."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.free.column_generation import SETS_PER_ROUND, Certificate, DeviceContents
+from solvers.free.column_generation import SETS_PER_ROUND, Certificate, Certified, DeviceContents
 from solvers.free.cpu_share import BoolArray
 from solvers.free.pricing import EXACT, GAP, Dearest
 from solvers.free.projection import Rows, project
@@ -92,13 +92,18 @@ class Found(NamedTuple):
 
 
 def best_prices(
-    contents: DeviceContents, threshold_ms: float, start: FloatArray, proceed: Callable[[Certificate], bool]
+    contents: DeviceContents,
+    threshold_ms: float,
+    start: FloatArray,
+    proceed: Callable[[Certificate], bool],
+    known: Certified | None = None,
 ) -> Found:
     """Look for prices that prove a threshold out of reach.
 
-    `proceed` is called often with the best certificate so far; the search ends where it says no.
+    `proceed` is called often with the best certificate so far; the search ends where it says no. `known` is what the
+    prices to start from prove there, if that is known.
     """
-    best, dearest = contents.certify(start, threshold_ms, START_EFFORT)
+    best, dearest = known or contents.certify(start, threshold_ms, START_EFFORT)
     if best.ratio > 1 or not 0 < contents.paid(dearest) < math.inf:
         return Found(True if best.ratio > 1 else None, best, np.zeros(len(start)))
     rounds = _Rounds(contents, threshold_ms, best, dearest)
@@ -120,7 +125,6 @@ class _Rounds:
         self.on_cpus: FloatArray = np.zeros(len(best.price))
         self._counts = np.array(contents.counts, np.float64)
         self._num_blocks, kinds = len(best.price), len(self._counts)
-        self._effort, self._num_looks = 0, 0
         self._can_be_solved = True
         variables = self._num_blocks + kinds
         most = max(1, min(MOST_ROWS, MOST_NUMBERS // variables))
@@ -234,14 +238,15 @@ class _Rounds:
         price, z = x[: self._num_blocks], x[self._num_blocks :]
         gap = min(LARGEST_GAP, max(GAP, GAP_SHARE * (level - self.best.ratio)))
         has_new = has_gained = False
-        first = 0 if self._num_looks % LOOK_AGAIN == 0 else self._effort
-        self._num_looks += 1
+        contents = self._contents
+        first = 0 if contents.num_looks % LOOK_AGAIN == 0 else contents.effort
+        contents.num_looks += 1
         for i, effort in enumerate(EFFORTS[first:], start=first):
-            self._effort = i
+            contents.effort = i
             # Before it is said that there is nothing, pricing is as exact as it can be.
             exactly = GAP if i == len(EFFORTS) - 1 else gap
             floors = z * (1 + 0.5 * exactly)
-            certificate, dearest = self._contents.certify(price, self._threshold_ms, effort, exactly, floors)
+            certificate, dearest = contents.certify(price, self._threshold_ms, effort, exactly, floors)
             has_new |= self._enter_all(dearest, x)
             if certificate.ratio > self.best.ratio:
                 self.best, has_gained = certificate, True

@@ -44,8 +44,10 @@ SMALL, LARGE = (256, 12_000_000), (1_024, 60_000_000)
 
 Full tables take about 0.05 and 0.3 s, as long as beams of some thousand and some ten thousand labels.
 """
-TABLES = (None, None, None, SMALL, LARGE)
+TABLES = ((), (), (SMALL, LARGE), (SMALL, LARGE), (SMALL, LARGE))
 """Which of them by effort; with none pass 2 is left out. Beams alone are quicker where they are enough."""
+COARSE = 0.02
+"""The next one follows where bound and best set are further apart than that."""
 
 BEAMS = (300, 3_000, 30_000, 200_000)
 """Labels per layer; a wider beam follows while the bound exceeds the best set by more than a gap."""
@@ -98,10 +100,14 @@ def dearest_contents(
     bound, rates, after, sets, loads, values = _lagrangian(arcs, layer_price, limit, RATES)
     bound += SLACK * scale
     added, best, by_table = UNKNOWN, float(values.max()), -math.inf
-    size = TABLES[effort]
-    if size is not None:
-        added = within(arcs, layer_price, limit, rates, after, *size)
-    if added is not UNKNOWN:
+    for size in TABLES[effort]:
+        known = max(best, by_table)
+        if bound <= max(known + COARSE * abs(known), floor + SLACK * scale) or known > ceiling:
+            break
+        table = within(arcs, layer_price, limit, rates, after, *size)
+        if table is UNKNOWN:
+            continue
+        added = table
         bound = min(bound, added.most + SLACK * scale)
         found, found_loads, found_values = sets_within(arcs, layer_price, limit, added)
         sets, loads = np.vstack([found, sets]), np.concatenate([found_loads, loads])
@@ -125,6 +131,28 @@ def dearest_contents(
     contents = np.zeros(sets.shape, np.bool_)
     contents[:, arcs.order] = sets
     return Dearest(float(bound), contents, loads, values)
+
+
+def most_within(
+    arcs: Arcs, price: FloatArray, threshold_ms: float, check: Callable[[], object] = object
+) -> Callable[[float], float]:
+    """Return an upper bound on z(price, t) as a function of any t up to a threshold: passes 1 and 2 tell all at once.
+
+    It is infinite where the table of pass 2 would have too few loads.
+    """
+    check()
+    limit = threshold_ms * (1 + SLACK)
+    layer_price = np.ascontiguousarray(price[arcs.order])
+    _, rates, after, *_ = _lagrangian(arcs, layer_price, limit, RATES)
+    check()
+    table = within(arcs, layer_price, limit, rates, after, *LARGE)
+    most, first_ms = table.most_at[0].astype(np.float64), float(table.first_ms[0])
+    slack = SLACK * float(np.abs(price).sum())
+
+    def at(t_ms: float) -> float:
+        return float(most[step_of(t_ms * (1 + SLACK), first_ms, table.step_ms, len(most) - 1)]) + slack
+
+    return at
 
 
 @njit(cache=True, nogil=True)

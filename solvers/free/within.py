@@ -166,17 +166,36 @@ def _fill(arcs, layer_price, limit, rate, after, step_ms, most_at, first_ms):
                 # Step j of a, less this arc, is within step j + shift of b: but for the tolerance, which in all layers
                 # together is less than what `step_of` widens loads by.
                 shift = math.ceil((first - length - first_ms[b]) / step_ms - tolerance)
-                begin = max(0, math.ceil((length - first) / step_ms - tolerance))
-                until = min(last, last - shift)
-                for j in range(max(begin, -shift), until + 1):
-                    by_arc = of_b[j + shift] + gain
-                    row[j] = by_arc if by_arc > row[j] else row[j]
-                for j in range(max(begin, until + 1), last + 1):
-                    by_arc = of_b[last] + gain
-                    row[j] = by_arc if by_arc > row[j] else row[j]
-            line = after[a] + rate * first
-            for j in range(last + 1):
-                by_rate = line + rate * step_ms * j
-                row[j] = by_rate if by_rate < row[j] else row[j]
-                most_at[a, j] = row[j] * (1 + ROUNDING if row[j] > 0 else 1 - ROUNDING)
+                begin = max(0, -shift, math.ceil((length - first) / step_ms - tolerance))
+                until = max(begin, min(last, last - shift) + 1)
+                _raise(row[begin:until], of_b[begin + shift : until + shift], gain)
+                _raise_to(row[until:], of_b[last] + gain)
+            _store(row, after[a] + rate * first, rate * step_ms, most_at[a])
         here, behind = behind, here
+
+
+@njit(cache=True, nogil=True)
+def _raise(row, of_next, gain):
+    """Raise what a row has to what an arc adds to a part of its target's row.
+
+    Slices have no negative places, so that the compiler turns this into vector instructions.
+    """
+    for j in range(row.size):
+        by_arc = of_next[j] + gain
+        row[j] = by_arc if by_arc > row[j] else row[j]
+
+
+@njit(cache=True, nogil=True)
+def _raise_to(row, least):
+    for j in range(row.size):
+        row[j] = least if least > row[j] else row[j]
+
+
+@njit(cache=True, nogil=True)
+def _store(row, line, rise, stored):
+    """Lower a row to what a rate says, `line` at its first load, and store it in single precision, rounded up."""
+    for j in range(row.size):
+        by_rate = line + rise * j
+        least = by_rate if by_rate < row[j] else row[j]
+        row[j] = least
+        stored[j] = least * (1 + ROUNDING if least > 0 else 1 - ROUNDING)

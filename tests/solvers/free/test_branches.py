@@ -106,7 +106,7 @@ def test_nothing_false_is_proven_of_the_splits_of_a_branch(
 def raised(graph: DnnGraph, deployment: Deployment, value_ms: float) -> tuple[float, int]:
     """Return what prices prove, with as much time as they like, and the number of branches."""
     bounds = FreeBounds(contract(graph, Family.FREE, deployment), deployment, 0.0)
-    looks = iter(range(20_000))
+    looks = iter(range(100_000))
     bounds.raise_by_prices(lambda: value_ms, 0.0, lambda: next(looks, None) is not None, lambda: 1.0)
     return bounds.lower_bound_ms, len(bounds._branches)
 
@@ -172,7 +172,7 @@ def test_a_branch_is_divided_into_those_with_a_block_on_the_cpus_and_those_witho
 
 def test_what_is_settled_of_a_part_is_of_the_merged_block() -> None:
     merged = contract(chain([1.0, 2.0], 0.0), Family.FREE, Deployment(1, 1))
-    blocks = MergedBlocks(DeviceContents(merged, Deployment(1, 1)), np.array([0, 1, 1], np.int32))
+    blocks = MergedBlocks(DeviceContents(merged, Deployment(1, 1)), np.array([0, 1, 1], np.int32), 1.0)
     branch = Branch(np.array([False, False, True]), np.array([True, False, False]), np.ones(3), np.ones(3), 0.0)
     cpus = blocks.within(branch).cpus
     assert cpus.has.tolist() == [False, True]

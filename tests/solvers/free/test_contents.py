@@ -249,6 +249,46 @@ def test_what_is_within_a_load_is_never_understated(seed: int, steps: int, monke
             assert value >= max(t for path, t in completions(arcs, layer_price, 0, 0) if path <= 0.97 * limit) - 1e-9
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_one_table_tells_the_most_within_every_load(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    contraction = contract(random_dag(seed, num_nodes=11), Family.FREE, Deployment(2))
+    arcs = contents_diagram(contraction).arcs
+    price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
+    sets = [(load_of(contraction, s), float(price[s].sum())) for s in all_contents(contraction)]
+    threshold = 0.6 * float(contraction.accelerator_ms.sum())
+    most = pricing.most_within(arcs, price, threshold)
+    slack = threshold / (pricing.LARGE[0] - 1) * (len(arcs.order) + 2)
+    for load in np.linspace(0, threshold, 40).tolist():
+        assert most(load) >= max(value for of_set, value in sets if of_set <= load)
+        assert most(load) <= max(value for of_set, value in sets if of_set <= load + slack) + 1e-6
+    monkeypatch.setattr(pricing, "LARGE", (1024, 1))
+    assert pricing.most_within(arcs, price, threshold)(threshold) == np.inf
+
+
+@pytest.mark.parametrize("is_table_too_small", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_largest_threshold_that_prices_prove_is_found(
+    seed: int, is_table_too_small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for a sixteenth of the interval, by all sets there are."""
+    if is_table_too_small:
+        monkeypatch.setattr(pricing, "LARGE", (1024, 1))
+    deployment = Deployment(3)
+    contraction = contract(random_dag(seed, num_nodes=10), Family.FREE, deployment)
+    contents = DeviceContents(contraction, deployment)
+    price = np.random.default_rng(seed).uniform(0, 1, contraction.num_blocks)
+    sets = [(load_of(contraction, s), float(price[s].sum())) for s in all_contents(contraction)]
+    most = float(contraction.accelerator_ms.sum())
+
+    def is_proven(threshold_ms: float) -> bool:
+        return float(price.sum()) > 3 * max(value for load, value in sets if load <= threshold_ms) * (1 + 1e-6)
+
+    proven = list(contents.provable_thresholds(price, 0.0, most, effort=pricing.EXACT))
+    assert proven == sorted(set(proven))
+    assert all(map(is_proven, proven))
+    assert not is_proven(proven[-1] + most / 16)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_pricing_is_bounded_with_little_memory_for_labels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where labels take more than there is the least promising are left out, and the bound accounts for them."""
