@@ -34,7 +34,7 @@ import numpy as np
 from solvers.free.cpu_share import BoolArray, CpuShare
 from solvers.free.diagram import Arcs
 from solvers.free.patterns import Paths, contents_diagram
-from solvers.free.pricing import EXACT, GAP, Dearest, dearest_contents, most_within
+from solvers.free.pricing import EXACT, GAP, Dearest, Pricing, dearest_contents, most_within
 from solvers.milp.highs import GrowingProgram
 from solvers.model.deployment import Deployment
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
@@ -144,6 +144,10 @@ class DeviceContents:
         self.columns[key] = (contents, load_ms)
         return True
 
+    def pricings(self, price: FloatArray, threshold_ms: float) -> list[Pricing]:
+        """Begin to look for the dearest contents of an accelerator of each kind."""
+        return [Pricing(arcs, price, threshold_ms, self.check) for arcs in self._arcs]
+
     def dearest(
         self,
         price: FloatArray,
@@ -152,16 +156,16 @@ class DeviceContents:
         gap: float = GAP,
         floors: FloatArray | None = None,
         ceiling: float = math.inf,
+        pricings: list[Pricing] | None = None,
     ) -> list[Dearest]:
         """Return the dearest contents of an accelerator of each kind, or such as are dearer than the ceiling.
 
-        None below a kind's floor need be told apart.
+        None below a kind's floor need be told apart. `pricings` of these prices and this threshold, which were begun
+        with less effort, are gone on with.
         """
         floor_of = [-math.inf] * len(self._arcs) if floors is None else floors.tolist()
-        return [
-            dearest_contents(arcs, price, threshold_ms, effort, gap, self.check, floor, ceiling)
-            for arcs, floor in zip(self._arcs, floor_of, strict=True)
-        ]
+        begun = pricings or self.pricings(price, threshold_ms)
+        return [kind.dearest(effort, gap, floor, ceiling) for kind, floor in zip(begun, floor_of, strict=True)]
 
     def dearest_of(
         self, kind: int, price: FloatArray, threshold_ms: float, effort: int, check: Callable[[], object]
@@ -177,9 +181,10 @@ class DeviceContents:
         gap: float = GAP,
         floors: FloatArray | None = None,
         ceiling: float = math.inf,
+        pricings: list[Pricing] | None = None,
     ) -> Certified:
         """Return what prices prove at a threshold, with the dearest contents of an accelerator of each kind."""
-        dearest = self.dearest(price, threshold_ms, effort, gap, floors, ceiling)
+        dearest = self.dearest(price, threshold_ms, effort, gap, floors, ceiling, pricings)
         left = self._left_by_cpus(price, threshold_ms)
         paid = self.paid(dearest)
         return Certificate(price, left / paid if paid > 0 else math.inf if left > 0 else 0.0), dearest
@@ -271,8 +276,9 @@ class DeviceContents:
             for share, efforts in STEPS:
                 scale = float(latest.sum() / best.price.sum())
                 price = share * scale * best.price + (1 - share) * latest
+                pricings = self.pricings(price, threshold_ms)
                 for effort in efforts:
-                    certificate, dearest = self.certify(price, threshold_ms, effort)
+                    certificate, dearest = self.certify(price, threshold_ms, effort, pricings=pricings)
                     if certificate.ratio > best.ratio:
                         best, progress = certificate, True
                     if best.ratio > 1:

@@ -241,12 +241,17 @@ class _Rounds:
         contents = self._contents
         first = 0 if contents.num_looks % LOOK_AGAIN == 0 else contents.effort
         contents.num_looks += 1
+        pricings = contents.pricings(price, self._threshold_ms)
         for i, effort in enumerate(EFFORTS[first:], start=first):
             contents.effort = i
             # Before it is said that there is nothing, pricing is as exact as it can be.
             exactly = GAP if i == len(EFFORTS) - 1 else gap
+            if exactly < gap:
+                pricings = contents.pricings(price, self._threshold_ms)  # what was found ended at the wider gap
             floors = z * (1 + 0.5 * exactly)
-            certificate, dearest = contents.certify(price, self._threshold_ms, effort, exactly, floors)
+            certificate, dearest = contents.certify(
+                price, self._threshold_ms, effort, exactly, floors, pricings=pricings
+            )
             has_new |= self._enter_all(dearest, x)
             if certificate.ratio > self.best.ratio:
                 self.best, has_gained = certificate, True

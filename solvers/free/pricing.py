@@ -42,12 +42,12 @@ of little use to tell which of the others are hopeless."""
 SMALL, LARGE = (256, 12_000_000), (1_024, 60_000_000)
 """Loads of a node in pass 2, and numbers of its table, of four bytes each.
 
-Full tables take about 0.05 and 0.3 s, as long as beams of some thousand and some ten thousand labels.
+Full tables take about 0.03 and 0.13 s, as long as beams of some thousand labels.
 """
 TABLES = ((), (), (SMALL, LARGE), (SMALL, LARGE), (SMALL, LARGE))
-"""Which of them by effort; with none pass 2 is left out. Beams alone are quicker where they are enough."""
+"""Which of them by effort; with none pass 2 is left out. A narrow beam alone is quicker where it is enough."""
 COARSE = 0.02
-"""The next one follows where bound and best set are further apart than that."""
+"""A table, and after it a larger one, is filled where bound and best set are further apart than that."""
 
 BEAMS = (300, 3_000, 30_000, 200_000)
 """Labels per layer; a wider beam follows while the bound exceeds the best set by more than a gap."""
@@ -76,6 +76,85 @@ class Dearest(NamedTuple):
     prices: FloatArray
 
 
+class Pricing:
+    """The dearest contents of one device at some prices and a threshold, looked for with ever more effort."""
+
+    def __init__(
+        self, arcs: Arcs, price: FloatArray, threshold_ms: float, check: Callable[[], object] = object
+    ) -> None:
+        """Relax the limit of load; `check` is called often, and what it raises ends the work."""
+        check()
+        self._arcs, self._check = arcs, check
+        self._limit = threshold_ms * (1 + SLACK)
+        self._layer_price = np.ascontiguousarray(price[arcs.order])
+        self._slack = SLACK * float(np.abs(price).sum())
+        bound, self._rates, self._after, self._sets, self._loads, self._values = _lagrangian(
+            arcs, self._layer_price, self._limit, RATES
+        )
+        self._bound = bound + self._slack
+        self._best, self._by_table = float(self._values.max()), -math.inf
+        self._added, self._size = UNKNOWN, SMALL
+        self._num_tables = self._num_beams = 0
+
+    def dearest(
+        self, effort: int = EXACT, gap: float = GAP, floor: float = -math.inf, ceiling: float = math.inf
+    ) -> Dearest:
+        """Return an upper bound on z(price, T) and sets that come near it, as rows of booleans over blocks.
+
+        `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, after pass 2 by TABLES, as far as
+        they are needed to bring bound and best set within `gap` of each other, or the bound down to `floor`: what is
+        dearer by less is not looked for. It is enough to find a set dearer than `ceiling`. What was done with less
+        effort is not done again.
+        """
+        for size in TABLES[effort][self._num_tables :]:
+            if self._is_near(COARSE, floor, ceiling):
+                break
+            self._num_tables += 1
+            self._take_table(size)
+        for beam in BEAMS[self._num_beams : effort]:
+            if self._is_near(gap, floor, ceiling):
+                break
+            self._num_beams += 1
+            self._take_labels(beam, gap, floor)
+        best_first = np.argsort(-self._values, kind="stable")
+        contents = np.zeros(self._sets.shape, np.bool_)
+        contents[:, self._arcs.order] = self._sets[best_first]
+        return Dearest(float(self._bound), contents, self._loads[best_first], self._values[best_first])
+
+    def _is_near(self, gap: float, floor: float, ceiling: float) -> bool:
+        known = max(self._best, self._by_table)
+        return known > ceiling or self._bound <= max(known + gap * abs(known), floor + self._slack)
+
+    def _take_table(self, size: tuple[int, int]) -> None:
+        """Pass 2: bound what paths add within each load, and follow them."""
+        table = within(self._arcs, self._layer_price, self._limit, self._rates, self._after, *size)
+        if table is UNKNOWN:
+            return
+        self._added, self._size = table, size
+        self._bound = min(self._bound, table.most + self._slack)
+        self._found(*sets_within(self._arcs, self._layer_price, self._limit, table))
+        self._by_table = float(self._values.max())
+
+    def _take_labels(self, beam: int, gap: float, floor: float) -> None:
+        """Pass 3, with a beam."""
+        best, by_table = self._best, self._by_table
+        if self._added is not UNKNOWN and not self._added.holds:
+            self._added = within(self._arcs, self._layer_price, self._limit, self._rates, self._after, *self._size)
+        # Labels find the best set of the table again where there is none dearer: the bound is then what it is worth.
+        cutoff = max(best + 0.5 * gap * abs(best), by_table - 0.5 * gap * abs(by_table), floor)
+        bound, sets, loads, values = _labels(
+            self._arcs, self._layer_price, self._limit, self._rates, self._after, self._added, cutoff, self._slack,
+            beam, self._check,
+        )  # fmt: skip
+        self._bound = min(self._bound, bound + self._slack)
+        self._found(sets, loads, values)
+        self._best = float(values.max(initial=best))
+
+    def _found(self, sets: npt.NDArray[np.bool_], loads: FloatArray, values: FloatArray) -> None:
+        self._sets, self._loads = np.vstack([sets, self._sets]), np.concatenate([loads, self._loads])
+        self._values = np.concatenate([values, self._values])
+
+
 def dearest_contents(
     arcs: Arcs,
     price: FloatArray,
@@ -86,51 +165,8 @@ def dearest_contents(
     floor: float = -math.inf,
     ceiling: float = math.inf,
 ) -> Dearest:
-    """Return an upper bound on z(price, T) and sets that come near it, as rows of booleans over blocks.
-
-    `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, after pass 2 by TABLES, as far as
-    they are needed to bring bound and best set within `gap` of each other, or the bound down to `floor`: what is dearer
-    by less is not looked for. It is enough to find a set dearer than `ceiling`. `check` is called often; what it raises
-    ends the work.
-    """
-    check()
-    limit = threshold_ms * (1 + SLACK)
-    layer_price = np.ascontiguousarray(price[arcs.order])
-    scale = float(np.abs(price).sum())
-    bound, rates, after, sets, loads, values = _lagrangian(arcs, layer_price, limit, RATES)
-    bound += SLACK * scale
-    added, best, by_table = UNKNOWN, float(values.max()), -math.inf
-    for size in TABLES[effort]:
-        known = max(best, by_table)
-        if bound <= max(known + COARSE * abs(known), floor + SLACK * scale) or known > ceiling:
-            break
-        table = within(arcs, layer_price, limit, rates, after, *size)
-        if table is UNKNOWN:
-            continue
-        added = table
-        bound = min(bound, added.most + SLACK * scale)
-        found, found_loads, found_values = sets_within(arcs, layer_price, limit, added)
-        sets, loads = np.vstack([found, sets]), np.concatenate([found_loads, loads])
-        values = np.concatenate([found_values, values])
-        by_table = float(values.max())
-    for beam in BEAMS[:effort]:
-        known = max(best, by_table)
-        if bound <= max(known + gap * abs(known), floor + SLACK * scale) or known > ceiling:
-            break
-        # Labels find the best set of the table again where there is none dearer: the bound is then what it is worth.
-        cutoff = max(best + 0.5 * gap * abs(best), by_table - 0.5 * gap * abs(by_table), floor)
-        beam_bound, found, found_loads, found_values = _labels(
-            arcs, layer_price, limit, rates, after, added, cutoff, SLACK * scale, beam, check
-        )
-        bound = min(bound, beam_bound + SLACK * scale)
-        sets, loads = np.vstack([found, sets]), np.concatenate([found_loads, loads])
-        values = np.concatenate([found_values, values])
-        best = float(found_values.max(initial=best))
-    best_first = np.argsort(-values, kind="stable")
-    sets, loads, values = sets[best_first], loads[best_first], values[best_first]
-    contents = np.zeros(sets.shape, np.bool_)
-    contents[:, arcs.order] = sets
-    return Dearest(float(bound), contents, loads, values)
+    """Return what `Pricing.dearest` does, looked for once."""
+    return Pricing(arcs, price, threshold_ms, check).dearest(effort, gap, floor, ceiling)
 
 
 def most_within(

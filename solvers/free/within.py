@@ -41,9 +41,16 @@ class Within(NamedTuple):
     first_ms: FloatArray
     step_ms: float
     most: float
+    number: int
+    """Which of the tables of its thread it is."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the calling thread, whose table this is, has not written another one over it since."""
+        return self.number == getattr(_scratch, "number", 0)
 
 
-UNKNOWN = Within(np.full((1, 1), np.inf, np.float32), np.zeros(1), 1.0, math.inf)
+UNKNOWN = Within(np.full((1, 1), np.inf, np.float32), np.zeros(1), 1.0, math.inf, -1)
 
 _scratch = threading.local()
 
@@ -60,7 +67,7 @@ def within(
     """Return the table with so many loads of a node at most, and so many numbers; UNKNOWN where they are too few.
 
     `after[r, a]` is the most that price - rates[r] x load comes to from node a on. The table is that of the calling
-    thread, and holds until the thread calls again.
+    thread, and holds until the thread asks for another.
     """
     num_nodes = arcs.target.shape[0] + 1
     steps = min(most_steps, most_numbers // num_nodes)
@@ -74,7 +81,8 @@ def within(
     best = int(np.argmin(rates * limit + after[:, 0]))
     _fill(arcs, layer_price, limit, rates[best], after[best], step_ms, most_at, first_ms)
     most = float(most_at[0, step_of(limit, first_ms[0], step_ms, steps)])
-    return Within(most_at, first_ms, step_ms, most)
+    _scratch.number = getattr(_scratch, "number", 0) + 1
+    return Within(most_at, first_ms, step_ms, most, _scratch.number)
 
 
 def sets_within(

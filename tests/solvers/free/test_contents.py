@@ -265,6 +265,38 @@ def test_one_table_tells_the_most_within_every_load(seed: int, monkeypatch: pyte
     assert pricing.most_within(arcs, price, threshold)(threshold) == np.inf
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_pricing_goes_on_from_less_effort_though_others_were_priced_meanwhile(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that take turns write over each other's tables; each must come to what brute force finds."""
+    monkeypatch.setattr(within, "LEAST_STEPS", 2)
+    monkeypatch.setattr(pricing, "SMALL", (6, 10**6))
+    monkeypatch.setattr(pricing, "TABLES", ((), (), ((6, 10**6),), (), ()))
+    monkeypatch.setattr(pricing, "COARSE", 0.0)
+    monkeypatch.setattr(pricing, "BEAMS", (1, 1, 10_000, 100_000))
+    contraction = contract(random_dag(seed, num_nodes=11), Family.FREE, Deployment(2))
+    arcs = contents_diagram(contraction).arcs
+    threshold = 0.5 * float(contraction.accelerator_ms.sum())
+    prices = np.random.default_rng(seed).uniform(-0.2, 1, (2, contraction.num_blocks))
+    pricings = [pricing.Pricing(arcs, price, threshold) for price in prices]
+    best = [
+        max(float(price[s].sum()) for s in all_contents(contraction) if load_of(contraction, s) <= threshold)
+        for price in prices
+    ]
+    bounds = [np.inf, np.inf]
+    for effort in range(pricing.EXACT + 1):
+        for i, one in enumerate(pricings):
+            found = one.dearest(effort, gap=0.0)
+            assert best[i] <= found.bound <= bounds[i]
+            assert np.all(found.prices <= best[i] + 1e-9)
+            assert np.all(np.diff(found.prices) <= 0)
+            for contents, load in zip(found.sets, found.loads, strict=True):
+                assert load == pytest.approx(load_of(contraction, contents))
+            bounds[i] = found.bound
+    assert bounds == pytest.approx(best, abs=1e-6)
+
+
 @pytest.mark.parametrize("is_table_too_small", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_the_largest_threshold_that_prices_prove_is_found(
