@@ -237,17 +237,14 @@ class FreeBounds:
         reduced, below_ms = self._merged(threshold_ms), threshold_ms
         if reduced is None:
             return None
-        if threshold_ms < value_ms and not (known is not None and _are_few_more(known.num_blocks, reduced)):
-            of_plan = self._merged(value_ms)
+        if known is None or threshold_ms > known.below_ms or not _are_few_more(known.num_blocks, reduced):
+            of_plan = self._merged(value_ms) if value_ms > threshold_ms else None
             if of_plan is not None and _are_few_more(of_plan[0].num_blocks, reduced):
                 reduced, below_ms = of_plan, value_ms
-        if known is not None and threshold_ms <= known.below_ms and _are_few_more(known.num_blocks, reduced):
-            self._merged_from_ms = threshold_ms
-            return known
-        contents = DeviceContents(reduced[0], self._deployment, self._check)
-        self._blocks = MergedBlocks(contents, np.array(reduced[1], np.int32), below_ms)
-        self._merged_from_ms = threshold_ms
-        return self._blocks
+            contents = DeviceContents(reduced[0], self._deployment, self._check)
+            known = MergedBlocks(contents, np.array(reduced[1], np.int32), below_ms)
+        self._blocks, self._merged_from_ms = known, threshold_ms
+        return known
 
     def _prove_branches(
         self, blocks: MergedBlocks, threshold_ms: float, attempt: Watch, seconds_left: Callable[[], float]

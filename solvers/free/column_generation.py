@@ -34,7 +34,7 @@ import numpy as np
 from solvers.free.cpu_share import BoolArray, CpuShare
 from solvers.free.diagram import Arcs
 from solvers.free.patterns import Paths, contents_diagram
-from solvers.free.pricing import EXACT, GAP, Dearest, Pricing, dearest_contents, most_within
+from solvers.free.pricing import EXACT, GAP, SMALL, Dearest, Pricing, most_within
 from solvers.milp.highs import GrowingProgram
 from solvers.model.deployment import Deployment
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
@@ -170,8 +170,8 @@ class DeviceContents:
     def dearest_of(
         self, kind: int, price: FloatArray, threshold_ms: float, effort: int, check: Callable[[], object]
     ) -> Dearest:
-        """Return the dearest contents of an accelerator of one kind, in another thread than proofs."""
-        return dearest_contents(self._arcs[kind], price, threshold_ms, effort, GAP, check)
+        """Return dear contents of an accelerator of one kind, in another thread than proofs, without a large table."""
+        return Pricing(self._arcs[kind], price, threshold_ms, check, (SMALL,)).dearest(effort)
 
     def certify(
         self,

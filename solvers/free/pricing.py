@@ -44,8 +44,9 @@ SMALL, LARGE = (256, 12_000_000), (1_024, 60_000_000)
 
 Full tables take about 0.03 and 0.13 s, as long as beams of some thousand labels.
 """
-TABLES = ((), (), (SMALL, LARGE), (SMALL, LARGE), (SMALL, LARGE))
-"""Which of them by effort; with none pass 2 is left out. A narrow beam alone is quicker where it is enough."""
+Tables = tuple[tuple[int, int], ...]
+TABLES_FROM = 2
+"""The effort from which pass 2 is not left out. A narrow beam alone is quicker where it is enough."""
 COARSE = 0.02
 """A table, and after it a larger one, is filled where bound and best set are further apart than that."""
 
@@ -80,11 +81,19 @@ class Pricing:
     """The dearest contents of one device at some prices and a threshold, looked for with ever more effort."""
 
     def __init__(
-        self, arcs: Arcs, price: FloatArray, threshold_ms: float, check: Callable[[], object] = object
+        self,
+        arcs: Arcs,
+        price: FloatArray,
+        threshold_ms: float,
+        check: Callable[[], object] = object,
+        tables: Tables = (SMALL, LARGE),
     ) -> None:
-        """Relax the limit of load; `check` is called often, and what it raises ends the work."""
+        """Relax the limit of load; `check` is called often, and what it raises ends the work.
+
+        `tables` are those of pass 2, each filled where the one before it was too coarse.
+        """
         check()
-        self._arcs, self._check = arcs, check
+        self._arcs, self._check, self._tables = arcs, check, tables
         self._limit = threshold_ms * (1 + SLACK)
         self._layer_price = np.ascontiguousarray(price[arcs.order])
         self._slack = SLACK * float(np.abs(price).sum())
@@ -93,7 +102,7 @@ class Pricing:
         )
         self._bound = bound + self._slack
         self._best, self._by_table = float(self._values.max()), -math.inf
-        self._added, self._size = UNKNOWN, SMALL
+        self._added, self._size = UNKNOWN, (0, 0)
         self._num_tables = self._num_beams = 0
 
     def dearest(
@@ -101,13 +110,12 @@ class Pricing:
     ) -> Dearest:
         """Return an upper bound on z(price, T) and sets that come near it, as rows of booleans over blocks.
 
-        `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, after pass 2 by TABLES, as far as
-        they are needed to bring bound and best set within `gap` of each other, or the bound down to `floor`: what is
-        dearer by less is not looked for. It is enough to find a set dearer than `ceiling`. What was done with less
-        effort is not done again.
+        `effort` is the number of beams to try: from LAGRANGIAN, none, to EXACT, all, as far as they are needed to bring
+        bound and best set within `gap` of each other, or the bound down to `floor`: what is dearer by less is not
+        looked for. It is enough to find a set dearer than `ceiling`. What was done with less effort is not done again.
         """
-        for size in TABLES[effort][self._num_tables :]:
-            if self._is_near(COARSE, floor, ceiling):
+        for size in self._tables[self._num_tables :]:
+            if effort < TABLES_FROM or self._is_near(COARSE, floor, ceiling):
                 break
             self._num_tables += 1
             self._take_table(size)
@@ -153,20 +161,6 @@ class Pricing:
     def _found(self, sets: npt.NDArray[np.bool_], loads: FloatArray, values: FloatArray) -> None:
         self._sets, self._loads = np.vstack([sets, self._sets]), np.concatenate([loads, self._loads])
         self._values = np.concatenate([values, self._values])
-
-
-def dearest_contents(
-    arcs: Arcs,
-    price: FloatArray,
-    threshold_ms: float,
-    effort: int = EXACT,
-    gap: float = GAP,
-    check: Callable[[], object] = object,
-    floor: float = -math.inf,
-    ceiling: float = math.inf,
-) -> Dearest:
-    """Return what `Pricing.dearest` does, looked for once."""
-    return Pricing(arcs, price, threshold_ms, check).dearest(effort, gap, floor, ceiling)
 
 
 def most_within(

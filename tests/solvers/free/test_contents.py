@@ -13,7 +13,7 @@ from solvers.free.column_generation import DeviceContents
 from solvers.free.diagram import Arcs
 from solvers.free.patterns import Paths, contents_diagram
 from solvers.free.price_search import best_prices
-from solvers.free.pricing import EXACT, LAGRANGIAN, dearest_contents
+from solvers.free.pricing import EXACT, LAGRANGIAN, Pricing
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
@@ -177,7 +177,7 @@ def test_the_dearest_contents_are_found_and_bounded(instance: tuple[DnnGraph, De
     z = max(float(price[s].sum()) for s in within)
     arcs = contents_diagram(contraction).arcs
     for effort in (LAGRANGIAN, EXACT):
-        dearest = dearest_contents(arcs, price, threshold, effort)
+        dearest = Pricing(arcs, price, threshold).dearest(effort)
         assert dearest.bound >= z
         for contents, load, total in zip(dearest.sets, dearest.loads, dearest.prices, strict=True):
             assert load == pytest.approx(load_of(contraction, contents))
@@ -188,7 +188,7 @@ def test_the_dearest_contents_are_found_and_bounded(instance: tuple[DnnGraph, De
     assert dearest.prices[0] >= z - 2e-3 * abs(z)
     # What is dearer than a floor is found, and the bound comes down to the floor.
     floor = data.draw(st.integers(-8, 40)) / 4
-    above = dearest_contents(arcs, price, threshold, floor=floor)
+    above = Pricing(arcs, price, threshold).dearest(floor=floor)
     assert z <= above.bound <= max(z + 2e-3 * abs(z), floor) + 1e-6
     assert above.prices[0] >= z - 2e-3 * abs(z) or z <= floor + 1e-6
 
@@ -271,15 +271,13 @@ def test_pricing_goes_on_from_less_effort_though_others_were_priced_meanwhile(
 ) -> None:
     """Two that take turns write over each other's tables; each must come to what brute force finds."""
     monkeypatch.setattr(within, "LEAST_STEPS", 2)
-    monkeypatch.setattr(pricing, "SMALL", (6, 10**6))
-    monkeypatch.setattr(pricing, "TABLES", ((), (), ((6, 10**6),), (), ()))
     monkeypatch.setattr(pricing, "COARSE", 0.0)
     monkeypatch.setattr(pricing, "BEAMS", (1, 1, 10_000, 100_000))
     contraction = contract(random_dag(seed, num_nodes=11), Family.FREE, Deployment(2))
     arcs = contents_diagram(contraction).arcs
     threshold = 0.5 * float(contraction.accelerator_ms.sum())
     prices = np.random.default_rng(seed).uniform(-0.2, 1, (2, contraction.num_blocks))
-    pricings = [pricing.Pricing(arcs, price, threshold) for price in prices]
+    pricings = [Pricing(arcs, price, threshold, tables=((6, 10**6),)) for price in prices]
     best = [
         max(float(price[s].sum()) for s in all_contents(contraction) if load_of(contraction, s) <= threshold)
         for price in prices
@@ -330,10 +328,10 @@ def test_pricing_is_bounded_with_little_memory_for_labels(seed: int, monkeypatch
     price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
     threshold = 0.4 * float(contraction.accelerator_ms.sum())
     z = max(float(price[s].sum()) for s in all_contents(contraction) if load_of(contraction, s) <= threshold)
-    exact = dearest_contents(arcs, price, threshold, gap=0.0)
+    exact = Pricing(arcs, price, threshold).dearest(gap=0.0)
     assert exact.bound == pytest.approx(z, abs=1e-6)
     monkeypatch.setattr(pricing, "MAX_LABELS", 40)
-    scarce = dearest_contents(arcs, price, threshold, gap=0.0)
+    scarce = Pricing(arcs, price, threshold).dearest(gap=0.0)
     assert scarce.bound >= z
     for contents, load in zip(scarce.sets, scarce.loads, strict=True):
         assert load == pytest.approx(load_of(contraction, contents))

@@ -13,7 +13,7 @@ from sample_graphs.synthetic import layered
 from solvers.baselines import table
 from solvers.free import pricing
 from solvers.free.patterns import contents_diagram
-from solvers.free.pricing import EXACT, dearest_contents
+from solvers.free.pricing import Pricing
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.split import Family
@@ -103,9 +103,9 @@ def test_label_setting_looks_between_slices_and_answers_the_same(seed: int, monk
     def look(place: int) -> None:
         looks[place] += 1
 
-    whole = dearest_contents(arcs, price, threshold, EXACT, 0.0, lambda: look(0))
+    whole = Pricing(arcs, price, threshold, lambda: look(0)).dearest(gap=0.0)
     monkeypatch.setattr(pricing, "CANDIDATES_BETWEEN_CHECKS", 1)
-    sliced = dearest_contents(arcs, price, threshold, EXACT, 0.0, lambda: look(1))
+    sliced = Pricing(arcs, price, threshold, lambda: look(1)).dearest(gap=0.0)
     assert looks[0] >= 1
     if looks[0] > 1:  # the relaxation alone did not answer
         assert looks[1] >= contraction.num_blocks
