@@ -34,7 +34,7 @@ import numpy as np
 from solvers.free.cpu_share import BoolArray, CpuShare
 from solvers.free.diagram import Arcs
 from solvers.free.patterns import Paths, contents_diagram
-from solvers.free.pricing import EXACT, GAP, SMALL, Dearest, Pricing, most_within
+from solvers.free.pricing import EXACT, GAP, Dearest, Pricing, Tables, most_within
 from solvers.milp.highs import GrowingProgram
 from solvers.model.deployment import Deployment
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
@@ -168,10 +168,16 @@ class DeviceContents:
         return [kind.dearest(effort, gap, floor, ceiling) for kind, floor in zip(begun, floor_of, strict=True)]
 
     def dearest_of(
-        self, kind: int, price: FloatArray, threshold_ms: float, effort: int, check: Callable[[], object]
+        self,
+        kind: int,
+        price: FloatArray,
+        threshold_ms: float,
+        effort: int,
+        tables: Tables,
+        check: Callable[[], object],
     ) -> Dearest:
-        """Return dear contents of an accelerator of one kind, in another thread than proofs, without a large table."""
-        return Pricing(self._arcs[kind], price, threshold_ms, check, (SMALL,)).dearest(effort)
+        """Return dear contents of an accelerator of one kind, priced with these tables, beside proofs."""
+        return Pricing(self._arcs[kind], price, threshold_ms, check, tables).dearest(effort)
 
     def certify(
         self,

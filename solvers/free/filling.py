@@ -27,13 +27,14 @@ from solvers.free.flat_problem import (
     is_convex,
     place,
 )
+from solvers.free.pricing import SMALL, Tables
 from solvers.model.deployment import Deployment
 from solvers.problem.contraction import Contraction, FloatArray, IntArray
 
 NOISES = (0.0, 0.02, 0.1, 0.3)
 """Standard deviations of a price's change, as shares of it."""
-EFFORTS = (1, 2)
-"""Efforts of pricing."""
+EFFORTS: tuple[tuple[int, Tables], ...] = ((1, ()), (2, ()), (2, (SMALL,)))
+"""Efforts and tables of pricing: the better it is, the more alike are the contents that it finds."""
 DEAR_SHARE, DEAREST_SHARE = 0.97, 0.5
 """Contents of so large a share of the dearest ones' price may be taken instead, and how often the dearest are."""
 POWER = 8.0
@@ -116,7 +117,8 @@ def _dear(
     check: Callable[[], object],
 ) -> np.ndarray:
     """Return dear contents of an accelerator of a kind."""
-    found = prices.contents.dearest_of(kind, price, threshold_ms, int(rng.choice(EFFORTS)), check)
+    effort, tables = EFFORTS[rng.integers(len(EFFORTS))]
+    found = prices.contents.dearest_of(kind, price, threshold_ms, effort, tables, check)
     near = int((found.prices >= DEAR_SHARE * found.prices[0]).sum())
     return np.array(found.sets[0 if rng.random() < DEAREST_SHARE else rng.integers(max(1, near))])
 
