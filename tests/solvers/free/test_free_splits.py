@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,16 +14,17 @@ from hypothesis import strategies as st
 from solvers.chain.label_kernel import FULL
 from solvers.chain.label_search import ThresholdSearch
 from solvers.formats.graph_json import read_graph
+from solvers.free import bounds as free_bounds
 from solvers.free import column_generation
 from solvers.free.anytime import PlansAndBounds
 from solvers.free.bounds import FreeBounds
 from solvers.free.column_generation import DeviceContents
 from solvers.free.patterns import Paths
-from solvers.model.costs import Objective
+from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import Progress, SolveCancelled, SolveStatus
-from solvers.model.split import Family, check_split
+from solvers.model.split import Family, Split, check_split
 from solvers.problem.bounds import work_bound
 from solvers.problem.contraction import contract
 from solvers.solve import solve
@@ -36,7 +38,7 @@ from tests.support.graphs import (
     small_graphs,
     with_class_times,
 )
-from tests.support.reference import best_value
+from tests.support.reference import all_splits, best_value
 
 
 def raised(graph: DnnGraph, deployment: Deployment, value_ms: float, family: Family = Family.FREE) -> float:
@@ -63,6 +65,38 @@ def test_bounds_are_below_the_optimum(instance: tuple[DnnGraph, Deployment]) -> 
         if best is not None:
             assert raised(graph, deployment, best) <= best
             assert raised(graph, deployment, 1.3 * best) <= best
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_merged_blocks_that_are_kept_divide_no_split_below_the_threshold(seed: int) -> None:
+    """Whatever thresholds come one after the other, those of a lower one must not be taken for a higher one."""
+    deployment = Deployment(2, seed % 2)
+    drawn = random_dag(seed, 7)  # with transfers so dear that blocks must be together
+    graph = replace(drawn, nodes=tuple(replace(node, transfer_ms=4 * node.transfer_ms) for node in drawn.nodes))
+    contraction = contract(graph, Family.FREE, deployment)
+    bounds = FreeBounds(contraction, deployment, 0.0)
+    rng = np.random.default_rng(seed)
+    splits = [
+        (value, split) for split in all_splits(graph, deployment) if (value := load_of_split(graph, deployment, split))
+    ]
+    value_ms = 2.0 * min(value for value, _ in splits)
+    for i, threshold_ms in enumerate((value_ms * rng.uniform(0.4, 1, 8)).tolist()):
+        with patch.object(free_bounds, "FEW_MORE", 100.0 if i % 2 else 0.0):
+            blocks = bounds._blocks_below(threshold_ms, value_ms)
+            below = [split.device_of() for value, split in splits if value < threshold_ms * (1 - 1e-6)]
+            if blocks is None:
+                assert not below
+                continue
+            for device_of in below:
+                device = np.array([device_of[ids[0]] for ids in contraction.members])
+                assert all(len(set(device[blocks.parts == part].tolist())) == 1 for part in set(blocks.parts.tolist()))
+
+
+def load_of_split(graph: DnnGraph, deployment: Deployment, split: Split) -> float | None:
+    """Return the max-load of a split that is valid."""
+    if check_split(graph, deployment, split, Family.FREE):
+        return None
+    return objective_value(graph, deployment, split, Objective.THROUGHPUT)
 
 
 @given(small_graphs(max_nodes=5, max_cpus=2, backward=True), st.sampled_from(Communication))
