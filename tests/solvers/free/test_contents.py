@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.free import price_search, pricing, within
+from solvers.free import labels, price_search, pricing, within
 from solvers.free.column_generation import DeviceContents
 from solvers.free.diagram import Arcs
 from solvers.free.patterns import Paths, contents_diagram
@@ -330,7 +330,7 @@ def test_pricing_is_bounded_with_little_memory_for_labels(seed: int, monkeypatch
     z = max(float(price[s].sum()) for s in all_contents(contraction) if load_of(contraction, s) <= threshold)
     exact = Pricing(arcs, price, threshold).dearest(gap=0.0)
     assert exact.bound == pytest.approx(z, abs=1e-6)
-    monkeypatch.setattr(pricing, "MAX_LABELS", 40)
+    monkeypatch.setattr(labels, "MAX_LABELS", 40)
     scarce = Pricing(arcs, price, threshold).dearest(gap=0.0)
     assert scarce.bound >= z
     for contents, load in zip(scarce.sets, scarce.loads, strict=True):

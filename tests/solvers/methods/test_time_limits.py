@@ -11,7 +11,7 @@ import pytest
 
 from sample_graphs.synthetic import layered
 from solvers.baselines import table
-from solvers.free import pricing
+from solvers.free import labels
 from solvers.free.patterns import contents_diagram
 from solvers.free.pricing import Pricing
 from solvers.model.costs import Objective
@@ -104,7 +104,7 @@ def test_label_setting_looks_between_slices_and_answers_the_same(seed: int, monk
         looks[place] += 1
 
     whole = Pricing(arcs, price, threshold, lambda: look(0)).dearest(gap=0.0)
-    monkeypatch.setattr(pricing, "CANDIDATES_BETWEEN_CHECKS", 1)
+    monkeypatch.setattr(labels, "CANDIDATES_BETWEEN_CHECKS", 1)
     sliced = Pricing(arcs, price, threshold, lambda: look(1)).dearest(gap=0.0)
     assert looks[0] >= 1
     if looks[0] > 1:  # the relaxation alone did not answer
