@@ -1,7 +1,9 @@
 """Better free and convex splits by simulated annealing: move one block, or swap two, from the best plan known.
 
 A sweep has two halves: it cools down a coarse problem, whose blocks are clusters of blocks (`solvers.free.coarsening`),
-and then the blocks themselves from the plan that came of it.
+and then the blocks themselves from the plan that came of it. Clusters are those of one plan, or of two: if neither plan
+divides a cluster, the coarse problem has both plans in it and all mixtures of them, and is small where they agree
+(combination as in KaFFPaE: Sanders and Schulz, "Distributed Evolutionary Graph Partitioning", ALENEX 2012).
 
 The energy is sum_d (load_d / scale)^power, a smooth stand-in for the largest load that still rewards relief of every
 busy device; the best plan is kept by its largest load. A move costs little (`solvers.free.flat_problem`). A convex
@@ -33,7 +35,8 @@ from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.problem.contraction import Contraction, IntArray
 
-POWERS = (4.0, 8.0, 16.0)
+SQUARINGS = (2, 3, 4)
+"""The power of the energy is 4, 8 or 16: so many squarings, which take less time than a power of any exponent."""
 HOTTEST = (0.01, 0.1, 1.0, 3.0)
 HOTTEST_FINE = (0.001, 0.01)
 COLDEST = 1e-4
@@ -45,19 +48,24 @@ SHARES_OF_BLOCKS = (0.1, 0.2, 0.4, 0.7, 1.0)
 """Clusters of a coarse problem per block."""
 HEAVIEST = (0.05, 0.1, 0.2, 0.4)
 """Work of the heaviest cluster, as a share of the largest load."""
+NEVER = 30.0
+"""A move that costs so many times the temperature is not made: it would be in one of 10^13."""
 MOVES_PER_CLUSTER, MOVES_PER_BLOCK = 2_000, 3_000
 MOST_MOVES = 8_000_000
 """Moves of the two halves of a sweep; twice, then four times as many once PATIENCE sweeps in turn found nothing."""
 PATIENCE = 60
 WANDER, RETURN = 1.004, 15
 """Sweeps go on from where the last one ended if it is so little worse than the best plan, for so many sweeps."""
+HEAVIEST_OF_TWO, HOTTEST_OF_TWO, MOVES_PER_CLUSTER_OF_TWO = (0.1, 0.2, 0.4, 1.0), (0.1, 1.0, 3.0), 6_000
+"""The same for clusters that two plans have in common: these are few."""
 NEIGHBOUR_SHARE = 0.7
 """How often a block is offered the device of a neighbour instead of any device."""
 SWAP_SHARE = 0.25
+"""How often two blocks are swapped instead."""
 
 
 class Annealing:
-    """Sweeps of annealing from a plan; each returns whether it found a better one."""
+    """Sweeps of annealing from a plan; each returns where it ended, and the best plan met is remembered."""
 
     def __init__(
         self,
@@ -78,58 +86,83 @@ class Annealing:
         self._futile = 0
         self._stop = np.zeros(1, np.bool_)
         n = contraction.num_blocks
-        self._best = np.array([device_of_block[b] for b in range(n)], np.int32)
-        self.value_ms = float(largest_load(self.problem, self._best))
-        self._current = self._best
+        start = np.array([device_of_block[b] for b in range(n)], np.int32)
+        self._best = float(largest_load(self.problem, start)), start
+        self._current = start
 
     def stop(self) -> None:
         """Make a running sweep, and all later ones, return at once; safe from any thread."""
         self._stop[0] = True
 
     @property
-    def device_of_block(self) -> dict[int, int]:
-        """The best plan so far."""
-        return {b: int(d) for b, d in enumerate(self._best)}
+    def best(self) -> tuple[float, IntArray]:
+        """The largest load of the best plan so far in ms, and the device of each block; from any thread."""
+        return self._best
+
+    @property
+    def value_ms(self) -> float:
+        """The largest load of the best plan so far."""
+        return self._best[0]
 
     @property
     def is_exhausted(self) -> bool:
         """Whether so many sweeps found nothing better that the next will hardly either."""
-        return self._futile >= min(3 * PATIENCE, 10 + 2 * len(self._best))
+        return self._futile >= min(3 * PATIENCE, 10 + 2 * len(self._current))
 
-    def sweep(self) -> bool:
-        """Cool down once from the best plan or one near it; say whether a better plan was found."""
+    def sweep(self) -> IntArray:
+        """Cool down once from the best plan or one near it."""
         before = self.value_ms
-        fine = self._sweep(self._current, 1 << min(self._futile // PATIENCE, 2))
+        end = self._sweep_one(self._current, 1 << min(self._futile // PATIENCE, 2))
         self._futile = 0 if self.value_ms < before else self._futile + 1
         if self.value_ms < before or self._futile % RETURN == 0:
-            self._current = self._best
-        elif largest_load(self.problem, fine) <= self.value_ms * WANDER:
-            self._current = fine
-        return self.value_ms < before
+            self._current = self._best[1]
+        elif largest_load(self.problem, end) <= self.value_ms * WANDER:
+            self._current = end
+        return end
 
-    def sweep_from(self, device: IntArray, sweeps: int) -> bool:
-        """Cool down a few times from a valid plan that may be far worse; say whether a better plan was found."""
+    def sweep_from(self, device: IntArray) -> IntArray:
+        """Cool down once from a valid plan that may be far worse."""
         before = self.value_ms
         value = float(largest_load(self.problem, device))
         if value < before:
-            self._best, self.value_ms = device.copy(), value
-        for _ in range(sweeps):
-            device = self._sweep(device, 1)
-        if self.value_ms < before:
-            self._current, self._futile = self._best, 0
-        return self.value_ms < before
+            self._best = value, device.copy()
+        return self._noted(self._sweep_one(device, 1), before)
 
-    def _sweep(self, current: IntArray, patience: int) -> IntArray:
-        """Cool down from a plan; return where that ended."""
-        rng, n = self._rng, len(current)
-        share = rng.choice(SHARES_OF_BLOCKS)
-        groups = clusters(
-            self._contraction,
-            current,
-            max(2 * self._deployment.num_devices, int(share * n)),
-            float(rng.choice(HEAVIEST)) * self.value_ms,
-            rng,
-        )
+    def combine(self, first: IntArray, second: IntArray) -> IntArray:
+        """Cool down from the first of two valid plans, with clusters that neither divides."""
+        before = self.value_ms
+        both = first * self._deployment.num_devices + second
+        heaviest, hottest = float(self._rng.choice(HEAVIEST_OF_TWO)), float(self._rng.choice(HOTTEST_OF_TWO))
+        end = self._sweep(first, both, 0, heaviest, hottest, MOVES_PER_CLUSTER_OF_TWO, MOVES_PER_BLOCK)
+        return self._noted(end, before)
+
+    def _noted(self, end: IntArray, before_ms: float) -> IntArray:
+        """Return where a sweep from elsewhere ended; sweeps begin anew where it found a better plan."""
+        if self.value_ms < before_ms:
+            self._current, self._futile = self._best[1], 0
+        return end
+
+    def _sweep_one(self, device: IntArray, patience: int) -> IntArray:
+        """Cool down from a plan, with clusters on its devices at first."""
+        rng = self._rng
+        num_clusters = int(rng.choice(SHARES_OF_BLOCKS) * len(device))
+        heaviest, hottest = float(rng.choice(HEAVIEST)), float(rng.choice(HOTTEST))
+        moves_per_cluster, moves_per_block = patience * MOVES_PER_CLUSTER, patience * MOVES_PER_BLOCK
+        return self._sweep(device, device, num_clusters, heaviest, hottest, moves_per_cluster, moves_per_block)
+
+    def _sweep(
+        self,
+        current: IntArray,
+        part: IntArray,
+        num_clusters: int,
+        heaviest: float,
+        hottest: float,
+        moves_per_cluster: int,
+        moves_per_block: int,
+    ) -> IntArray:
+        """Cool down from a plan with clusters of blocks in the same part, and then without; return where that ended."""
+        num_clusters = max(2 * self._deployment.num_devices, num_clusters)
+        groups = clusters(self._contraction, part, num_clusters, heaviest * self.value_ms, self._rng)
         coarse, cluster_of = merged(self._contraction, groups, self._deployment.communication)
         cluster = np.array(cluster_of)
         device = np.zeros(coarse.num_blocks, np.int32)
@@ -137,31 +170,33 @@ class Annealing:
         is_fixed = np.zeros(coarse.num_blocks, np.bool_)
         is_fixed[cluster[self._is_fixed]] = True
         problem = flat_problem(coarse, self._deployment, self._order, is_fixed)
-        moves = patience * MOVES_PER_CLUSTER * coarse.num_blocks
-        best = self._cool(problem, device, moves, float(rng.choice(HOTTEST)))
-        if best is not None:
-            self._best = best[cluster]
-        fine = device[cluster]
-        best = self._cool(self.problem, fine, patience * MOVES_PER_BLOCK * n, float(rng.choice(HOTTEST_FINE)))
-        if best is not None:
-            self._best = best
-        return np.asarray(fine)
+        self._cool(problem, device, cluster, moves_per_cluster * coarse.num_blocks, hottest)
+        end: IntArray = device[cluster]
+        hottest = float(self._rng.choice(HOTTEST_FINE))
+        self._cool(self.problem, end, np.arange(len(end), dtype=np.int32), moves_per_block * len(end), hottest)
+        return end
 
-    def _cool(self, problem: FlatProblem, device: IntArray, moves: int, hottest: float) -> IntArray | None:
-        """Cool down `device`, in place; return the best plan on the way if it is better than the one known."""
-        power = float(self._rng.choice(POWERS))
-        seed = int(self._rng.integers(2**31))
-        best, value = _anneal(problem, device, self.value_ms, min(moves, MOST_MOVES), power, hottest, seed, self._stop)
-        if value >= self.value_ms * (1 - 1e-12):
-            return None
-        self.value_ms = float(value)
-        return np.asarray(best)
+    def _cool(self, problem: FlatProblem, device: IntArray, cluster: IntArray, moves: int, hottest: float) -> None:
+        """Cool down `device`, in place, and remember a better plan met on the way, by the cluster of each block."""
+        squarings = int(self._rng.choice(SQUARINGS))
+        known_ms, moves = self.value_ms, min(moves, MOST_MOVES)
+        best, value = _anneal(problem, device, known_ms, moves, squarings, hottest, self._rng, self._stop)
+        if value < known_ms * (1 - 1e-12):
+            self._best = float(value), np.asarray(best)[cluster]
 
 
 @njit(cache=True, nogil=True)
-def _anneal(problem, device, value, moves, power, hottest, seed, stop):
+def _energy(load, scale, squarings):
+    """(load / scale) to the power of 2^squarings."""
+    energy = load / scale
+    for _ in range(squarings):
+        energy *= energy
+    return energy
+
+
+@njit(cache=True, nogil=True)
+def _anneal(problem, device, value, moves, squarings, hottest, rng, stop):
     """Cool down from `device`, in place; return the best plan seen and its largest load."""
-    np.random.seed(seed)
     n, num_devices, mode = device.size, problem.num_devices, problem.mode
     counts = count_ends(problem, device)
     parts = np.zeros((num_devices, 3))
@@ -177,6 +212,7 @@ def _anneal(problem, device, value, moves, power, hottest, seed, stop):
     best = device.copy()
     best_value = value
     scale = value if value > 0 else 1.0
+    energies = np.array([_energy(load, scale, squarings) for load in loads])
     cooling = (COLDEST / hottest) ** (1.0 / moves)
     temperature = hottest
     for move in range(moves):
@@ -187,17 +223,17 @@ def _anneal(problem, device, value, moves, power, hottest, seed, stop):
             fill_parts(problem, device, counts, parts)  # undo the drift of many small changes
             for d in range(num_devices):
                 loads[d] = combined(mode, parts[d, 0], parts[d, 1], parts[d, 2], problem.link_factor[d])
-        b = np.random.randint(n)
+        b = int(rng.random() * n)
         s = device[b]
         other = -1
         begin, end = problem.neighbour_ptr[b], problem.neighbour_ptr[b + 1]
-        if end > begin and np.random.random() < NEIGHBOUR_SHARE:
-            t = device[problem.neighbour_idx[begin + np.random.randint(end - begin)]]
-        else:
-            t = np.random.randint(num_devices)
-        if np.random.random() < SWAP_SHARE:
-            other = np.random.randint(n)
+        if rng.random() < SWAP_SHARE:
+            other = int(rng.random() * n)
             t = device[other]
+        elif end > begin and rng.random() < NEIGHBOUR_SHARE:
+            t = device[problem.neighbour_idx[begin + int(rng.random() * (end - begin))]]
+        else:
+            t = int(rng.random() * num_devices)
         if t == s or problem.is_fixed[b] or (other >= 0 and problem.is_fixed[other]):
             continue
         if np.isinf(problem.time_ms[problem.class_of[t], b]):
@@ -217,13 +253,9 @@ def _anneal(problem, device, value, moves, power, hottest, seed, stop):
             parts_s = after_step(problem, device, counts, other, s, 1, parts_s)
         new_s = combined(mode, parts_s[0], parts_s[1], parts_s[2], problem.link_factor[s])
         new_t = combined(mode, parts_t[0], parts_t[1], parts_t[2], problem.link_factor[t])
-        change = (
-            (new_s / scale) ** power
-            + (new_t / scale) ** power
-            - (loads[s] / scale) ** power
-            - (loads[t] / scale) ** power
-        )
-        accepted = change <= 0 or np.random.random() < np.exp(-change / temperature)
+        energy_s, energy_t = _energy(new_s, scale, squarings), _energy(new_t, scale, squarings)
+        change = energy_s + energy_t - energies[s] - energies[t]
+        accepted = change <= 0 or (change < NEVER * temperature and rng.random() < np.exp(-change / temperature))
         if accepted:
             if other >= 0:
                 place(problem, device, counts, memory, other, s)
@@ -244,6 +276,7 @@ def _anneal(problem, device, value, moves, power, hottest, seed, stop):
         parts[s, 0], parts[s, 1], parts[s, 2] = parts_s
         parts[t, 0], parts[t, 1], parts[t, 2] = parts_t
         loads[s], loads[t] = new_s, new_t
+        energies[s], energies[t] = energy_s, energy_t
         if max(new_s, new_t) < best_value and loads.max() < best_value:
             fresh = largest_load(problem, device)
             if fresh < best_value:

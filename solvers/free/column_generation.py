@@ -27,9 +27,11 @@ import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from solvers.free.cpu_share import BoolArray, CpuShare
 from solvers.free.diagram import Arcs
@@ -143,6 +145,12 @@ class DeviceContents:
             return False
         self.columns[key] = (contents, load_ms)
         return True
+
+    def known(self, kind: int, threshold_ms: float, most: int) -> npt.NDArray[np.float32]:
+        """Return the latest contents of a kind within T, a row of ones and zeros for each; safe from any thread."""
+        latest = islice(reversed(self.columns.copy().items()), most)
+        rows = [row for (g, _), (row, load) in latest if g == kind and load <= threshold_ms * (1 + MARGIN)]
+        return np.array(rows, np.float32).reshape(len(rows), self._num_blocks)
 
     def pricings(self, price: FloatArray, threshold_ms: float) -> list[Pricing]:
         """Begin to look for the dearest contents of an accelerator of each kind."""

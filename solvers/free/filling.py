@@ -7,11 +7,14 @@ heuristic: Fisher 1981; as greedy as the first dive of branch and price). What n
 whose load it raises least, in the order of the diagram, so that neighbours follow each other. Prices and the choice
 among dear contents vary at random, as the threshold may: the first plan is seldom the best. Annealing does the rest.
 
+Dear contents are sought anew, by pricing, or taken from those that the search for prices has met, which takes
+milliseconds: these may hold a few blocks that other devices have taken.
+
 Nothing is proven here, and memory and convexity are kept: a block that does not fit is left for the others.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
@@ -37,6 +40,12 @@ EFFORTS: tuple[tuple[int, Tables], ...] = ((1, ()), (2, ()), (2, (SMALL,)))
 """Efforts and tables of pricing: the better it is, the more alike are the contents that it finds."""
 DEAR_SHARE, DEAREST_SHARE = 0.97, 0.5
 """Contents of so large a share of the dearest ones' price may be taken instead, and how often the dearest are."""
+KNOWN_SHARE = 0.75
+"""How often a plan is made of contents that are known."""
+MOST_KNOWN = 2000
+"""So many of them, the latest, which come of the best prices."""
+OVERLAPS = (0.0, 0.1, 0.5)
+"""What contents lose for a block that another device has taken, as a share of its price."""
 POWER = 8.0
 """Blocks that are left join the device on which sum_d (load_d / threshold)^POWER grows least."""
 
@@ -53,11 +62,6 @@ class Prices:
     price: FloatArray
     parts: IntArray
     provable_ms: float
-
-    def carried_over(self, contraction: Contraction, other: Contraction) -> "Prices":
-        """Return the prices, those of a contraction, for another of the same graph: each block by its first node."""
-        block_of = {v: b for b, ids in enumerate(contraction.members) for v in ids}
-        return replace(self, parts=self.parts[[block_of[ids[0]] for ids in other.members]])
 
 
 def filled(
@@ -82,14 +86,19 @@ def filled(
     forbidden = 10.0 * max(float(np.abs(price).sum()), 1e-300)
     is_taken = np.zeros(len(price), np.bool_)
     is_taken[parts[fixed >= 0]] = True
+    num_known = MOST_KNOWN if rng.random() < KNOWN_SHARE else 0
+    known = [contents.known(kind, threshold_ms, num_known) for kind in range(len(contents.devices))]
     for turn in rng.permutation(len(turns)).tolist():
         kind, d = turns[turn]
         check()
-        left = np.where(is_taken, -forbidden, price)
-        if kind < 0:
-            chosen = _for_a_cpu(problem, parts, left, d, threshold_ms)
+        if kind >= 0 and len(known[kind]):
+            lost = float(rng.choice(OVERLAPS)) * np.abs(price)
+            worth = known[kind] @ np.where(is_taken, -lost, price).astype(np.float32)
+            chosen = known[kind][_one_of_the_dearest(worth, rng)] > 0
+        elif kind >= 0:
+            chosen = _dear(prices, kind, np.where(is_taken, -forbidden, price), threshold_ms, rng, check)
         else:
-            chosen = _dear(prices, kind, left, threshold_ms, rng, check)
+            chosen = _for_a_cpu(problem, parts, np.where(is_taken, -forbidden, price), d, threshold_ms)
         chosen &= ~is_taken
         _put(problem, device, np.flatnonzero(chosen[parts] & (device < 0)).astype(np.int32), d)
         is_taken[parts[device >= 0]] = True
@@ -119,8 +128,16 @@ def _dear(
     """Return dear contents of an accelerator of a kind."""
     effort, tables = EFFORTS[rng.integers(len(EFFORTS))]
     found = prices.contents.dearest_of(kind, price, threshold_ms, effort, tables, check)
-    near = int((found.prices >= DEAR_SHARE * found.prices[0]).sum())
-    return np.array(found.sets[0 if rng.random() < DEAREST_SHARE else rng.integers(max(1, near))])
+    return np.array(found.sets[_one_of_the_dearest(found.prices, rng)])
+
+
+def _one_of_the_dearest(worth: FloatArray, rng: np.random.Generator) -> int:
+    """Return the index of the dearest contents, or of others that are worth nearly as much."""
+    dearest = int(worth.argmax())
+    if rng.random() < DEAREST_SHARE:
+        return dearest
+    most = float(worth[dearest])
+    return int(rng.choice(np.flatnonzero(worth >= most - (1 - DEAR_SHARE) * abs(most))))
 
 
 def _for_a_cpu(problem: FlatProblem, parts: IntArray, price: FloatArray, cpu: int, threshold_ms: float) -> np.ndarray:

@@ -23,6 +23,9 @@ QUICK_START_SECONDS = 3.0
 IMPROVEMENT_SHARE = 0.2
 """An integer program waits this share of the time left for a better chain to start from."""
 
+CHAIN_SHARE = 0.08
+"""Share of the time left for a better chain, from which a search for other splits starts."""
+
 IMPROVING = "improving plan and bound"
 """The phase of that."""
 
@@ -52,7 +55,7 @@ Beyond PROOF_TOLERANCE / BOUND_SLACK = 5 what HiGHS's bounds are lowered by is m
 def _improve_start(chain: Contraction, problem: Problem, reporter: Reporter) -> Split | None:
     """Improve the chain that a DP has left unproven, for a share of the time; return one on the accelerators alone."""
     left = reporter.seconds_left
-    seconds = (START_SECONDS if left is None else IMPROVEMENT_SHARE * left) / 2
+    seconds = (START_SECONDS if left is None else CHAIN_SHARE * left) / 2
     watch = watch_for(seconds, problem, reporter, IMPROVING)
     on_accelerators = improve_without_cpus(problem, reporter, watch, seconds)
     improve(chain, problem, reporter, watch_for(seconds, problem, reporter, IMPROVING))

@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from solvers.formats.graph_json import read_graph
 from solvers.free.annealing import Annealing
+from solvers.free.coarsening import clusters
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -17,7 +19,7 @@ from solvers.problem.contraction import contract
 from solvers.solve import solve
 from tests.support.examples import examples
 from tests.support.graphs import random_dag, small_graphs
-from tests.support.reference import best_value
+from tests.support.reference import all_splits, best_value
 
 
 def annealed(instance: tuple[DnnGraph, Deployment], sweeps: int) -> tuple[float, float, Split] | None:
@@ -31,7 +33,7 @@ def annealed(instance: tuple[DnnGraph, Deployment], sweeps: int) -> tuple[float,
     annealing = Annealing(contraction, deployment, {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)})
     for _ in range(sweeps):
         annealing.sweep()
-    split = Split.from_device_of(contraction.device_of(annealing.device_of_block), deployment)
+    split = Split.from_device_of(contraction.device_of(dict(enumerate(annealing.best[1].tolist()))), deployment)
     return start.value_ms, annealing.value_ms, split
 
 
@@ -57,6 +59,49 @@ def test_memory_is_kept_on_a_tight_machine() -> None:
     assert not check_split(graph, Deployment(3, 0, memory), answer[2])
 
 
+@given(small_graphs(max_nodes=6), st.booleans(), st.integers(0, 1000))
+@examples(25)
+def test_combined_plans_are_valid_and_no_better_than_the_best_one_said(
+    instance: tuple[DnnGraph, Deployment], is_convex: bool, seed: int
+) -> None:
+    graph, deployment = instance
+    family = Family.CONVEX if is_convex else Family.FREE
+    contraction = contract(graph, family, deployment)
+    plans = [
+        np.array([device_of[ids[0]] for ids in contraction.members], np.int32)
+        for split in all_splits(graph, deployment)
+        for device_of in [split.device_of()]
+        if all(device_of[v] == device_of[ids[0]] for ids in contraction.members for v in ids)
+        and not check_split(graph, deployment, split, family)
+    ]
+    if not plans:
+        return
+    first, second = (plans[i] for i in np.random.default_rng(seed).integers(len(plans), size=2))
+    pinned = [b for b in range(contraction.num_blocks) if first[b] == second[b]][:1]
+    start = dict(enumerate(first.tolist()))
+    annealing = Annealing(contraction, deployment, start, seed, graph if is_convex else None, pinned)
+    end = annealing.combine(first, second)
+    value_ms, best = annealing.best
+    for device in (end, best):
+        split = Split.from_device_of(contraction.device_of(dict(enumerate(device.tolist()))), deployment)
+        assert not check_split(graph, deployment, split, family)
+        assert (device[pinned] == first[pinned]).all()
+        assert split_costs(graph, deployment, split).max_load_ms >= value_ms - 1e-9
+    assert value_ms == pytest.approx(split_costs(graph, deployment, split).max_load_ms)
+
+
+def test_clusters_of_two_plans_are_divided_by_neither() -> None:
+    contraction = contract(random_dag(6, num_nodes=60, edge_probability=0.1), Family.FREE, Deployment(3))
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(3, size=(2, contraction.num_blocks))
+    cluster_of = clusters(contraction, 3 * first + second, 6, np.inf, rng)
+    devices_of: dict[int, set[tuple[int, int]]] = {}
+    for b, cluster in enumerate(cluster_of):
+        devices_of.setdefault(cluster, set()).add((int(first[b]), int(second[b])))
+    assert all(len(devices) == 1 for devices in devices_of.values())
+    assert len(devices_of) < contraction.num_blocks
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gnmt_layer_inference", "bert_l-3_operator_inference", "bert24_layer_training"])
 def test_reaches_the_best_known_free_splits_of_the_paper(paper_workloads: Path, name: str) -> None:
@@ -72,3 +117,13 @@ def test_the_same_seed_gives_the_same_plan() -> None:
     first, second = annealed(instance, sweeps=3), annealed(instance, sweeps=3)
     assert first == second
     assert np.isfinite(first[1] if first else np.nan)
+
+
+def test_a_combination_begins_at_the_first_plan() -> None:
+    """Where no block may move it ends there, too."""
+    contraction = contract(random_dag(6, num_nodes=40, edge_probability=0.1), Family.FREE, Deployment(3))
+    n = contraction.num_blocks
+    first, second = np.random.default_rng(0).integers(3, size=(2, n)).astype(np.int32)
+    annealing = Annealing(contraction, Deployment(3), dict(enumerate(first.tolist())), fixed=range(n))
+    for _ in range(5):
+        assert (annealing.combine(first, second) == first).all()

@@ -106,7 +106,9 @@ def test_annealing_keeps_its_books_of_every_class(seed: int, communication: Comm
     )
     assert annealing.value_ms == pytest.approx(start.value_ms)
     annealing.sweep()
-    split = type(start.split).from_device_of(contraction.device_of(annealing.device_of_block), deployment)
+    split = type(start.split).from_device_of(
+        contraction.device_of(dict(enumerate(annealing.best[1].tolist()))), deployment
+    )
     assert not check_split(graph, deployment, split, Family.CONVEX if convex else Family.FREE)
     assert split_costs(graph, deployment, split).max_load_ms == pytest.approx(annealing.value_ms)
     assert annealing.value_ms <= start.value_ms * (1 + 1e-9)

@@ -1,0 +1,144 @@
+"""The search for plans hands over valid ones, ends by itself, and combines what it meets."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.free.annealing import Annealing
+from solvers.free.column_generation import DeviceContents
+from solvers.free.filling import Prices
+from solvers.free.plan_search import PlanSearch
+from solvers.model.costs import Objective, split_costs
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph
+from solvers.model.split import Family, check_split
+from solvers.problem.contraction import IntArray, contract
+from solvers.problem.pins import Pins
+from solvers.problem.solving import Problem, contracted
+from tests.support.examples import examples
+from tests.support.graphs import random_dag, small_graphs
+from tests.support.reference import best_value
+
+SECONDS = 60.0
+"""More than any of these searches takes: one that does not end is a fault."""
+
+
+def search_from_one_device(
+    graph: DnnGraph, deployment: Deployment, family: Family = Family.FREE, pins: Pins | None = None
+) -> PlanSearch:
+    """Return a search that starts with all on device 0 but for what is pinned, with work as prices."""
+    problem = Problem(graph, deployment, Objective.THROUGHPUT, family, None, 0.0, pins=pins or Pins())
+    contraction = contracted(problem, family)
+    n = contraction.num_blocks
+    prices = Prices(DeviceContents(contraction, deployment), contraction.accelerator_ms, np.arange(n), 0.0)
+    device_of = {node.id: problem.pins.device_of.get(node.id, 0) for node in graph.nodes}
+    return PlanSearch(contraction, problem, device_of, lambda: prices)
+
+
+@pytest.mark.parametrize("family", [Family.FREE, Family.CONVEX])
+@pytest.mark.parametrize("pins", [Pins(), Pins(devices=((0, 0), (29, 2)))])
+def test_plans_are_valid_and_ever_better(family: Family, pins: Pins) -> None:
+    graph, deployment = random_dag(4, num_nodes=30, edge_probability=0.1), Deployment(3, 1)
+    search = search_from_one_device(graph, deployment, family, pins)
+    search.start()
+    values: list[float] = []
+    until = time.monotonic() + SECONDS
+    while len(values) < 3 and time.monotonic() < until:
+        split = search.take()
+        if split is not None:
+            assert not check_split(graph, deployment, split, family)
+            assert all(split.device_of()[v] == d for v, d in pins.devices)
+            values.append(split_costs(graph, deployment, split).max_load_ms)
+    search.stop()
+    assert not search.is_running
+    assert len(values) == 3
+    assert values == sorted(values, reverse=True)
+    assert len(set(values)) == 3
+
+
+def test_a_search_of_a_small_problem_ends_at_the_optimum() -> None:
+    for seed in range(3):
+        graph, deployment = random_dag(seed, num_nodes=6), Deployment(2, seed % 2)
+        search = search_from_one_device(graph, deployment)
+        search.start()
+        until = time.monotonic() + SECONDS
+        while search.is_running and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not search.is_running
+        split = search.take()
+        assert split is not None
+        best = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
+        assert split_costs(graph, deployment, split).max_load_ms == pytest.approx(best)
+        search.stop()
+
+
+def test_a_failure_is_raised_where_the_search_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> IntArray:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Annealing, "combine", failing)
+    search = search_from_one_device(random_dag(1, num_nodes=12), Deployment(2))
+    search.start()
+    while search.is_running:
+        time.sleep(0.01)
+    with pytest.raises(ZeroDivisionError):
+        search.stop()
+
+
+def test_plans_that_are_combined_are_valid_and_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs: list[tuple[IntArray, IntArray]] = []
+    combine = Annealing.combine
+
+    def noted(annealing: Annealing, first: IntArray, second: IntArray) -> IntArray:
+        pairs.append((first, second))
+        return combine(annealing, first, second)
+
+    monkeypatch.setattr(Annealing, "combine", noted)
+    search = search_from_one_device(random_dag(2, num_nodes=30, edge_probability=0.1), Deployment(3))
+    search.start()
+    until = time.monotonic() + SECONDS
+    while len(pairs) < 5 and time.monotonic() < until:
+        time.sleep(0.01)
+    search.stop()
+    assert len(pairs) >= 5
+    assert all((first != second).any() for first, second in pairs)
+
+
+@given(small_graphs(max_nodes=8), st.sampled_from((Family.FREE, Family.CONVEX)), st.integers(0, 2))
+@examples(40)
+def test_blocks_are_the_same_with_cpus_and_without(
+    instance: tuple[DnnGraph, Deployment], family: Family, num_cpus: int
+) -> None:
+    """Prices and plans of one are those of the other."""
+    graph, deployment = instance
+    first, second = (contract(graph, family, replace(deployment, num_cpus=count)) for count in (0, num_cpus))
+    assert first.members == second.members
+    assert first.hyperedges == second.hyperedges
+    assert (first.memory_bytes == second.memory_bytes).all()
+
+
+def test_plans_found_on_the_accelerators_alone_are_combined_with_those_with_cpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = random_dag(2, num_nodes=30, edge_probability=0.1)
+    without = search_from_one_device(graph, Deployment(3))
+    without.start()
+    until = time.monotonic() + SECONDS
+    while without.take() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    without.stop()
+    known = {tuple(device) for device in without._population.devices}
+    assert len(known) > 1
+    search = search_from_one_device(graph, Deployment(3, 1))
+    search.take_in(without)
+    met: list[IntArray] = []
+    monkeypatch.setattr(Annealing, "combine", lambda _, first, second: met.extend((first, second)) or first)
+    search.start()
+    while not known & {tuple(device) for device in met} and time.monotonic() < until:
+        time.sleep(0.01)
+    search.stop()
+    assert known & {tuple(device) for device in met}
