@@ -6,6 +6,7 @@ that plans become better without becoming the same (Sanders and Schulz, "Distrib
 ALENEX 2012).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -52,8 +53,13 @@ class Population:
         return len(self._plans)
 
     @property
+    def value_ms(self) -> float:
+        """The largest load of the best plan; infinite where there is none."""
+        return self._plans[0].value_ms if self._plans else math.inf
+
+    @property
     def devices(self) -> list[IntArray]:
-        """The device of each block in each plan."""
+        """The device of each block in each plan, the best one first."""
         return [plan.device for plan in self._plans]
 
     def add(self, device: IntArray) -> None:

@@ -142,3 +142,43 @@ def test_plans_found_on_the_accelerators_alone_are_combined_with_those_with_cpus
         time.sleep(0.01)
     search.stop()
     assert known & {tuple(device) for device in met}
+
+
+def test_populations_that_do_not_become_better_are_renewed_and_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.free.plan_search.STALE_ROUNDS", 2)
+    search = search_from_one_device(random_dag(2, num_nodes=30, edge_probability=0.1), Deployment(3))
+    phases: list[bool] = []
+    kept: list[IntArray] = []
+    for _ in range(25):
+        assert search._round()
+        population, value_ms = search._population, search._annealing.value_ms
+        if not search._is_apart:
+            assert population.value_ms == pytest.approx(value_ms)
+            known = {tuple(device) for device in population.devices}
+            if phases and phases[-1]:  # joined just now, with what had been kept, or what took its place
+                assert len(known) >= min(2, len(kept))
+                assert any(tuple(device) in known for device in kept)
+            assert not search._kept
+        elif not (phases and phases[-1]):  # apart since just now
+            assert population.value_ms == float("inf")
+            kept = search._kept
+            assert 0 < len(kept) <= 4
+        phases.append(search._is_apart)
+    assert True in phases
+    assert phases[phases.index(True) :].count(False) > 0
+
+
+def test_without_prices_no_population_is_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would come into it."""
+    monkeypatch.setattr("solvers.free.plan_search.STALE_ROUNDS", 1)
+    search = search_from_one_device(random_dag(2, num_nodes=20, edge_probability=0.1), Deployment(3))
+    prices = search._prices
+    while not search._is_apart:
+        assert search._round()
+    search._prices = lambda: None
+    for _ in range(3):
+        assert search._round()
+        assert not search._is_apart
+    search._prices = prices
+    while not search._is_apart:
+        assert search._round()
