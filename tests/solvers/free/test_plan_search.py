@@ -12,6 +12,7 @@ from solvers.free.annealing import Annealing
 from solvers.free.column_generation import DeviceContents
 from solvers.free.filling import Prices
 from solvers.free.plan_search import PlanSearch
+from solvers.free.population import Population
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -131,10 +132,13 @@ def test_plans_found_on_the_accelerators_alone_are_combined_with_those_with_cpus
     while without.take() is None and time.monotonic() < until:
         time.sleep(0.01)
     without.stop()
-    known = {tuple(device) for device in without._population.devices}
-    assert len(known) > 1
+    without._kept = [np.arange(30, dtype=np.int32) % 3]  # as while a population is apart
     search = search_from_one_device(graph, Deployment(3, 1))
+    start = {tuple(device) for device in search._population.devices}
     search.take_in(without)
+    known = {tuple(device) for device in search._population.devices} - start
+    assert known == {tuple(device) for device in (*without._population.devices, *without._kept)} - start
+    assert len(known) > 1
     met: list[IntArray] = []
     monkeypatch.setattr(Annealing, "combine", lambda _, first, second: met.extend((first, second)) or first)
     search.start()
@@ -155,9 +159,8 @@ def test_populations_that_do_not_become_better_are_renewed_and_joined(monkeypatc
         if not search._is_apart:
             assert population.value_ms == pytest.approx(value_ms)
             known = {tuple(device) for device in population.devices}
-            if phases and phases[-1]:  # joined just now, with what had been kept, or what took its place
-                assert len(known) >= min(2, len(kept))
-                assert any(tuple(device) in known for device in kept)
+            if phases and phases[-1]:  # joined just now
+                assert {tuple(device) for device in kept} <= known
             assert not search._kept
         elif not (phases and phases[-1]):  # apart since just now
             assert population.value_ms == float("inf")
@@ -166,6 +169,15 @@ def test_populations_that_do_not_become_better_are_renewed_and_joined(monkeypatc
         phases.append(search._is_apart)
     assert True in phases
     assert phases[phases.index(True) :].count(False) > 0
+
+
+def test_the_best_plan_is_no_part_of_a_population_apart_from_it() -> None:
+    search = search_from_one_device(random_dag(2, num_nodes=20, edge_probability=0.1), Deployment(3))
+    end = np.arange(20, dtype=np.int32) % 3
+    for is_apart, expected in ((True, {tuple(end)}), (False, {tuple(end), (0,) * 20})):
+        search._is_apart, search._population = is_apart, Population(search._annealing.problem)
+        search._note(end)
+        assert {tuple(device) for device in search._population.devices} == expected
 
 
 def test_without_prices_no_population_is_apart(monkeypatch: pytest.MonkeyPatch) -> None:
