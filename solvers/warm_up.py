@@ -78,10 +78,14 @@ def _bound_of_pipelines() -> None:
 def _prices_of_blocks() -> None:
     from solvers.free.column_generation import DeviceContents  # numba loads here
     from solvers.free.price_search import best_prices
+    from solvers.free.pricing import EXACT
 
     contraction = contract(GRAPH, Family.FREE, DEPLOYMENT)
-    within_reach = float(contraction.accelerator_ms.sum())
-    best_prices(DeviceContents(contraction, DEPLOYMENT), within_reach, contraction.accelerator_ms, lambda best: True)
+    work_ms = contraction.accelerator_ms
+    contents = DeviceContents(contraction, DEPLOYMENT)
+    best_prices(contents, float(work_ms.sum()), work_ms, lambda best: True)
+    # There is room for one node and a half, so that no bound is reached, and every pass of pricing is made.
+    contents.dearest(work_ms, 1.5 * float(work_ms.max()), EXACT, gap=0.0)
 
 
 def _plans_of_prices() -> None:

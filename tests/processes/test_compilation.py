@@ -1,5 +1,6 @@
 """Kernels are compiled before any clock starts, once for all processes; test_wheel.py has every kernel compiled."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,26 @@ from solvers.model.result import Progress, SolveCancelled, SolveStatus
 from solvers.processes.root import ROOT
 from solvers.solve import solve
 from tests.support.graphs import chain
+
+CALLED_FROM_PYTHON = """
+import ast, json, sys
+from pathlib import Path
+from solvers.warm_up import _kernels, compile_all
+
+compile_all()
+is_compiled = {id(kernel): bool(kernel.signatures) for kernel in _kernels()}
+called = {}
+for name, module in list(sys.modules.items()):
+    if name.startswith("solvers.") and module.__file__:
+        known = vars(module)
+        for statement in ast.parse(Path(module.__file__).read_text()).body:
+            if id(known.get(getattr(statement, "name", ""))) not in is_compiled:
+                for part in ast.walk(statement):
+                    if isinstance(part, ast.Name) and id(known.get(part.id)) in is_compiled:
+                        called[f"{name}: {part.id}"] = is_compiled[id(known[part.id])]
+print(json.dumps(called))
+"""
+"""Prints which kernels are named outside of kernels, and whether each has been compiled."""
 
 
 def python(*arguments: str, root: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -124,3 +145,13 @@ print(os.environ["NUMBA_CACHE_DIR"])
     assert not Path(done.stdout.strip()).exists()  # it went with the process
     usual = python("-c", code.replace('Path("/proc")', "compilation.ROOT"), NUMBA_CACHE_DIR="", XDG_CACHE_HOME="/proc")
     assert "KeyError: 'NUMBA_CACHE_DIR'" in usual.stderr  # where there is one, nothing is changed
+
+
+@pytest.mark.slow
+def test_every_kernel_that_is_called_from_python_is_compiled_ahead() -> None:
+    """Whether a solve meets it may depend on luck and on the time limit."""
+    done = python("-c", CALLED_FROM_PYTHON)
+    assert done.returncode == 0, done.stderr
+    called: dict[str, bool] = json.loads(done.stdout)
+    assert len(called) > 20
+    assert [name for name, is_compiled in called.items() if not is_compiled] == []
