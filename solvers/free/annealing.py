@@ -57,7 +57,7 @@ PATIENCE = 60
 WANDER, RETURN = 1.004, 15
 """Sweeps go on from where the last one ended if it is so little worse than the best plan, for so many sweeps."""
 HEAVIEST_OF_TWO, HOTTEST_OF_TWO, MOVES_PER_CLUSTER_OF_TWO = (0.1, 0.2, 0.4, 1.0), (0.1, 1.0, 3.0), 6_000
-"""The same for clusters that two plans have in common: these are few."""
+"""Heaviest cluster, hottest temperatures and moves for clusters of two plans; there are few of these."""
 NEIGHBOUR_SHARE = 0.7
 """How often a block is offered the device of a neighbour instead of any device."""
 SWAP_SHARE = 0.25

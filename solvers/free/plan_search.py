@@ -1,16 +1,11 @@
 """Better free or convex splits, in a thread of their own, until there seem to be none.
 
-Each round of the search looks in three ways, all of which end in annealing (`solvers.free.annealing`, compiled, without
-the interpreter's lock): from a plan made of prices that prove a bound (`solvers.free.filling`), from the best plan
-known, and, for as long as these two took, from two of the plans that were met (`solvers.free.population`), combined.
-Plans of the first two are good in different places: what a combination keeps of each is what neither divides.
-
-Plans that are combined become like each other. So where a population has not become better for a while, another begins
-apart from it, of plans made of prices alone, and when that does not either, the best of both are one (islands, as in
-many evolutionary algorithms: Cohoon et al., "Punctuated Equilibria: A Parallel Genetic Algorithm", ICGA 1987).
+Each round searches in three ways, all of which end in annealing (`solvers.free.annealing`, compiled, without the
+interpreter's lock): from a plan made of the prices that prove a bound (`solvers.free.filling`); from the best plan
+known; and, for as long as these two took, from pairs of plans found so far (`solvers.free.population`), which are
+combined: what neither of two plans divides stays together.
 """
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +14,7 @@ import numpy as np
 
 from solvers.free.annealing import Annealing
 from solvers.free.filling import Prices, filled
-from solvers.free.population import Population
+from solvers.free.population import Islands
 from solvers.model.split import Family, Split
 from solvers.problem.contraction import Contraction, IntArray
 from solvers.problem.solving import Problem
@@ -28,10 +23,6 @@ LEAST_FILLED = 0.93
 """Devices are filled to at least this share of the best value known."""
 MOST_FUTILE = 120
 """Rounds with prices in turn, none of which led to a better plan, after which no plans are made of prices."""
-STALE_ROUNDS = 8
-"""Rounds in turn without a better plan in the population after which it is renewed."""
-MOST_KEPT = 4
-"""Plans that are kept of a population while another is apart from it."""
 NEWS = 1e-3
 """Prices that prove so much more are worth trying again."""
 
@@ -61,10 +52,7 @@ class PlanSearch:
         self._fixed = np.array([device_of_block[b] if b in pins else -1 for b in device_of_block], np.int32)
         self._prices = prices
         self._rng = np.random.default_rng(0)
-        self._population = Population(self._annealing.problem)
-        self._population.add(self._annealing.best[1])
-        self._is_apart, self._stale, self._least_ms = False, 0, math.inf  # of the population, and its best value
-        self._kept: list[IntArray] = []
+        self._islands = Islands(self._annealing.problem, self._annealing.best[1])
         self._futile, self._last_provable_ms = 0, 0.0
         self._handed_over = self._annealing.value_ms
         self._stopping = threading.Event()
@@ -77,8 +65,8 @@ class PlanSearch:
 
     def take_in(self, other: "PlanSearch") -> None:
         """Take in the plans of a search that has ended, of the same blocks without CPUs, before this one begins."""
-        for device in (*other._kept, *other._population.devices):
-            self._population.add(device)
+        for device in other._islands.devices:
+            self._islands.add(device)
 
     @property
     def is_running(self) -> bool:
@@ -120,10 +108,10 @@ class PlanSearch:
         if self._annealing.is_exhausted:
             if prices is None:
                 return False
-        elif not self._is_apart:
+        elif not self._islands.is_apart:
             self._note(self._annealing.sweep())
         self._combine(time.thread_time() - began)
-        self._renew(may_be_apart=prices is not None)
+        self._islands.end_round(self._annealing.best[1], may_be_apart=prices is not None)
         self._futile = 0 if self._annealing.value_ms < before_ms else self._futile + 1
         return True
 
@@ -149,32 +137,17 @@ class PlanSearch:
     def _combine(self, seconds: float) -> None:
         """Combine plans for so many seconds of the processor, at least once."""
         began = time.thread_time()
-        while (pair := self._population.pair(self._rng)) is not None:
+        while (pair := self._islands.pair(self._rng)) is not None:
             self._note(self._annealing.combine(*pair))
             self._check()
             if time.thread_time() - began >= seconds:
                 break
 
-    def _renew(self, *, may_be_apart: bool) -> None:
-        """Begin another population where this one does not become better, or join the two there are."""
-        population = self._population
-        self._stale = 0 if population.value_ms < self._least_ms else self._stale + 1
-        self._least_ms = min(self._least_ms, population.value_ms)
-        if not (self._is_apart or may_be_apart) or (may_be_apart and self._stale < STALE_ROUNDS):
-            return
-        best = population.devices[:MOST_KEPT]
-        self._population, self._stale, self._least_ms = Population(self._annealing.problem), 0, math.inf
-        if self._is_apart:
-            for device in (self._annealing.best[1], *self._kept, *best):
-                self._population.add(device)
-            best = []
-        self._kept, self._is_apart = best, not self._is_apart
-
     def _note(self, end: IntArray) -> None:
-        """Take where a sweep ended, and the best plan known, for plans to be combined."""
-        self._population.add(end)
-        if not self._is_apart:
-            self._population.add(self._annealing.best[1])
+        """Keep where a sweep ended, and the best plan known unless the population is apart from it."""
+        self._islands.add(end)
+        if not self._islands.is_apart:
+            self._islands.add(self._annealing.best[1])
 
     def _check(self) -> None:
         if self._stopping.is_set():

@@ -1,9 +1,12 @@
-"""A few good plans that are unlike each other, to be combined by twos (`solvers.free.annealing`).
+"""Good plans that differ from each other, to be combined in pairs (`solvers.free.annealing`).
 
-Plans are alike if they cut the same hyperedges: that does not depend on how identical devices are numbered. A plan that
-comes when there are as many as there may be takes the place of the one most like it among those that are no better, so
-that plans become better without becoming the same (Sanders and Schulz, "Distributed Evolutionary Graph Partitioning",
-ALENEX 2012).
+The distance of two plans is the number of hyperedges that one of them cuts and the other does not, whatever numbers
+identical devices have. A plan that comes to a full population replaces the nearest of those that are no better, so that
+plans improve and stay diverse (Sanders and Schulz, "Distributed Evolutionary Graph Partitioning", ALENEX 2012).
+
+Combining makes plans more and more like the best one all the same. So when a population has not improved for a while,
+another starts without its plans, and when that one stops improving too, the best of both are united (islands: Cohoon et
+al., "Punctuated Equilibria: A Parallel Genetic Algorithm", ICGA 1987).
 """
 
 import math
@@ -19,6 +22,10 @@ from solvers.problem.contraction import IntArray
 MOST_PLANS = 16
 SAME = 1e-9
 """Plans that cut the same hyperedges are one where their values differ by no more than this share."""
+STALE_ROUNDS = 8
+"""Rounds in turn without a better plan after which a population stops."""
+MOST_KEPT = 4
+"""Plans of a population that go on to the next one."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class _Plan:
         is_equal = abs(self.value_ms - other.value_ms) <= SAME * self.value_ms
         return is_equal and bool((self.is_cut == other.is_cut).all())
 
-    def unlikeness(self, other: Self) -> int:
+    def distance(self, other: Self) -> int:
         return int((self.is_cut ^ other.is_cut).sum())
 
 
@@ -71,8 +78,8 @@ class Population:
             no_better = [plan for plan in plans if plan.value_ms >= new.value_ms]
             if not no_better:
                 return
-            most_alike = min(no_better, key=new.unlikeness)
-            plans = [plan for plan in plans if plan is not most_alike]
+            nearest = min(no_better, key=new.distance)
+            plans = [plan for plan in plans if plan is not nearest]
         self._plans = sorted([*plans, new], key=lambda plan: plan.value_ms)
 
     def pair(self, rng: np.random.Generator) -> tuple[IntArray, IntArray] | None:
@@ -86,3 +93,51 @@ class Population:
         one, other = min(rng.integers(n, size=2).tolist()), min(rng.integers(n - 1, size=2).tolist())
         other += other >= one
         return self._plans[min(one, other)].device, self._plans[max(one, other)].device
+
+
+class Islands:
+    """The population that plans come from now, and the best plans of the one before."""
+
+    def __init__(self, problem: FlatProblem, device: IntArray) -> None:
+        """Begin with one valid plan, the best one known."""
+        self._problem = problem
+        self._population = Population(problem)
+        self._population.add(device)
+        self._kept: list[IntArray] = []
+        self._stale_rounds, self._least_ms = 0, math.inf
+        self.is_apart = False
+        """Whether the population has started without the best plan known."""
+
+    @property
+    def devices(self) -> list[IntArray]:
+        """The device of each block in each plan, also of the population before."""
+        return [*self._kept, *self._population.devices]
+
+    def add(self, device: IntArray) -> None:
+        """Take a valid plan into the population."""
+        self._population.add(device)
+
+    def pair(self, rng: np.random.Generator) -> tuple[IntArray, IntArray] | None:
+        """Return two plans of the population, as `Population.pair` does."""
+        return self._population.pair(rng)
+
+    def end_round(self, best: IntArray, *, may_be_apart: bool) -> None:
+        """Change to another population when this one has stopped improving; `best` is the best plan known.
+
+        One that is apart needs plans from elsewhere: without them, or if it has stopped too, both are united.
+        """
+        value_ms = self._population.value_ms
+        self._stale_rounds = 0 if value_ms < self._least_ms else self._stale_rounds + 1
+        self._least_ms = min(self._least_ms, value_ms)
+        has_stopped = self._stale_rounds >= STALE_ROUNDS
+        if self.is_apart and (has_stopped or not may_be_apart):
+            self._start([best, *self._kept, *self._population.devices[:MOST_KEPT]], [])
+        elif has_stopped and may_be_apart:
+            self._start([], self._population.devices[:MOST_KEPT])
+
+    def _start(self, devices: list[IntArray], kept: list[IntArray]) -> None:
+        self._population = Population(self._problem)
+        for device in devices:
+            self._population.add(device)
+        self._kept, self.is_apart = kept, not devices
+        self._stale_rounds, self._least_ms = 0, math.inf

@@ -132,12 +132,12 @@ def test_plans_found_on_the_accelerators_alone_are_combined_with_those_with_cpus
     while without.take() is None and time.monotonic() < until:
         time.sleep(0.01)
     without.stop()
-    without._kept = [np.arange(30, dtype=np.int32) % 3]  # as while a population is apart
+    without._islands._kept = [np.arange(30, dtype=np.int32) % 3]  # as while a population is apart
     search = search_from_one_device(graph, Deployment(3, 1))
-    start = {tuple(device) for device in search._population.devices}
+    start = {tuple(device) for device in search._islands.devices}
     search.take_in(without)
-    known = {tuple(device) for device in search._population.devices} - start
-    assert known == {tuple(device) for device in (*without._population.devices, *without._kept)} - start
+    known = {tuple(device) for device in search._islands.devices} - start
+    assert known == {tuple(device) for device in without._islands.devices} - start
     assert len(known) > 1
     met: list[IntArray] = []
     monkeypatch.setattr(Annealing, "combine", lambda _, first, second: met.extend((first, second)) or first)
@@ -148,49 +148,40 @@ def test_plans_found_on_the_accelerators_alone_are_combined_with_those_with_cpus
     assert known & {tuple(device) for device in met}
 
 
-def test_populations_that_do_not_become_better_are_renewed_and_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solvers.free.plan_search.STALE_ROUNDS", 2)
-    search = search_from_one_device(random_dag(2, num_nodes=30, edge_probability=0.1), Deployment(3))
-    phases: list[bool] = []
-    kept: list[IntArray] = []
-    for _ in range(25):
-        assert search._round()
-        population, value_ms = search._population, search._annealing.value_ms
-        if not search._is_apart:
-            assert population.value_ms == pytest.approx(value_ms)
-            known = {tuple(device) for device in population.devices}
-            if phases and phases[-1]:  # joined just now
-                assert {tuple(device) for device in kept} <= known
-            assert not search._kept
-        elif not (phases and phases[-1]):  # apart since just now
-            assert population.value_ms == float("inf")
-            kept = search._kept
-            assert 0 < len(kept) <= 4
-        phases.append(search._is_apart)
-    assert True in phases
-    assert phases[phases.index(True) :].count(False) > 0
+def test_a_round_looks_near_the_best_plan_only_where_the_population_is_not_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    search = search_from_one_device(random_dag(2, num_nodes=20, edge_probability=0.1), Deployment(3))
+    is_apart: list[bool] = []
+    sweep = Annealing.sweep
+    monkeypatch.setattr(Annealing, "sweep", lambda one: is_apart.append(search._islands.is_apart) or sweep(one))
+    for _ in range(30):
+        search._round()
+    assert len(is_apart) < 30
+    assert not any(is_apart)
 
 
 def test_the_best_plan_is_no_part_of_a_population_apart_from_it() -> None:
     search = search_from_one_device(random_dag(2, num_nodes=20, edge_probability=0.1), Deployment(3))
     end = np.arange(20, dtype=np.int32) % 3
     for is_apart, expected in ((True, {tuple(end)}), (False, {tuple(end), (0,) * 20})):
-        search._is_apart, search._population = is_apart, Population(search._annealing.problem)
+        search._islands._population = Population(search._annealing.problem)
+        search._islands.is_apart = is_apart
         search._note(end)
-        assert {tuple(device) for device in search._population.devices} == expected
+        assert {tuple(device) for device in search._islands.devices} == expected
 
 
 def test_without_prices_no_population_is_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing would come into it."""
-    monkeypatch.setattr("solvers.free.plan_search.STALE_ROUNDS", 1)
+    monkeypatch.setattr("solvers.free.population.STALE_ROUNDS", 1)
     search = search_from_one_device(random_dag(2, num_nodes=20, edge_probability=0.1), Deployment(3))
     prices = search._prices
-    while not search._is_apart:
+    while not search._islands.is_apart:
         assert search._round()
     search._prices = lambda: None
     for _ in range(3):
         assert search._round()
-        assert not search._is_apart
+        assert not search._islands.is_apart
     search._prices = prices
-    while not search._is_apart:
+    while not search._islands.is_apart:
         assert search._round()

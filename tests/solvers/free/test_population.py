@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from solvers.free.flat_problem import FlatProblem, flat_problem, largest_load
-from solvers.free.population import MOST_PLANS, Population
+from solvers.free.population import MOST_KEPT, MOST_PLANS, STALE_ROUNDS, Islands, Population
 from solvers.model.deployment import Deployment
 from solvers.model.split import Family
 from solvers.problem.contraction import contract
@@ -103,3 +103,56 @@ def test_a_new_plan_takes_the_place_of_the_one_most_like_it(is_better: bool) -> 
     assert len(kept) == MOST_PLANS
     assert (tuple(new) in kept) == is_better
     assert (tuple(far) in kept) != is_better
+
+
+def test_a_population_that_does_not_improve_is_followed_by_another_and_both_are_united() -> None:
+    problem, plans = random_plans(14)
+    plans.sort(key=lambda device: float(largest_load(problem, device)))
+    best, first, second = plans[0], plans[1:7], plans[7:]
+    islands = Islands(problem, best)
+
+    def known() -> set[tuple[int, ...]]:
+        return {tuple(device) for device in islands.devices}
+
+    for device in first:
+        islands.add(device)
+    for _ in range(STALE_ROUNDS):
+        assert not islands.is_apart
+        islands.end_round(best, may_be_apart=True)
+    assert not islands.is_apart  # the first round brought the best plan
+    islands.end_round(best, may_be_apart=True)
+    assert islands.is_apart
+    assert islands.pair(np.random.default_rng(0)) is None
+    islands.end_round(best, may_be_apart=True)  # nothing came into it yet
+    assert islands.is_apart
+    kept = known()
+    assert kept == {tuple(device) for device in [best, *first][:MOST_KEPT]}
+    for device in reversed(second):  # better and better, so that none of these rounds is stale
+        islands.add(device)
+        islands.end_round(best, may_be_apart=True)
+        assert islands.is_apart
+    for _ in range(STALE_ROUNDS - 1):
+        islands.end_round(best, may_be_apart=True)
+    assert islands.is_apart
+    islands.end_round(best, may_be_apart=True)
+    assert not islands.is_apart
+    assert known() == kept | {tuple(device) for device in second[:MOST_KEPT]}
+
+
+def test_a_better_plan_found_elsewhere_is_in_what_is_united() -> None:
+    problem, (start, best, other) = random_plans(3)
+    islands = Islands(problem, start)
+    for _ in range(STALE_ROUNDS + 1):
+        islands.end_round(start, may_be_apart=True)
+    islands.add(other)
+    islands.end_round(best, may_be_apart=False)
+    assert {tuple(device) for device in islands.devices} == {tuple(start), tuple(best), tuple(other)}
+
+
+def test_where_nothing_would_come_into_another_population_the_first_stays() -> None:
+    problem, (start,) = random_plans(1)
+    islands = Islands(problem, start)
+    for _ in range(3 * STALE_ROUNDS):
+        islands.end_round(start, may_be_apart=False)
+        assert not islands.is_apart
+    assert len(islands.devices) == 1
