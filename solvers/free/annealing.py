@@ -35,8 +35,13 @@ from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.problem.contraction import Contraction, IntArray
 
-SQUARINGS = (2, 3, 4)
-"""The power of the energy is 4, 8 or 16: so many squarings, which take less time than a power of any exponent."""
+SQUARINGS = (3, 4, 5, 6)
+"""The power of the energy is 8 to 64: so many squarings, which take less time than a power of any exponent.
+
+The higher it is, the less it costs to have many devices full, as the best plans often do, rather than one overfull.
+"""
+MOST_OVERFULL = 1e4
+"""Loads count as so many times the scale at most: their energy, and the sum of all devices', stays finite."""
 HOTTEST = (0.01, 0.1, 1.0, 3.0)
 HOTTEST_FINE = (0.001, 0.01)
 COLDEST = 1e-4
@@ -188,7 +193,7 @@ class Annealing:
 @njit(cache=True, nogil=True)
 def _energy(load, scale, squarings):
     """(load / scale) to the power of 2^squarings."""
-    energy = load / scale
+    energy = min(load / scale, MOST_OVERFULL)
     for _ in range(squarings):
         energy *= energy
     return energy

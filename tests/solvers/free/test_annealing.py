@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from solvers.formats.graph_json import read_graph
 from solvers.free.annealing import Annealing
 from solvers.free.coarsening import clusters
+from solvers.free.flat_problem import largest_load
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -18,7 +19,7 @@ from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import contract
 from solvers.solve import solve
 from tests.support.examples import examples
-from tests.support.graphs import random_dag, small_graphs
+from tests.support.graphs import chain, random_dag, small_graphs
 from tests.support.reference import all_splits, best_value
 
 
@@ -127,3 +128,14 @@ def test_a_combination_begins_at_the_first_plan() -> None:
     annealing = Annealing(contraction, Deployment(3), dict(enumerate(first.tolist())), fixed=range(n))
     for _ in range(5):
         assert (annealing.combine(first, second) == first).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_plan_that_is_worse_by_orders_of_magnitude_is_left(seed: int) -> None:
+    """The energy of its devices, which all stay overfull for some moves, is beyond what a number holds."""
+    graph, deployment = chain([1.0] * 8, transfer_ms=1e9), Deployment(3)
+    contraction = contract(graph, Family.FREE, deployment)
+    annealing = Annealing(contraction, deployment, dict.fromkeys(range(8), 0), seed)
+    cuts = np.arange(8, dtype=np.int32) % 3
+    assert largest_load(annealing.problem, cuts) > 1e9
+    assert largest_load(annealing.problem, annealing.sweep_from(cuts)) == pytest.approx(8.0)
