@@ -38,7 +38,7 @@ from solvers.problem.contraction import Contraction, IntArray
 SQUARINGS = (3, 4, 5, 6)
 """The power of the energy is 8 to 64: so many squarings, which take less time than a power of any exponent.
 
-The higher it is, the less it costs to have many devices full, as the best plans often do, rather than one overfull.
+The higher it is, the less many full devices cost, as the best plans often have, next to one that is overfull.
 """
 MOST_OVERFULL = 1e4
 """Loads count as so many times the scale at most: their energy, and the sum of all devices', stays finite."""

@@ -105,8 +105,11 @@ class Islands:
         self._population.add(device)
         self._kept: list[IntArray] = []
         self._stale_rounds, self._least_ms = 0, math.inf
-        self.is_apart = False
-        """Whether the population has started without the best plan known."""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the population has started without the best plan known, while the best of the one before are kept."""
+        return bool(self._kept)
 
     @property
     def devices(self) -> list[IntArray]:
@@ -139,5 +142,5 @@ class Islands:
         self._population = Population(self._problem)
         for device in devices:
             self._population.add(device)
-        self._kept, self.is_apart = kept, not devices
+        self._kept = kept
         self._stale_rounds, self._least_ms = 0, math.inf

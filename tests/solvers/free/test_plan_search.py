@@ -164,9 +164,10 @@ def test_a_round_looks_near_the_best_plan_only_where_the_population_is_not_apart
 def test_the_best_plan_is_no_part_of_a_population_apart_from_it() -> None:
     search = search_from_one_device(random_dag(2, num_nodes=20, edge_probability=0.1), Deployment(3))
     end = np.arange(20, dtype=np.int32) % 3
-    for is_apart, expected in ((True, {tuple(end)}), (False, {tuple(end), (0,) * 20})):
+    kept = [np.ones(20, np.int32)]
+    for is_apart, expected in ((True, {(1,) * 20, tuple(end)}), (False, {tuple(end), (0,) * 20})):
         search._islands._population = Population(search._annealing.problem)
-        search._islands.is_apart = is_apart
+        search._islands._kept = kept if is_apart else []
         search._note(end)
         assert {tuple(device) for device in search._islands.devices} == expected
 
