@@ -6,8 +6,10 @@ divides a cluster, the coarse problem has both plans in it and all mixtures of t
 (combination as in KaFFPaE: Sanders and Schulz, "Distributed Evolutionary Graph Partitioning", ALENEX 2012).
 
 The energy is sum_d (load_d / scale)^power, a smooth stand-in for the largest load that still rewards relief of every
-busy device; the best plan is kept by its largest load. A move costs little (`solvers.free.flat_problem`). A convex
-split stays one: of a move that would be made, the sets of both devices are checked.
+busy device; the best plan is kept by its largest load. A move costs little (`solvers.free.flat_problem`).
+
+A convex split stays one. Most of its blocks lie between others of their device and cannot leave it alone: with one of
+them all go that follow it there, or all that it follows.
 
 Nothing is proven here: bounds come from elsewhere.
 """
@@ -18,6 +20,15 @@ import numpy as np
 from numba import njit
 
 from solvers.free.coarsening import clusters
+from solvers.free.device_sets import (
+    device_sets,
+    enter,
+    is_convex,
+    leave,
+    may_join,
+    may_leave,
+    with_what_follows,
+)
 from solvers.free.flat_problem import (
     FlatProblem,
     ForwardOrder,
@@ -26,7 +37,6 @@ from solvers.free.flat_problem import (
     count_ends,
     fill_parts,
     flat_problem,
-    is_convex,
     largest_load,
     place,
 )
@@ -67,6 +77,11 @@ NEIGHBOUR_SHARE = 0.7
 """How often a block is offered the device of a neighbour instead of any device."""
 SWAP_SHARE = 0.25
 """How often two blocks are swapped instead."""
+
+TOGETHER_SHARE = 0.05
+"""How often a block of a convex split that cannot leave alone is offered another device with those that go with it."""
+MOST_TOGETHER = 64
+"""So many blocks go together at most."""
 
 
 class Annealing:
@@ -200,6 +215,37 @@ def _energy(load, scale, squarings):
 
 
 @njit(cache=True, nogil=True)
+def _move_together(
+    problem, device, counts, memory, sets, parts, loads, energies, blocks, s, t, scale, squarings, temperature, rng
+):  # fmt: skip
+    """Move blocks from device s to t if they fit, the sets of both stay convex, and luck has it; say whether it did."""
+    if memory[t] + problem.memory_bytes[blocks].sum() > problem.memory_limit[t]:
+        return False
+    parts_s, parts_t = (parts[s, 0], parts[s, 1], parts[s, 2]), (parts[t, 0], parts[t, 1], parts[t, 2])
+    for b in blocks:
+        parts_s = after_step(problem, device, counts, b, s, -1, parts_s)
+        parts_t = after_step(problem, device, counts, b, t, 1, parts_t)
+        place(problem, device, counts, memory, b, t)
+    new_s = combined(problem.mode, parts_s[0], parts_s[1], parts_s[2], problem.link_factor[s])
+    new_t = combined(problem.mode, parts_t[0], parts_t[1], parts_t[2], problem.link_factor[t])
+    energy_s, energy_t = _energy(new_s, scale, squarings), _energy(new_t, scale, squarings)
+    change = energy_s + energy_t - energies[s] - energies[t]
+    accepted = change <= 0 or (change < NEVER * temperature and rng.random() < np.exp(-change / temperature))
+    if not (accepted and is_convex(problem, device, s) and is_convex(problem, device, t)):
+        for b in blocks:
+            place(problem, device, counts, memory, b, s)
+        return False
+    for b in blocks:
+        leave(problem, sets, b, s)
+        enter(problem, sets, b, t)
+    parts[s, 0], parts[s, 1], parts[s, 2] = parts_s
+    parts[t, 0], parts[t, 1], parts[t, 2] = parts_t
+    loads[s], loads[t] = new_s, new_t
+    energies[s], energies[t] = energy_s, energy_t
+    return True
+
+
+@njit(cache=True, nogil=True)
 def _anneal(problem, device, value, moves, squarings, hottest, rng, stop):
     """Cool down from `device`, in place; return the best plan seen and its largest load."""
     n, num_devices, mode = device.size, problem.num_devices, problem.mode
@@ -212,8 +258,9 @@ def _anneal(problem, device, value, moves, squarings, hottest, rng, stop):
     memory = np.zeros(num_devices)
     for b in range(n):
         memory[device[b]] += problem.memory_bytes[b]
-    words = problem.after.shape[1]
-    first, second, third = np.zeros(words, np.uint64), np.zeros(words, np.uint64), np.zeros(words, np.uint64)
+    must_be_convex = problem.after.shape[1] > 0
+    sets = device_sets(problem, device)
+    together = np.zeros(MOST_TOGETHER, np.int32)
     best = device.copy()
     best_value = value
     scale = value if value > 0 else 1.0
@@ -250,39 +297,67 @@ def _anneal(problem, device, value, moves, squarings, hottest, rng, stop):
             continue
         if gain < 0 and memory[s] - gain > problem.memory_limit[s]:
             continue
-        parts_s = after_step(problem, device, counts, b, s, -1, (parts[s, 0], parts[s, 1], parts[s, 2]))
-        parts_t = after_step(problem, device, counts, b, t, 1, (parts[t, 0], parts[t, 1], parts[t, 2]))
-        if other >= 0:
-            place(problem, device, counts, memory, b, t)
-            parts_t = after_step(problem, device, counts, other, t, -1, parts_t)
-            parts_s = after_step(problem, device, counts, other, s, 1, parts_s)
-        new_s = combined(mode, parts_s[0], parts_s[1], parts_s[2], problem.link_factor[s])
-        new_t = combined(mode, parts_t[0], parts_t[1], parts_t[2], problem.link_factor[t])
-        energy_s, energy_t = _energy(new_s, scale, squarings), _energy(new_t, scale, squarings)
-        change = energy_s + energy_t - energies[s] - energies[t]
-        accepted = change <= 0 or (change < NEVER * temperature and rng.random() < np.exp(-change / temperature))
-        if accepted:
-            if other >= 0:
-                place(problem, device, counts, memory, other, s)
-            else:
-                place(problem, device, counts, memory, b, t)
-            if words > 0 and not (
-                is_convex(problem, device, t, first, second, third)
-                and is_convex(problem, device, s, first, second, third)
+        if must_be_convex and not may_leave(problem, sets, b, s):
+            if other >= 0 or rng.random() >= TOGETHER_SHARE:
+                continue
+            count = with_what_follows(problem, sets, device, b, s, t, together)
+            if count == 0 or not _move_together(
+                problem,
+                device,
+                counts,
+                memory,
+                sets,
+                parts,
+                loads,
+                energies,
+                together[:count],
+                s,
+                t,
+                scale,
+                squarings,
+                temperature,
+                rng,
             ):
-                accepted = False
+                continue
+        else:
+            if must_be_convex and other >= 0 and not may_leave(problem, sets, other, t):
+                continue
+            parts_s = after_step(problem, device, counts, b, s, -1, (parts[s, 0], parts[s, 1], parts[s, 2]))
+            parts_t = after_step(problem, device, counts, b, t, 1, (parts[t, 0], parts[t, 1], parts[t, 2]))
+            if other >= 0:
+                place(problem, device, counts, memory, b, t)
+                parts_t = after_step(problem, device, counts, other, t, -1, parts_t)
+                parts_s = after_step(problem, device, counts, other, s, 1, parts_s)
+            new_s = combined(mode, parts_s[0], parts_s[1], parts_s[2], problem.link_factor[s])
+            new_t = combined(mode, parts_t[0], parts_t[1], parts_t[2], problem.link_factor[t])
+            energy_s, energy_t = _energy(new_s, scale, squarings), _energy(new_t, scale, squarings)
+            change = energy_s + energy_t - energies[s] - energies[t]
+            accepted = change <= 0 or (change < NEVER * temperature and rng.random() < np.exp(-change / temperature))
+            if other >= 0:
+                if accepted:
+                    place(problem, device, counts, memory, other, s)
+                    accepted = not must_be_convex or (is_convex(problem, device, s) and is_convex(problem, device, t))
+                    if not accepted:
+                        place(problem, device, counts, memory, other, t)
+                if not accepted:
+                    place(problem, device, counts, memory, b, s)
+            elif accepted:
+                accepted = not must_be_convex or may_join(problem, sets, device, b, t)
+                if accepted:
+                    place(problem, device, counts, memory, b, t)
+            if not accepted:
+                continue
+            if must_be_convex:
+                leave(problem, sets, b, s)
+                enter(problem, sets, b, t)
                 if other >= 0:
-                    place(problem, device, counts, memory, other, t)
-                place(problem, device, counts, memory, b, s)
-        elif other >= 0:
-            place(problem, device, counts, memory, b, s)
-        if not accepted:
-            continue
-        parts[s, 0], parts[s, 1], parts[s, 2] = parts_s
-        parts[t, 0], parts[t, 1], parts[t, 2] = parts_t
-        loads[s], loads[t] = new_s, new_t
-        energies[s], energies[t] = energy_s, energy_t
-        if max(new_s, new_t) < best_value and loads.max() < best_value:
+                    leave(problem, sets, other, t)
+                    enter(problem, sets, other, s)
+            parts[s, 0], parts[s, 1], parts[s, 2] = parts_s
+            parts[t, 0], parts[t, 1], parts[t, 2] = parts_t
+            loads[s], loads[t] = new_s, new_t
+            energies[s], energies[t] = energy_s, energy_t
+        if max(loads[s], loads[t]) < best_value and loads.max() < best_value:
             fresh = largest_load(problem, device)
             if fresh < best_value:
                 best_value = fresh

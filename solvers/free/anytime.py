@@ -20,6 +20,9 @@ from solvers.problem.contraction import Contraction
 from solvers.problem.solving import Problem, Reporter
 
 POLL_SECONDS = 0.05
+"""Longest time between two looks at what the threads have found."""
+SHORTEST_POLL_SECONDS, POLL_SHARE = 1e-3, 0.1
+"""The next look comes so much later, and by this share of the time so far: what is quick is not waited for."""
 
 HEAD_START_SHARE = 0.05
 """Share of the time for annealing alone, before prices: a threshold just below a poor plan is not worth a proof."""
@@ -135,11 +138,12 @@ class PlansAndBounds:
 
     def _wait(self, share_of_time: float, is_working: Callable[[], bool]) -> None:
         reporter = self._reporter
-        until = reporter.seconds + share_of_time * (self._deadline - reporter.seconds)
+        began = reporter.seconds
+        until = began + share_of_time * (self._deadline - began)
         while is_working() and reporter.seconds < until and not reporter.within(self._problem.gap):
             self.take_over()
             reporter.report("better plans and bounds")
-            time.sleep(POLL_SECONDS)
+            time.sleep(min(POLL_SECONDS, SHORTEST_POLL_SECONDS + POLL_SHARE * (reporter.seconds - began)))
         self.take_over()
         reporter.report("better plans and bounds")
 

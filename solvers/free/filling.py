@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 
 from solvers.free.column_generation import DeviceContents
+from solvers.free.device_sets import device_sets, enter, is_convex, may_join
 from solvers.free.flat_problem import (
     FlatProblem,
     after_step,
@@ -27,7 +28,6 @@ from solvers.free.flat_problem import (
     count_ends,
     fill_parts,
     flat_problem,
-    is_convex,
     place,
 )
 from solvers.free.pricing import SMALL, Tables
@@ -165,9 +165,7 @@ def _put(problem, device, blocks, d):
         if problem.memory_bytes[b] <= room and not np.isinf(problem.time_ms[problem.class_of[d], b]):
             device[b] = d
             room -= problem.memory_bytes[b]
-    words = problem.after.shape[1]
-    first, second, third = np.zeros(words, np.uint64), np.zeros(words, np.uint64), np.zeros(words, np.uint64)
-    if words > 0 and not is_convex(problem, device, d, first, second, third):
+    if problem.after.shape[1] > 0 and not is_convex(problem, device, d):
         for b in blocks:
             if device[b] == d:
                 device[b] = -1
@@ -186,8 +184,7 @@ def _join_least_loaded(problem, device, order, scale):
     memory = np.zeros(num_devices + 1)
     for b in range(device.size):
         memory[device[b]] += problem.memory_bytes[b]
-    words = problem.after.shape[1]
-    first, second, third = np.zeros(words, np.uint64), np.zeros(words, np.uint64), np.zeros(words, np.uint64)
+    sets = device_sets(problem, device)
     for b in order:
         if device[b] < num_devices:
             continue
@@ -203,13 +200,7 @@ def _join_least_loaded(problem, device, order, scale):
             old = combined(problem.mode, own[0], own[1], own[2], factor) / scale
             new = combined(problem.mode, then[0], then[1], then[2], factor) / scale
             growth = new**POWER - old**POWER
-            if growth < least:
-                if words > 0:
-                    device[b] = d
-                    fits = is_convex(problem, device, d, first, second, third)
-                    device[b] = num_devices
-                    if not fits:
-                        continue
+            if growth < least and may_join(problem, sets, device, b, d):
                 best, least = d, growth
         if best < 0:
             return False
@@ -217,4 +208,5 @@ def _join_least_loaded(problem, device, order, scale):
         then = after_step(problem, device, counts, b, best, 1, own)
         parts[best, 0], parts[best, 1], parts[best, 2] = then
         place(problem, device, counts, memory, b, best)
+        enter(problem, sets, b, best)
     return True

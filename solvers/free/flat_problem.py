@@ -5,11 +5,6 @@ count[e, d] the number of ends of hyperedge e on device d, every other device se
 exactly when it did. A move therefore costs O(hyperedges of b), whether transfers add to the compute, overlap with it,
 or run both ways at once. Each device has the times of its class, and its link speed; a CPU is a device whose link takes
 no time and whose memory has no limit.
-
-With after[v] the bit set of the forward nodes that v reaches and before[v] of those that reach it, S is convex if and
-only if
-
-    (union of after[v] over v in S)  and  (union of before[v] over v in S)  have no common member outside S.
 """
 
 from typing import NamedTuple
@@ -34,7 +29,8 @@ class FlatProblem(NamedTuple):
     """A contraction as flat arrays; `neighbour_*` are rows of blocks that share a hyperedge with each block.
 
     `writer` is -1 where receiving and sending are not told apart. `node_*` are rows of the forward nodes of each block,
-    and `after` and `before` their bit sets, where splits must be convex; empty where they may be free.
+    `after` and `before` the bit sets of nodes, and `block_*` those of blocks, where splits must be convex; empty where
+    they may be free.
     """
 
     time_ms: FloatArray  # (classes + 1, n): infinite where a block does not run; CPUs last
@@ -53,8 +49,11 @@ class FlatProblem(NamedTuple):
     mode: int
     node_ptr: IntArray
     node_idx: IntArray
-    after: BitArray
+    after: BitArray  # (forward nodes, words)
     before: BitArray
+    block_nodes: BitArray  # (n, words)
+    block_after: BitArray
+    block_before: BitArray
     is_fixed: npt.NDArray[np.bool_]  # blocks that stay where they are
 
 
@@ -100,6 +99,7 @@ def flat_problem(
     node_ptr, node_idx = compressed_rows(
         [[order.number[v] for v in ids if v in order.number] for ids in contraction.members]
     )
+    block_nodes, block_after, block_before = _bits_of_blocks(node_ptr, node_idx, order.after, order.before)
     duplex = deployment.communication is Communication.FULL_DUPLEX
     k, num_cpus = deployment.num_accelerators, deployment.num_cpus
     times = contraction.class_ms if deployment.classes else contraction.accelerator_ms[None, :]
@@ -125,6 +125,9 @@ def flat_problem(
         node_idx=node_idx,
         after=order.after,
         before=order.before,
+        block_nodes=block_nodes,
+        block_after=block_after,
+        block_before=block_before,
         is_fixed=is_fixed,
     )
 
@@ -216,27 +219,19 @@ def after_step(problem, device, counts, b, d, step, parts):
 
 
 @njit(cache=True, nogil=True)
-def is_convex(problem, device, d, first, second, third):
-    """Whether the forward nodes on device d are a convex set; the last three are working space."""
-    words = problem.after.shape[1]
-    if words == 0:
-        return True
-    first[:] = 0
-    second[:] = 0
-    third[:] = 0
-    for b in range(device.size):
-        if device[b] != d:
-            continue
-        for i in range(problem.node_ptr[b], problem.node_ptr[b + 1]):
-            v = problem.node_idx[i]
-            first[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+def _bits_of_blocks(node_ptr, node_idx, after, before):
+    """Bit sets per block: its nodes, what any of them reaches, and what reaches any of them."""
+    n, words = node_ptr.size - 1, after.shape[1]
+    nodes, afters = np.zeros((n, words), np.uint64), np.zeros((n, words), np.uint64)
+    befores = np.zeros((n, words), np.uint64)
+    for b in range(n):
+        for i in range(node_ptr[b], node_ptr[b + 1]):
+            v = node_idx[i]
+            nodes[b, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
             for w in range(words):
-                second[w] |= problem.after[v, w]
-                third[w] |= problem.before[v, w]
-    for w in range(words):  # noqa: SIM110 -- numba compiles no generators
-        if second[w] & third[w] & ~first[w]:
-            return False
-    return True
+                afters[b, w] |= after[v, w]
+                befores[b, w] |= before[v, w]
+    return nodes, afters, befores
 
 
 @njit(cache=True, nogil=True)

@@ -46,6 +46,10 @@ MAX_NODES = (1_200_000, 400_000, 160_000)
 
 The next one is for where too many are left of the one before.
 """
+MAX_WHOLE_WITH_PATHS = 1_500_000
+"""Nodes of all layers together of a diagram of convex sets from which nothing is left out; layers may share them as
+they like. Of the four orders to try most often one needs far fewer nodes than the others.
+"""
 MAX_REDUCED, MAX_REDUCED_WITH_PATHS = 160_000, 400_000
 """Nodes that may be left of a diagram: without a few nets a bound is hardly worse, and comes much sooner.
 
@@ -148,10 +152,12 @@ def contents_diagram(
     """
     orders = [(paths, order)] if order is not None else _orders(contraction, check, paths)
     most_left = MAX_REDUCED if paths is None else MAX_REDUCED_WITH_PATHS
+    best = None if paths is None else _best_of_orders(contraction, max_width, check, orders, None)
     for room in MAX_NODES:
-        best = _best_of_orders(contraction, max_width, check, orders, room)
-        if best.num_nodes <= most_left:
+        if best is not None and best.num_nodes <= most_left:
             break
+        best = _best_of_orders(contraction, max_width, check, orders, room)
+    assert best is not None
     return best
 
 
@@ -160,21 +166,26 @@ def _best_of_orders(
     max_width: int,
     check: Callable[[], object],
     orders: Sequence[tuple[Paths | None, IntArray]],
-    room: int,
-) -> ContentsDiagram:
-    """Return the best reduced diagram, in one of these orders, of those built with room for so many nodes."""
+    room: int | None,
+) -> ContentsDiagram | None:
+    """Return the best reduced diagram, in one of these orders, of those built with room for so many nodes.
+
+    Without `room` nothing is left out, and None is returned where all orders take too many nodes.
+    """
     tried: list[ContentsDiagram] = []
     fewest: int | None = None  # nodes of a whole one, as it was built
+    most_nodes = MAX_WHOLE_WITH_PATHS if room is None else None
     for paths, order in orders:
-        # What an order is taken to cost is wrong where nets have many ends, or paths follow each other: nodes decide.
-        most_nodes = None if fewest is None else MORE_THAN_OTHERS * fewest
         built = _diagram_in_order(contraction, max_width, check, order, paths, room, most_nodes)
         if built is None or (fewest is not None and not built.is_whole):
             continue
         if built.is_whole:
             fewest = built.num_nodes if fewest is None else min(fewest, built.num_nodes)
+            # What an order is taken to cost is wrong where nets have many ends, or paths follow each other: nodes
+            # decide.
+            most_nodes = min(MORE_THAN_OTHERS * fewest, most_nodes or MORE_THAN_OTHERS * fewest)
         tried.append(replace(built, arcs=reduced(built.arcs)))
-    return min(tried, key=lambda diagram: diagram.badness)
+    return min(tried, key=lambda diagram: diagram.badness, default=None)
 
 
 def _orders(
@@ -200,12 +211,13 @@ def _diagram_in_order(
     check: Callable[[], object],
     order: IntArray,
     paths: Paths | None,
-    room: int,
+    room: int | None,
     most_nodes: int | None,
 ) -> ContentsDiagram | None:
     """Return the diagram that decides blocks in this order, which goes along the `paths` if there are any.
 
-    Columns are left out where it would not have room, for so many nodes. None if it has more than `most_nodes`.
+    Columns are left out where it would not have room, for so many nodes, or be wider than `max_width`. None if it has
+    more than `most_nodes`, or no `room` is given and it would be wider.
     """
     position = np.empty(contraction.num_blocks, np.int64)
     position[order] = np.arange(contraction.num_blocks)
@@ -233,7 +245,8 @@ def _diagram_in_order(
         for h in contraction.hyperedges:
             dearest[list(h.blocks)] = np.maximum(dearest[list(h.blocks)], h.weight_ms)
         weight += dearest.tolist()
-    even_share = room // 2 // len(order)
+    shared = None if room is None else room // 2
+    even_share = (shared or 0) // len(order)
     dropped: set[int] = set()
     active: list[int] = []
     states = np.zeros((1, 0), np.uint8)
@@ -277,8 +290,12 @@ def _diagram_in_order(
         kept = [e for e in active if last[e] > i]
         both = np.vstack(after)[:, [column[e] for e in kept]]
         states, inverse = _distinct(both)
-        nodes_left = room // 2 - max(0, first[-1] - i * even_share)
-        most = max(1, min(max_width, even_share + LAYERS_AT_ONCE * nodes_left // (len(order) - i)))
+        most = max_width
+        if shared is not None:
+            nodes_left = shared - max(0, first[-1] - i * even_share)
+            most = max(1, min(max_width, even_share + LAYERS_AT_ONCE * nodes_left // (len(order) - i)))
+        elif len(states) > max_width:
+            return None
         while len(states) > most:
             cheapest = min(kept, key=weight.__getitem__)
             dropped.add(cheapest)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.free import labels, price_search, pricing, within
+from solvers.free import labels, patterns, price_search, pricing, within
 from solvers.free.column_generation import DeviceContents
 from solvers.free.diagram import Arcs
 from solvers.free.patterns import Paths, contents_diagram
@@ -20,7 +20,7 @@ from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Family
 from solvers.problem.contraction import Contraction, contract
 from tests.support.examples import examples
-from tests.support.graphs import class_deployments, dag, random_dag, small_graphs, with_class_times
+from tests.support.graphs import chain, class_deployments, dag, random_dag, small_graphs, with_class_times
 from tests.support.reference import best_value
 
 SOME_TIMES = st.integers(0, 40).map(lambda quarters: quarters / 4)
@@ -100,6 +100,22 @@ def test_only_convex_sets_are_paths_of_finite_length_where_it_is_asked_for(
             assert length == load_of(contraction, contents) or width < 4096
         elif is_exact:
             assert length == np.inf
+
+
+def test_layers_of_a_diagram_of_convex_sets_share_its_nodes_as_they_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Narrow but for one place: shares of the layers are too few there, and all nodes together are not."""
+    side = chain([1.0] * 30)
+    middle = tuple(Node(v, 1.0, 1.0, transfer_ms=1.0) for v in range(100, 106))
+    ends = (Node(99, 1.0, 1.0, transfer_ms=1.0), Node(106, 1.0, 1.0))
+    last = max(node.id for node in side.nodes)
+    edges = (Edge(last, 99), *(Edge(99, v.id) for v in middle), *(Edge(v.id, 106) for v in middle))
+    graph = DnnGraph((*side.nodes, ends[0], *middle, ends[1]), (*side.edges, *edges))
+    contraction = contract(graph, Family.CONVEX, Deployment(2))
+    paths = Paths.of(contraction, graph)
+    monkeypatch.setattr(patterns, "MAX_NODES", (200,))
+    for most, is_whole in ((300, False), (400, True)):
+        monkeypatch.setattr(patterns, "MAX_WHOLE_WITH_PATHS", most)
+        assert contents_diagram(contraction, paths=paths).is_whole == is_whole
 
 
 def test_a_backward_node_of_no_class_orders_no_convex_set() -> None:

@@ -112,6 +112,7 @@ def test_bounds_of_convex_splits_are_below_their_optimum(
 
 
 def test_graphs_too_wide_for_convex_sets_get_the_bounds_of_free_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.free.patterns.MAX_WHOLE_WITH_PATHS", 2)
     monkeypatch.setattr("solvers.free.patterns.MAX_NODES", (2,))
     for seed in range(3):
         graph, deployment = random_dag(seed, num_nodes=6, edge_probability=0.5), Deployment(2, seed % 2)
