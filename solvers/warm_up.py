@@ -61,9 +61,10 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "bound of pipelines", _bound_of_pipelines
     yield "pipelines on several device types", lambda: solve(GRAPH, SEVERAL_TYPES, method="dp")
     yield "pipelines with overlapped transfers", pipelines_of_variants
-    yield "non-contiguous splits", lambda: solve(GRAPH, DEPLOYMENT, method="ip", family=Family.FREE)
+    yield "non-contiguous splits", _cuts_of_blocks
     yield "prices of blocks", _prices_of_blocks
     yield "plans made of prices", _plans_of_prices
+    yield "better plans", _better_plans
     yield "latency", _latency
     yield "bound of latency", lambda: latency_bound(GRAPH, DEPLOYMENT)
     yield "local search", lambda: solve(GRAPH, DEPLOYMENT, method="local_search")
@@ -73,6 +74,14 @@ def _bound_of_pipelines() -> None:
     from solvers.chain.max_load import ChainSearch  # numba loads here
 
     list(ChainSearch(GRAPH, contract(GRAPH, Family.CHAIN, DEPLOYMENT), DEPLOYMENT).bounded_by_borders(0.0))
+
+
+def _cuts_of_blocks() -> None:
+    from solvers.free.bounds import FreeBounds  # numba loads here
+
+    bounds = FreeBounds(contract(GRAPH, Family.FREE, DEPLOYMENT), DEPLOYMENT, 0.0)
+    bounds.raise_by_cuts(2.0, lambda: True)
+    bounds.raise_by_work(2.0, lambda: True)
 
 
 def _prices_of_blocks() -> None:
@@ -92,6 +101,13 @@ def _plans_of_prices() -> None:
     from solvers.free.filling import filled_by_work  # numba loads here
 
     filled_by_work(contract(GRAPH, Family.FREE, DEPLOYMENT), DEPLOYMENT)
+
+
+def _better_plans() -> None:
+    from solvers.free.annealing import Annealing  # numba loads here
+
+    blocks = contract(GRAPH, Family.CONVEX, DEPLOYMENT)
+    Annealing(blocks, DEPLOYMENT, dict.fromkeys(range(blocks.num_blocks), 0), convex_in=GRAPH).sweep()
 
 
 def _latency() -> None:
