@@ -22,7 +22,7 @@ upgrade: $(VENV)/.installed
 	mv build/constraints.txt constraints.txt
 
 # Compile the solver kernels once, so that the first solve in the app is as fast as every other.
-$(VENV)/.compiled: $(VENV)/.installed $(wildcard solvers/*.py solvers/*/*.py)
+$(VENV)/.compiled: $(VENV)/.installed $(wildcard solvers/*.py solvers/*/*.py solvers/*/*/*.py)
 	$(BIN)/python -m solvers.warm_up
 	touch $@
 

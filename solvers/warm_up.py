@@ -98,13 +98,13 @@ def _prices_of_blocks() -> None:
 
 
 def _plans_of_prices() -> None:
-    from solvers.free.filling import filled_by_work  # numba loads here
+    from solvers.free.plans.filling import filled_by_work  # numba loads here
 
     filled_by_work(contract(GRAPH, Family.FREE, DEPLOYMENT), DEPLOYMENT)
 
 
 def _better_plans() -> None:
-    from solvers.free.annealing import Annealing  # numba loads here
+    from solvers.free.plans.annealing import Annealing  # numba loads here
 
     blocks = contract(GRAPH, Family.CONVEX, DEPLOYMENT)
     Annealing(blocks, DEPLOYMENT, dict.fromkeys(range(blocks.num_blocks), 0), convex_in=GRAPH).sweep()

@@ -1,1 +1,1 @@
-"""Convex and free splits: plans by annealing, bounds by cuts and column generation."""
+"""Convex and free splits: bounds by cuts and column generation, and plans (`solvers.free.plans`) beside them."""

@@ -1,6 +1,6 @@
 """Free and convex splits at any time: plans and bounds improve side by side until they meet or time is up.
 
-One thread looks for plans (`solvers.free.plan_search`), another raises the lower bound (`solvers.free.bounds`), and
+One thread looks for plans (`solvers.free.plans.search`), another raises the lower bound (`solvers.free.bounds`), and
 the first makes plans of the prices of the second. The calling thread hands plans over, and reports. Both go on while it
 runs an integer program.
 """
@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Self
 
 from solvers.free.bounds import FreeBounds
-from solvers.free.filling import Prices
-from solvers.free.flat_problem import MOST_FORWARD_NODES
-from solvers.free.plan_search import PlanSearch
+from solvers.free.merged_blocks import Prices
+from solvers.free.plans.flat_problem import MOST_FORWARD_NODES
+from solvers.free.plans.search import PlanSearch
 from solvers.model.split import Family, Split
 from solvers.problem.background import Background
 from solvers.problem.contraction import Contraction

@@ -31,8 +31,7 @@ import numpy as np
 from solvers.free.branches import LEAST_PROMISE, Branch, Pace, block_to_divide_by, stalls
 from solvers.free.column_generation import QUICK_EFFORT, Certificate, Certified, DeviceContents
 from solvers.free.cpu_share import BoolArray
-from solvers.free.filling import Prices
-from solvers.free.merged_blocks import MergedBlocks
+from solvers.free.merged_blocks import MergedBlocks, Prices
 from solvers.free.min_cuts import colocated, merged
 from solvers.free.patterns import Paths
 from solvers.free.price_search import START_EFFORT, Found, best_prices

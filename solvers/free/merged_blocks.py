@@ -47,3 +47,17 @@ class MergedBlocks:
         for g, row, load in columns:
             if np.array_equal(row[first][self.parts], row):
                 self.contents.add(g, row[first], load)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of the blocks of a contraction.
+
+    `parts` says which block of `contents` each block of the problem belongs to; about `provable_ms` is what the prices
+    prove.
+    """
+
+    contents: DeviceContents
+    price: FloatArray
+    parts: IntArray
+    provable_ms: float

@@ -64,7 +64,7 @@ def test_merging_keeps_the_loads_of_plans_that_do_not_divide(communication: Comm
     assert np.array_equal(number, groups)
     assert small.accelerator_ms.sum() == contraction.accelerator_ms.sum()
     assert sorted(v for ids in small.members for v in ids) == sorted(v for ids in contraction.members for v in ids)
-    from solvers.free.annealing import Annealing
+    from solvers.free.plans.annealing import Annealing
 
     for seed in range(20):
         device_of = random_split(graph, deployment, seed).device_of()

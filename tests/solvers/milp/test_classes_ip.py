@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from solvers.baselines.scotch import scotch_program
 from solvers.baselines.table import BASELINES
-from solvers.free.annealing import Annealing
+from solvers.free.plans.annealing import Annealing
 from solvers.milp.repair import repair
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Communication, Deployment, DeviceClass, InFlight, TrainingMemory

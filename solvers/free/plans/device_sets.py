@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from solvers.free.flat_problem import BitArray
+from solvers.free.plans.flat_problem import BitArray
 
 
 class DeviceSets(NamedTuple):

@@ -1,9 +1,9 @@
 """Better free or convex splits, in a thread of their own, until there seem to be none.
 
-Each round searches in three ways, all of which end in annealing (`solvers.free.annealing`, compiled, without the
-interpreter's lock): from a plan made of the prices that prove a bound (`solvers.free.filling`); from the best plan
-known; and, for as long as these two took, from pairs of plans found so far (`solvers.free.population`), which are
-combined: what neither of two plans divides stays together.
+Each round searches in three ways, all of which end in annealing (`solvers.free.plans.annealing`, compiled, without the
+interpreter's lock): from a plan made of the prices that prove a bound (`solvers.free.plans.filling`); from the best
+plan known; and, for as long as these two took, from pairs of plans found so far (`solvers.free.plans.population`),
+which are combined: what neither of two plans divides stays together.
 """
 
 import threading
@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from solvers.free.annealing import Annealing
-from solvers.free.filling import Prices, filled
-from solvers.free.population import Islands
+from solvers.free.merged_blocks import Prices
+from solvers.free.plans.annealing import Annealing
+from solvers.free.plans.filling import filled
+from solvers.free.plans.population import Islands
 from solvers.model.split import Family, Split
 from solvers.problem.contraction import Contraction, IntArray
 from solvers.problem.solving import Problem

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from solvers.free.flat_problem import FlatProblem, flat_problem, largest_load
-from solvers.free.population import MOST_KEPT, MOST_PLANS, STALE_ROUNDS, Islands, Population
+from solvers.free.plans.flat_problem import FlatProblem, flat_problem, largest_load
+from solvers.free.plans.population import MOST_KEPT, MOST_PLANS, STALE_ROUNDS, Islands, Population
 from solvers.model.deployment import Deployment
 from solvers.model.split import Family
 from solvers.problem.contraction import contract

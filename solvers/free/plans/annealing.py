@@ -1,12 +1,13 @@
 """Better free and convex splits by simulated annealing: move one block, or swap two, from the best plan known.
 
-A sweep has two halves: it cools down a coarse problem, whose blocks are clusters of blocks (`solvers.free.coarsening`),
-and then the blocks themselves from the plan that came of it. Clusters are those of one plan, or of two: if neither plan
-divides a cluster, the coarse problem has both plans in it and all mixtures of them, and is small where they agree
-(combination as in KaFFPaE: Sanders and Schulz, "Distributed Evolutionary Graph Partitioning", ALENEX 2012).
+A sweep has two halves: it cools down a coarse problem, whose blocks are clusters of blocks
+(`solvers.free.plans.coarsening`), and then the blocks themselves from the plan that came of it. Clusters are those of
+one plan, or of two: if neither plan divides a cluster, the coarse problem has both plans in it and all mixtures of
+them, and is small where they agree (combination as in KaFFPaE: Sanders and Schulz, "Distributed Evolutionary Graph
+Partitioning", ALENEX 2012).
 
 The energy is sum_d (load_d / scale)^power, a smooth stand-in for the largest load that still rewards relief of every
-busy device; the best plan is kept by its largest load. A move costs little (`solvers.free.flat_problem`).
+busy device; the best plan is kept by its largest load. A move costs little (`solvers.free.plans.flat_problem`).
 
 A convex split stays one. Most of its blocks lie between others of their device and cannot leave it alone: with one of
 them all go that follow it there, or all that it follows.
@@ -19,8 +20,9 @@ from collections.abc import Collection
 import numpy as np
 from numba import njit
 
-from solvers.free.coarsening import clusters
-from solvers.free.device_sets import (
+from solvers.free.min_cuts import merged
+from solvers.free.plans.coarsening import clusters
+from solvers.free.plans.device_sets import (
     device_sets,
     enter,
     is_convex,
@@ -29,7 +31,7 @@ from solvers.free.device_sets import (
     may_leave,
     with_what_follows,
 )
-from solvers.free.flat_problem import (
+from solvers.free.plans.flat_problem import (
     FlatProblem,
     ForwardOrder,
     after_step,
@@ -40,7 +42,6 @@ from solvers.free.flat_problem import (
     largest_load,
     place,
 )
-from solvers.free.min_cuts import merged
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.problem.contraction import Contraction, IntArray

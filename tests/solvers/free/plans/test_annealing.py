@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.formats.graph_json import read_graph
-from solvers.free.annealing import Annealing
-from solvers.free.coarsening import clusters
-from solvers.free.flat_problem import largest_load
+from solvers.free.plans.annealing import Annealing
+from solvers.free.plans.coarsening import clusters
+from solvers.free.plans.flat_problem import largest_load
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph

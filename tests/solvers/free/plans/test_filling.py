@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.free import filling
-from solvers.free.annealing import Annealing
 from solvers.free.column_generation import DeviceContents
-from solvers.free.filling import Prices, filled, filled_by_work
-from solvers.free.flat_problem import ForwardOrder, flat_problem, largest_load
+from solvers.free.merged_blocks import Prices
 from solvers.free.patterns import Paths
+from solvers.free.plans import filling
+from solvers.free.plans.annealing import Annealing
+from solvers.free.plans.filling import filled, filled_by_work
+from solvers.free.plans.flat_problem import ForwardOrder, flat_problem, largest_load
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Communication, Deployment
 from solvers.model.graph import DnnGraph

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.free.annealing import Annealing
 from solvers.free.column_generation import DeviceContents
-from solvers.free.filling import Prices
-from solvers.free.plan_search import PlanSearch
-from solvers.free.population import Population
+from solvers.free.merged_blocks import Prices
+from solvers.free.plans.annealing import Annealing
+from solvers.free.plans.population import Population
+from solvers.free.plans.search import PlanSearch
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -178,7 +178,7 @@ def test_the_best_plan_is_no_part_of_a_population_apart_from_it() -> None:
 
 def test_without_prices_no_population_is_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing would come into it."""
-    monkeypatch.setattr("solvers.free.population.STALE_ROUNDS", 1)
+    monkeypatch.setattr("solvers.free.plans.population.STALE_ROUNDS", 1)
     search = search_from_one_device(random_dag(2, num_nodes=20, edge_probability=0.1), Deployment(3))
     prices = search._prices
     while not search._islands.is_apart:

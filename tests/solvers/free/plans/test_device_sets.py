@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.free.device_sets import device_sets, enter, is_convex, leave, may_join, may_leave, with_what_follows
-from solvers.free.flat_problem import FlatProblem, ForwardOrder, flat_problem
 from solvers.free.min_cuts import merged
+from solvers.free.plans.device_sets import device_sets, enter, is_convex, leave, may_join, may_leave, with_what_follows
+from solvers.free.plans.flat_problem import FlatProblem, ForwardOrder, flat_problem
 from solvers.model.deployment import Communication, Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family

@@ -1,4 +1,4 @@
-"""Good plans that differ from each other, to be combined in pairs (`solvers.free.annealing`).
+"""Good plans that differ from each other, to be combined in pairs (`solvers.free.plans.annealing`).
 
 The distance of two plans is the number of hyperedges that one of them cuts and the other does not, whatever numbers
 identical devices have. A plan that comes to a full population replaces the nearest of those that are no better, so that
@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from solvers.free.cpu_share import BoolArray
-from solvers.free.flat_problem import FlatProblem, count_ends, largest_load
+from solvers.free.plans.flat_problem import FlatProblem, count_ends, largest_load
 from solvers.problem.contraction import IntArray
 
 MOST_PLANS = 16

@@ -14,14 +14,14 @@ Nothing is proven here, and memory and convexity are kept: a block that does not
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
 from solvers.free.column_generation import DeviceContents
-from solvers.free.device_sets import device_sets, enter, is_convex, may_join
-from solvers.free.flat_problem import (
+from solvers.free.merged_blocks import Prices
+from solvers.free.plans.device_sets import device_sets, enter, is_convex, may_join
+from solvers.free.plans.flat_problem import (
     FlatProblem,
     after_step,
     combined,
@@ -48,20 +48,6 @@ OVERLAPS = (0.0, 0.1, 0.5)
 """What contents lose for a block that another device has taken, as a share of its price."""
 POWER = 8.0
 """Blocks that are left join the device on which sum_d (load_d / threshold)^POWER grows least."""
-
-
-@dataclass(frozen=True)
-class Prices:
-    """Prices of the blocks of a contraction.
-
-    `parts` says which block of `contents` each block of the problem belongs to; about `provable_ms` is what the prices
-    prove.
-    """
-
-    contents: DeviceContents
-    price: FloatArray
-    parts: IntArray
-    provable_ms: float
 
 
 def filled(
