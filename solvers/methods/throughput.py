@@ -38,10 +38,10 @@ MOST_ROWS_BESIDE = 25_000
 What it takes of the processor their bounds lack (benchmarks/README.md, profiles that others measured).
 """
 
-FEW_ROWS = 200
+FEW_ROWS = 300
 """An integer program with no more rows begins at once: mostly it ends before those two do.
 
-Of 8 random nodes on four devices it takes 0.03 to 0.25 s in all, and 0.1 to 0.9 s after waiting for them.
+Eight random nodes on four devices take 0.07 s so, and 0.3 s after waiting for them (benchmarks/README.md).
 """
 
 REDUCTION_SECONDS = 1.0

@@ -25,6 +25,7 @@ from solvers.free.plans.coarsening import clusters
 from solvers.free.plans.device_sets import (
     device_sets,
     enter,
+    is_between,
     is_convex,
     leave,
     may_join,
@@ -261,6 +262,9 @@ def _anneal(problem, device, value, moves, squarings, hottest, rng, stop):
         memory[device[b]] += problem.memory_bytes[b]
     must_be_convex = problem.after.shape[1] > 0
     sets = device_sets(problem, device)
+    own, nodes = problem.block_nodes, sets.nodes
+    before, after = problem.block_before, problem.block_after
+    has_one_node = problem.node_ptr[1:] - problem.node_ptr[:-1] == 1
     together = np.zeros(MOST_TOGETHER, np.int32)
     best = device.copy()
     best_value = value
@@ -298,7 +302,8 @@ def _anneal(problem, device, value, moves, squarings, hottest, rng, stop):
             continue
         if gain < 0 and memory[s] - gain > problem.memory_limit[s]:
             continue
-        if must_be_convex and not may_leave(problem, sets, b, s):
+        stays = must_be_convex and is_between(before, after, own, nodes, b, b, s)
+        if stays and (has_one_node[b] or not may_leave(problem, sets, b, s)):
             if other >= 0 or rng.random() >= TOGETHER_SHARE:
                 continue
             count = with_what_follows(problem, sets, device, b, s, t, together)
@@ -321,7 +326,8 @@ def _anneal(problem, device, value, moves, squarings, hottest, rng, stop):
             ):
                 continue
         else:
-            if must_be_convex and other >= 0 and not may_leave(problem, sets, other, t):
+            stays = must_be_convex and other >= 0 and is_between(before, after, own, nodes, other, other, t)
+            if stays and (has_one_node[other] or not may_leave(problem, sets, other, t)):
                 continue
             parts_s = after_step(problem, device, counts, b, s, -1, (parts[s, 0], parts[s, 1], parts[s, 2]))
             parts_t = after_step(problem, device, counts, b, t, 1, (parts[t, 0], parts[t, 1], parts[t, 2]))
