@@ -48,7 +48,7 @@ The next one is for where too many are left of the one before.
 """
 MAX_WHOLE_WITH_PATHS = 1_500_000
 """Nodes of all layers together of a diagram of convex sets from which nothing is left out; layers may share them as
-they like. Of the four orders to try most often one needs far fewer nodes than the others.
+they like: where it is wide shares would be too few. Often one of the four orders takes far fewer nodes than the others.
 """
 MAX_REDUCED, MAX_REDUCED_WITH_PATHS = 160_000, 400_000
 """Nodes that may be left of a diagram: without a few nets a bound is hardly worse, and comes much sooner.
@@ -181,8 +181,7 @@ def _best_of_orders(
             continue
         if built.is_whole:
             fewest = built.num_nodes if fewest is None else min(fewest, built.num_nodes)
-            # What an order is taken to cost is wrong where nets have many ends, or paths follow each other: nodes
-            # decide.
+            # What an order is taken to cost is wrong where nets have many ends or paths follow each other.
             most_nodes = min(MORE_THAN_OTHERS * fewest, most_nodes or MORE_THAN_OTHERS * fewest)
         tried.append(replace(built, arcs=reduced(built.arcs)))
     return min(tried, key=lambda diagram: diagram.badness, default=None)

@@ -220,7 +220,10 @@ def _energy(load, scale, squarings):
 def _move_together(
     problem, device, counts, memory, sets, parts, loads, energies, blocks, s, t, scale, squarings, temperature, rng
 ):  # fmt: skip
-    """Move blocks from device s to t if they fit, the sets of both stay convex, and luck has it; say whether it did."""
+    """Move blocks from device s to t if they fit, the sets of both stay convex, and luck has it; say whether it did.
+
+    The loop of moves does the same for one block: what it calls for most moves has to be small enough to be inlined.
+    """
     if memory[t] + problem.memory_bytes[blocks].sum() > problem.memory_limit[t]:
         return False
     parts_s, parts_t = (parts[s, 0], parts[s, 1], parts[s, 2]), (parts[t, 0], parts[t, 1], parts[t, 2])
@@ -307,23 +310,11 @@ def _anneal(problem, device, value, moves, squarings, hottest, rng, stop):
             if other >= 0 or rng.random() >= TOGETHER_SHARE:
                 continue
             count = with_what_follows(problem, sets, device, b, s, t, together)
+            blocks = together[:count]
             if count == 0 or not _move_together(
-                problem,
-                device,
-                counts,
-                memory,
-                sets,
-                parts,
-                loads,
-                energies,
-                together[:count],
-                s,
-                t,
-                scale,
-                squarings,
-                temperature,
-                rng,
-            ):
+                problem, device, counts, memory, sets, parts, loads, energies, blocks, s, t,
+                scale, squarings, temperature, rng,
+            ):  # fmt: skip
                 continue
         else:
             stays = must_be_convex and other >= 0 and is_between(before, after, own, nodes, other, other, t)

@@ -1,6 +1,7 @@
 """Annealing keeps its books right, breaks no rule, and never loses ground."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.formats.graph_json import read_graph
+from solvers.free.plans import annealing as annealing_module
 from solvers.free.plans.annealing import Annealing
 from solvers.free.plans.coarsening import clusters
-from solvers.free.plans.flat_problem import largest_load
+from solvers.free.plans.device_sets import device_sets
+from solvers.free.plans.flat_problem import ForwardOrder, count_ends, fill_parts, flat_problem, largest_load
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -111,6 +114,70 @@ def test_reaches_the_best_known_free_splits_of_the_paper(paper_workloads: Path, 
     assert answer is not None
     assert answer[1] <= known["free_best_known_ms"] * (1 + 1e-5)
     assert answer[1] >= known["free_lower_bound_ms"] * (1 - 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "memory_bytes", "is_made"),
+    [
+        ((3, 4), None, True),
+        ((1, 2), None, False),
+        ((3, 4), 3.0, True),
+        ((3, 4), 2.0, False),
+        ((0, 1, 2, 3, 4), None, False),
+    ],
+)
+def test_blocks_move_together_or_nothing_changes(
+    blocks: tuple[int, ...], memory_bytes: float | None, is_made: bool
+) -> None:
+    """Of a chain of six blocks of 1 ms and 1 B: moves are made where they fit, bring relief and leave none behind."""
+    graph = chain([1.0] * 6, transfer_ms=0.0)
+    graph = graph.with_nodes(tuple(replace(node, memory_bytes=1.0) for node in graph.nodes))
+    deployment = Deployment(2, 0, memory_bytes)
+    contraction = contract(graph, Family.CONVEX, deployment)
+    problem = flat_problem(contraction, deployment, ForwardOrder.of(graph), np.zeros(6, np.bool_))
+    device = np.array([0, 0, 0, 0, 0, 1], np.int32)
+    counts, sets, parts = count_ends(problem, device), device_sets(problem, device), np.zeros((2, 3))
+    fill_parts(problem, device, counts, parts)
+    loads, memory = parts.sum(axis=1), np.array([5.0, 1.0])
+    energies = (loads / 5.0) ** 8
+    before = [a.copy() for a in (device, counts, memory, *sets, parts, loads, energies)]
+    rng = np.random.default_rng(0)
+    state = problem, device, counts, memory, sets, parts, loads, energies
+    made = annealing_module._move_together(*state, np.array(blocks, np.int32), 0, 1, 5.0, 3, 1e-9, rng)
+    assert made == is_made
+    if not made:
+        assert all(
+            (a == b).all() for a, b in zip(before, (device, counts, memory, *sets, parts, loads, energies), strict=True)
+        )
+        return
+    assert device.tolist() == [0, 0, 0, 1, 1, 1]
+    assert (counts == count_ends(problem, device)).all()
+    assert memory.tolist() == [3.0, 3.0]
+    assert (sets.nodes == device_sets(problem, device).nodes).all()
+    fresh = np.zeros((2, 3))
+    fill_parts(problem, device, counts, fresh)
+    assert parts == pytest.approx(fresh)
+    assert loads == pytest.approx(fresh.sum(axis=1))
+    assert energies == pytest.approx((loads / 5.0) ** 8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_convex_plans_stay_convex_and_within_memory(seed: int) -> None:
+    """On a graph of more nodes than a word has bits."""
+    graph = random_dag(seed, num_nodes=90, edge_probability=0.04)
+    deployment = Deployment(3, 1, 1.1 * sum(node.memory_bytes for node in graph.nodes) / 3)
+    start = solve(graph, deployment, method="dp", time_limit_s=5.0)
+    assert start.split is not None
+    contraction = contract(graph, Family.CONVEX, deployment)
+    device_of = start.split.device_of()
+    of_block = {b: device_of[ids[0]] for b, ids in enumerate(contraction.members)}
+    annealing = Annealing(contraction, deployment, of_block, seed, graph)
+    for _ in range(4):
+        for device in (annealing.sweep(), annealing.best[1]):
+            split = Split.from_device_of(contraction.device_of(dict(enumerate(device.tolist()))), deployment)
+            assert not check_split(graph, deployment, split, Family.CONVEX)
+    assert annealing.value_ms == pytest.approx(split_costs(graph, deployment, split).max_load_ms)
+    assert annealing.value_ms < (start.value_ms or 0.0)
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:
