@@ -41,8 +41,8 @@ What it takes of the processor their bounds lack (benchmarks/README.md, profiles
 FEW_ROWS = 300
 """An integer program with no more rows begins at once: mostly it ends before those two do.
 
-Eight random nodes on four devices take a tenth of a second so, and three or four after waiting (benchmarks/README.md,
-small problems).
+Eight random nodes on four devices take about 0.1 s so, and 0.3 to 0.5 s after waiting (benchmarks/README.md, small
+problems).
 """
 
 REDUCTION_SECONDS = 1.0

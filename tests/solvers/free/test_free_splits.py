@@ -20,6 +20,7 @@ from solvers.free.anytime import PlansAndBounds
 from solvers.free.bounds import FreeBounds
 from solvers.free.column_generation import DeviceContents
 from solvers.free.patterns import Paths
+from solvers.methods.throughput import FEW_ROWS
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
@@ -235,9 +236,25 @@ def test_a_program_that_cannot_be_built_leaves_its_time(
     assert [share == 1 for share in shares] == [takes_all]
 
 
+@pytest.mark.parametrize(("few_rows", "begins_at_once"), [(0, False), (1_000, True)])
+def test_a_program_of_few_rows_waits_for_nothing(
+    few_rows: int, begins_at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: list[float] = []
+    monkeypatch.setattr(PlansAndBounds, "wait", lambda _, share: shares.append(share))
+    monkeypatch.setattr("solvers.methods.throughput.FEW_ROWS", few_rows)
+    solve(random_dag(4, num_nodes=12), Deployment(3), family=Family.FREE, time_limit_s=30.0)
+    assert (shares[0] == 0) == begins_at_once
+
+
+@pytest.mark.parametrize("few_rows", [0, FEW_ROWS])
 @pytest.mark.parametrize("family", [Family.FREE, Family.CONVEX])
 @pytest.mark.parametrize("communication", list(Communication))
-def test_solves_to_the_optimum(family: Family, communication: Communication) -> None:
+def test_solves_to_the_optimum(
+    family: Family, communication: Communication, few_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an integer program that begins at once, and with one that waits for plans and bounds."""
+    monkeypatch.setattr("solvers.methods.throughput.FEW_ROWS", few_rows)
     for seed in range(4):
         graph = random_dag(seed, num_nodes=7)
         deployment = Deployment(2, seed % 2, None, communication)
