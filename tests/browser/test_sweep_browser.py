@@ -157,7 +157,9 @@ def test_on_a_phone_all_measures_are_in_sight(app: str, chromium_page: Any) -> N
     for measure in ("Throughput", "Time per micro-batch", "Per accelerator", "Per cost"):
         expect(page.get_by_role("radio", name=measure)).to_be_in_viewport(ratio=1)
     front = page.get_by_role("table", name="The points of the sweep that none beats by cost and throughput")
-    bars = front.locator("td.bar span").evaluate_all("all => all.map(e => e.getBoundingClientRect().width)")
+    widths = "all => all.map(e => e.getBoundingClientRect().width)"
+    # The table is drawn some time after the words above it, and anew at the end of the sweep.
+    bars = eventually(lambda: front.locator("td.bar span").evaluate_all(widths))
     assert max(bars) > 30  # wide enough to tell one from another
     assert front.evaluate("e => e.scrollWidth <= e.parentElement.clientWidth")
     context.close()
