@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install upgrade run test test-torch quick lint benchmark samples clean
+.PHONY: install upgrade run test test-torch quick lint benchmark targets samples clean
 .DEFAULT_GOAL := run
 
 install: $(VENV)/.compiled
@@ -67,6 +67,24 @@ benchmark: install
 	mkdir -p build
 	$(BIN)/python -m pytest benchmarks --benchmark-json=build/benchmark.json
 	$(BIN)/python -m benchmarks.results_table build/benchmark.json > benchmarks/RESULTS.md
+
+# How far everything gets on problems that nobody tuned for, in one run on an idle machine: about an hour and a half.
+targets: install
+	rm -rf build/targets
+	mkdir -p build/targets
+	{ set -e; \
+	$(BIN)/python -m benchmarks.proofs build/targets/free.json '*/free/?+?' --sample; \
+	$(BIN)/python -m benchmarks.proofs build/targets/convex.json '*/convex/*' --sample; \
+	$(BIN)/python -m benchmarks.proofs build/targets/chains.json '*/chain/*' --sample --limit 10; \
+	$(BIN)/python -m benchmarks.proofs build/targets/wide.json 'nasnet*/chain/[48]*' 'amoebanet/*/chain/[48]*' --limit 10; \
+	$(BIN)/python -m benchmarks.branches; \
+	$(BIN)/python -m benchmarks.free_targets; \
+	$(BIN)/python -m benchmarks.latency_targets; \
+	$(BIN)/python -m benchmarks.latency_targets --beds; \
+	$(BIN)/python -m benchmarks.mixed_cluster; \
+	$(BIN)/python -m benchmarks.sweep --calls 3; \
+	$(BIN)/python -m benchmarks.interface; \
+	} | tee build/targets/tables.md
 
 # Write sample_graphs/*.json anew from their generators.
 samples: install

@@ -1,10 +1,11 @@
 """Value, bound and gap over time on problems that nothing was tuned for, compared with an earlier run.
 
-`python -m benchmarks.proofs RUN.json ['*/free/4+*' ...] [--limit 60] [--before EARLIER.json] [--workloads]` solves the
-cases of `benchmarks.testbeds` whose names match a pattern, writes what it found to RUN.json after each, goes on where
-such a file ends, and prints one markdown table. `--workloads` adds the paper's files, for free splits, and `--profiles
-FOLDER` problems of PipeDream's profiles (`benchmarks.profiles`). Distances are in per cent of the best value known
-(`best_known.json`), in which `--keep` enters better ones that a run found.
+`python -m benchmarks.proofs RUN.json ['*/free/4+*' ...] [--limit 60] [--before EARLIER.json]` solves the cases of
+`benchmarks.testbeds` whose names match a pattern, writes what it found to RUN.json after each, goes on where such a
+file ends, and prints one markdown table. `--sample` takes some of the cases that nobody chose, `--workloads` adds the
+paper's files, for free splits, and `--profiles FOLDER` problems of PipeDream's profiles (`benchmarks.profiles`).
+Distances are in per cent of the best value known (`best_known.json`), in which `--keep` enters better ones that a run
+found.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.profiles import problems_of_profiles
-from benchmarks.testbeds import cases
+from benchmarks.testbeds import cases, sample
 from benchmarks.workloads import PAPER_WORKLOADS, read_workload
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="file of this run")
     parser.add_argument("patterns", nargs="*", default=["*"], help="names of cases, with * and ?")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for each case")
+    parser.add_argument("--sample", action="store_true", help="51 of each family alone, by turns")
     parser.add_argument("--before", type=Path, help="file of an earlier run")
     parser.add_argument("--workloads", action="store_true", help="the paper's files as well, for free splits")
     parser.add_argument("--profiles", type=Path, help="folder of PipeDream's profiles, to be solved as well")
@@ -46,7 +48,9 @@ def main() -> None:
     run: dict[str, Any] = json.loads(arguments.run.read_text()) if arguments.run.exists() else {}
     run.setdefault("machine", machine())
     run.setdefault("cases", {})
-    for name, family, graph, deployment in _problems(arguments.patterns, arguments.workloads, arguments.profiles):
+    for name, family, graph, deployment in _problems(
+        arguments.patterns, sampled=arguments.sample, workloads=arguments.workloads, profiles=arguments.profiles
+    ):
         if name not in run["cases"]:
             run["cases"][name] = measured(graph, deployment, family, arguments.limit)
             arguments.run.write_text(json.dumps(run, indent=1))
@@ -59,9 +63,9 @@ def main() -> None:
 
 
 def _problems(
-    patterns: list[str], workloads: bool, profiles: Path | None
+    patterns: list[str], *, sampled: bool, workloads: bool, profiles: Path | None
 ) -> Iterator[tuple[str, Family, DnnGraph, Deployment]]:
-    for case in cases():
+    for case in sample() if sampled else cases():
         if any(fnmatch(case.name, pattern) for pattern in patterns):
             yield case.name, case.family, case.graph(), case.deployment
     if workloads:

@@ -8,6 +8,7 @@ With `pcie` tensors move at 12.6 GB/s; `free` is a thousand times as fast, the o
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import groupby
 
 from benchmarks import held_out
 from sample_graphs.cells import amoebanet_a, nasnet_a_large, nasnet_a_mobile
@@ -55,6 +56,9 @@ LINKS = {"pcie": 1.0, "free": 1000.0}
 COUNTS = (2, 4, 8)
 """Numbers of accelerators."""
 
+EVERY_FREE = 3
+"""In a sample one of so many graphs has nearly free transfers as well."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -100,3 +104,19 @@ def cases() -> Iterator[Case]:
                     for count in COUNTS:
                         for num_cpus in (0, 1) if link == "pcie" else (0,):
                             yield Case(network, training, link, family, count, num_cpus)
+
+
+def sample() -> Iterator[Case]:
+    """Yield 51 problems of each family that nobody chose: every graph with some number of devices, by turns.
+
+    All are on PCIe, and every third graph has nearly free transfers as well.
+    """
+    graphs: dict[str, list[list[Case]]] = {link: [] for link in LINKS}
+    for (link, _, _), of_graph in groupby(cases(), lambda case: (case.link, case.network, case.training)):
+        graphs[link].append(list(of_graph))
+    for of_link in (graphs["pcie"], graphs["free"][::EVERY_FREE]):
+        for turn, of_graph in enumerate(of_link):
+            for family in Family:
+                choices = [case for case in of_graph if case.family is family]
+                # One further each time around, lest the inference of all networks have no CPU.
+                yield choices[(turn + turn // len(choices)) % len(choices)]

@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks import held_out, testbeds
 from solvers.importers.network import Network
+from solvers.model.split import Family
 
 PUBLISHED = {
     held_out.randomly_wired: 5.6e6,  # table 2, small
@@ -36,3 +37,16 @@ def test_each_is_a_graph_with_one_piece(name: str, training: bool) -> None:
         reached |= new
         waiting += new
     assert len(reached) == len(graph.nodes)
+
+
+def test_a_sample_has_every_graph_and_all_numbers_of_devices_in_both_passes() -> None:
+    """With turns as long as the list of devices, inference would never have a CPU."""
+    sampled = list(testbeds.sample())
+    for family in Family:
+        of_family = [case for case in sampled if case.family is family]
+        on_pcie = [case for case in of_family if case.link == "pcie"]
+        assert len(of_family) == len(set(of_family))
+        assert len({(case.network, case.training) for case in on_pcie}) == len(on_pcie) == 38
+        devices = {(case.training, case.num_accelerators, case.num_cpus) for case in on_pcie}
+        assert len(devices) == 2 * 2 * len(testbeds.COUNTS)
+        assert {case.link for case in of_family} == set(testbeds.LINKS)
