@@ -7,8 +7,10 @@ that a cancelled solve can end, so that no time limit is charged with it and no 
 spoils an answer.
 
 That all is done is written down beside the cache, with everything it holds for: the files that numba must find, the
-sources that they were made of, and the versions and processor. So asking costs the time of some file names, and numba
-is not loaded for it. Several processes that find nothing compiled wait for the first of them, by a lock on a file.
+sources that they were made of (`solvers.kernel_files`), and the versions and processor. So asking costs the time of
+some file names, and numba is not loaded for it. Where a source has changed, what was made of it is compiled anew,
+whatever numba thinks of it. Several processes that find nothing compiled wait for the first of them, by a lock on a
+file.
 """
 
 import atexit
@@ -22,12 +24,13 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from solvers.kernel_files import KernelFile
 from solvers.model.result import OnProgress, Progress
 from solvers.processes.child import Child
 from solvers.processes.root import ROOT
@@ -88,10 +91,14 @@ def provide_cache() -> None:
     os.environ["NUMBA_CACHE_DIR"] = folder  # for child processes, too
 
 
-def write_record(sources: set[str], caches: set[str]) -> None:
-    """Write down that the kernels in these source files are compiled into these folders."""
-    indexes = sorted(str(path) for folder in caches for path in Path(folder).glob("*.nbi"))
-    record = {"for": _circumstances(), "sources": {path: _stamp(path) for path in sorted(sources)}, "indexes": indexes}
+def write_record(files: Collection[KernelFile]) -> None:
+    """Write down that the kernels in these files are compiled."""
+    made_from = sorted({path for file in files for path in file.needs})
+    record = {
+        "for": _circumstances(),
+        "sources": {path: _stamp(path) for path in made_from},
+        "kernels": {file.source: {"needs": file.needs, "indexes": _indexes(file)} for file in files},
+    }
     for path in _record_paths():
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +106,21 @@ def write_record(sources: set[str], caches: set[str]) -> None:
             part.write_text(json.dumps(record), encoding="utf-8")
             part.replace(path)
             return
+
+
+def forget_changed() -> None:
+    """Have numba forget the kernels that were made of a source which has changed since that was written down.
+
+    It would keep those whose own file is as it was, and fail on one of a class that is no longer there.
+    """
+    for path in _record_paths():
+        record = _record(path)
+        if record is not None:
+            changed = {source for source, stamp in record["sources"].items() if _stamp(source) != stamp}
+            for kernel in record["kernels"].values():
+                if changed & set(kernel["needs"]):
+                    for index in kernel["indexes"]:
+                        Path(index).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -175,22 +197,39 @@ def _can_be_written(folder: Path) -> bool:
     return True
 
 
-def _holds(path: Path) -> bool:
-    """Whether what a record says is so: same circumstances and sources, and no file of numba's is gone."""
+def _indexes(file: KernelFile) -> list[str]:
+    """Return the files in which numba looks up the machine code of a file's functions."""
+    return sorted(map(str, Path(file.cache).glob(f"{Path(file.source).stem}.*.nbi")))
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """Return what is written down there; None if nothing is that can be read."""
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return (
-            record["for"] == _circumstances()
-            and all(_stamp(source) == stamp for source, stamp in record["sources"].items())
-            and all(map(os.path.exists, record["indexes"]))
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
+        is_whole = all(isinstance(record[part], dict) for part in ("sources", "kernels"))
+        is_whole = is_whole and all({"needs", "indexes"} <= set(kernel) for kernel in record["kernels"].values())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return record if is_whole else None
 
 
-def _stamp(source: str) -> list[float]:
-    """Return what numba tells a changed source by."""
-    found = os.stat(source)
+def _holds(path: Path) -> bool:
+    """Whether what a record says is so: same circumstances and sources, and no file of numba's is gone."""
+    record = _record(path)
+    return (
+        record is not None
+        and record.get("for") == _circumstances()
+        and all(_stamp(source) == stamp for source, stamp in record["sources"].items())
+        and all(os.path.exists(index) for kernel in record["kernels"].values() for index in kernel["indexes"])
+    )
+
+
+def _stamp(source: str) -> list[float] | None:
+    """Return what numba tells a changed source by; None where there is none."""
+    try:
+        found = os.stat(source)
+    except OSError:
+        return None
     return [found.st_mtime, found.st_size]
 
 

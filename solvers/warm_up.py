@@ -6,9 +6,17 @@ As a program, `python -m solvers.warm_up`, it tells its steps on stderr; as a ch
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
-from solvers.compilation import compile_first, is_compiled, one_at_a_time, provide_cache, settle, write_record
+from solvers.compilation import (
+    compile_first,
+    forget_changed,
+    is_compiled,
+    one_at_a_time,
+    provide_cache,
+    settle,
+    write_record,
+)
+from solvers.kernel_files import kernel_files, kernels
 from solvers.latency.bound import latency_bound
 from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
@@ -36,15 +44,14 @@ def compile_all(tell: Callable[[str], object] = lambda step: None) -> int:
     provide_cache()
     tell("waiting for another process")
     with one_at_a_time():
+        forget_changed()
         settle()  # what is solved here is what is compiled
         steps = tuple(_steps())
         for i, (name, step) in enumerate(steps, 1):
             tell(f"{i} of {len(steps)}: {name}")
             step()
-        kernels = tuple(_kernels())
-        sources = {kernel.py_func.__code__.co_filename for kernel in kernels}
-        write_record(sources, {kernel.stats.cache_path for kernel in kernels})
-        return len(kernels)
+        write_record(kernel_files())
+        return sum(1 for _ in kernels())
 
 
 def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
@@ -116,17 +123,6 @@ def _latency() -> None:
 
     contraction = contract(GRAPH, Family.FREE, DEPLOYMENT, join_idle=False)
     next(latency_search(GRAPH, DEPLOYMENT, contraction, greedy_latency_splits(GRAPH, DEPLOYMENT)))
-
-
-def _kernels() -> Iterator[Any]:
-    """Yield the functions of numba's in the modules that are loaded, each once."""
-    seen: set[int] = set()
-    for name, module in tuple(sys.modules.items()):
-        if name.startswith("solvers."):
-            for value in vars(module).values():
-                if hasattr(value, "py_func") and hasattr(value, "stats") and id(value) not in seen:
-                    seen.add(id(value))
-                    yield value
 
 
 def main(arguments: list[str]) -> None:

@@ -4,12 +4,14 @@ import atexit
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from solvers.compilation import compile_first, is_compiled
 from tests.support.examples import USUAL
 from tests.support.root import ROOT
 
@@ -34,6 +36,15 @@ settings.load_profile("placement")
 # A script that starts tests with `&` has them and all programs they start ignore Ctrl-C, which some of them send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile kernels first, of which a source has changed: tests call some directly, and numba does not notice all."""
+    if not hasattr(config, "workerinput") and not is_compiled():  # once, not in every process
+        print("Compiling the solvers' kernels, which takes a minute or two ...", file=sys.stderr, flush=True)
+        failure = compile_first(None)
+        if failure:
+            raise pytest.UsageError(failure)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -23,7 +23,8 @@ IMPORTS = {
     "solvers.formats": "solvers.quantities solvers.model",
     "solvers.problem": "solvers.quantities solvers.model",
     "solvers.processes": "solvers.model",
-    "solvers.compilation": "solvers.model solvers.processes",
+    "solvers.kernel_files": "",
+    "solvers.compilation": "solvers.model solvers.processes solvers.kernel_files",
     "solvers.chain": "solvers.quantities solvers.model solvers.problem",
     "solvers.milp": "solvers.quantities solvers.model solvers.problem",
     "solvers.schedule": "solvers.quantities solvers.model solvers.problem",
@@ -45,8 +46,8 @@ IMPORTS = {
         "solvers.model solvers.problem solvers.compilation solvers.latency solvers.baselines solvers.methods"
     ),
     "solvers.warm_up": (
-        "solvers.model solvers.problem solvers.processes solvers.compilation solvers.chain solvers.free "
-        "solvers.latency solvers.solve"
+        "solvers.model solvers.problem solvers.processes solvers.kernel_files solvers.compilation solvers.chain "
+        "solvers.free solvers.latency solvers.solve"
     ),
     "solvers.analysis": (
         "solvers.quantities solvers.model solvers.problem solvers.exporters solvers.baselines solvers.solve"

@@ -5,7 +5,7 @@ so wherever a function with several exits is handed a tuple of arrays, with two 
 half the time of the label setting for one kind, and nine tenths for several. `_nrt=False`, which numba's own sorting
 uses, leaves that out; a function that allocates after all does not compile and is for plain `njit`.
 
-numba's cache on disk notices changes of a function's own file only: all functions of one kernel are in one file.
+numba's cache on disk notices changes of a function's own file only; for others see `solvers.kernel_files`.
 """
 
 from typing import Any

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,10 +20,11 @@ from tests.support.graphs import chain
 CALLED_FROM_PYTHON = """
 import ast, json, sys
 from pathlib import Path
-from solvers.warm_up import _kernels, compile_all
+from solvers.kernel_files import kernels
+from solvers.warm_up import compile_all
 
 compile_all()
-is_compiled = {id(kernel): bool(kernel.signatures) for kernel in _kernels()}
+is_compiled = {id(kernel): bool(kernel.signatures) for kernel in kernels()}
 called = {}
 for name, module in list(sys.modules.items()):
     if name.startswith("solvers.") and module.__file__:
@@ -49,6 +51,44 @@ def python(*arguments: str, root: Path = ROOT, **environment: str) -> subprocess
     )
 
 
+SOURCES = {
+    "example_limit.py": "LIMIT, UNUSED = {limit}, 0\n",
+    "example_given.py": "from typing import NamedTuple\nclass {name}(NamedTuple):\n    factor: int\n",
+    "example_other.py": "OTHER = {other}\n",
+    "example_kernel.py": """
+from numba import njit
+from solvers import example_given
+from solvers.example_limit import LIMIT
+from solvers.example_other import OTHER
+
+TWICE = 2 * LIMIT
+
+@njit(cache=True)
+def twice(given):
+    return given.factor * TWICE
+
+def spoken():
+    (given,) = (kind for name, kind in vars(example_given).items() if isinstance(kind, type))
+    return twice(given(1)) + OTHER
+""",
+}
+"""A kernel, and the files of what it is given, what it names, and what only a function of Python names."""
+
+ASKED = """
+from pathlib import Path
+from solvers.compilation import forget_changed, is_compiled, write_record
+print(is_compiled(), end=" ")
+forget_changed()
+from solvers.example_kernel import spoken, twice
+from solvers.kernel_files import kernel_files
+print(spoken(), twice.stats.cache_hits.total(), end=" ")
+files = kernel_files()
+write_record(files)
+print(is_compiled(), [[Path(path).name for path in file.needs] for file in files])
+"""
+"""Prints whether all was compiled, what the kernel says, how often numba had it, and what it was made of."""
+
+
 @pytest.fixture
 def nothing_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Have this process not know of anything compiled; what it has loaded stays."""
@@ -67,7 +107,7 @@ def test_the_clock_of_a_solve_begins_after_compilation(nothing_compiled: Path, m
 
     def compiler(on_progress: object) -> str:
         clock[0] += 3600.0
-        write_record(set(), set())
+        write_record(())
         return ""
 
     monkeypatch.setattr(compilation, "_compile_in_a_child", compiler)
@@ -155,3 +195,25 @@ def test_every_kernel_that_is_called_from_python_is_compiled_ahead() -> None:
     called: dict[str, bool] = json.loads(done.stdout)
     assert len(called) > 20
     assert [name for name, is_compiled in called.items() if not is_compiled] == []
+
+
+def test_what_a_changed_file_was_compiled_into_is_compiled_anew(tmp_path: Path) -> None:
+    """A constant of another file, and the class of an argument that has another name now: numba notices neither."""
+    shutil.copytree(ROOT / "solvers", tmp_path / "solvers", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def answer(limit: int = 3, name: str = "Given", other: int = 0) -> str:
+        for file, template in SOURCES.items():
+            path, text = tmp_path / "solvers" / file, template.format(limit=limit, name=name, other=other)
+            if not path.exists() or path.read_text() != text:
+                path.write_text(text)
+        done = python("-P", "-c", ASKED, root=tmp_path, NUMBA_CACHE_DIR="", PYTHONDONTWRITEBYTECODE="1")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    needs = "[['example_given.py', 'example_kernel.py', 'example_limit.py']]"
+    assert answer() == f"False 6 0 True {needs}"
+    assert answer() == f"True 6 1 True {needs}"
+    assert answer(other=1) == f"True 7 1 True {needs}"
+    assert answer(limit=4) == f"False 8 0 True {needs}"
+    assert answer(limit=4, name="Renamed") == f"False 8 0 True {needs}"
+    assert answer(limit=4, name="Renamed") == f"True 8 1 True {needs}"

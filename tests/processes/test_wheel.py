@@ -34,11 +34,11 @@ from solvers.model.costs import Objective
 from solvers.model.deployment import (
     Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
 )
+from solvers.kernel_files import kernels
 from solvers.model.split import Family
 from solvers.problem.pins import Pins
 from solvers.samples import read_sample
 from solvers.solve import solve
-from solvers.warm_up import _kernels
 
 training, _ = read_sample("gpt2_xl_layer_training")
 graph, own = read_sample("bert_base_operator_inference")
@@ -71,7 +71,7 @@ for asked, on, options in (
     (training, four, {"family": Family.FREE}),
 ):
     solve(asked, on, time_limit_s=1.0, **options)
-missed = sorted(k.py_func.__qualname__ for k in _kernels() if k.stats.cache_misses)
+missed = sorted(k.py_func.__qualname__ for k in kernels() if k.stats.cache_misses)
 assert not missed, missed
 """
 
