@@ -140,7 +140,7 @@ def table(solved: dict[str, Any], before: dict[str, Any], best: dict[str, Any]) 
             gaps = [
                 relative_gap(answer["value_ms"], answer["bound_ms"])
                 for name, answer in answers.items()
-                if f"/{family}" in name and name in solved
+                if str(family) in name.split("/")[-2:] and name in solved
             ]
             known_gaps = [gap for gap in gaps if gap is not None]
             if known_gaps:

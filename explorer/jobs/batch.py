@@ -52,7 +52,7 @@ class Batch:
                 return
             if ask.key not in self._jobs:
                 start = self.start_of(ask, answers)
-                self._jobs[ask.key] = self.pool.start(self.session, ask.question, ask.graph, start)
+                self._jobs[ask.key] = self.pool.start(self.session, ask.question, ask.graph, start, is_aside=True)
 
     def answers(self) -> dict[str, Snapshot]:
         """Return the questions that are over, by key."""

@@ -176,12 +176,14 @@ class WorkerPool:
         *,
         lower_bound_ms: float | None = None,
         is_live: bool = False,
+        is_aside: bool = False,
     ) -> Job:
         """Return a job on a question for a session: answered already, joined to a running one, or begun.
 
         A run that begins does so from the plan `start`, if that is valid for the question, and from a bound that was
-        proven for it before. `is_live` says that a change
-        of the inputs asks, and that the answer is expected within a second or so.
+        proven for it before. `is_live` says that a change of the inputs asks, and that the answer is expected within a
+        second or so, `is_aside` that it is one of a series for which nobody waits: the processes kept warm for live
+        plans are not for those.
         Raises ValueError when the question is about another graph, RuntimeError when the pool is closed.
         """
         if question.graph_digest != graph.digest:
@@ -197,6 +199,7 @@ class WorkerPool:
                     start=start,
                     lower_bound_ms=lower_bound_ms,
                     is_live=is_live,
+                    is_aside=is_aside,
                     limit_s=self._limit_s(question.time_limit_s),
                 )
                 self._open_runs[question] = run

@@ -13,10 +13,10 @@ from solvers.processes.child import End
 class SolverProcesses:
     """Processes that are started ahead of time and reused; safe under the lock of whoever owns it.
 
-    `spare` idle ones are kept for live plans, and after a rush as many more as work at a time, `num_live` and
-    `num_asked`. One that has worked on what was asked for does so for good, since its priority was
-    lowered for that. `functions` are the dotted names of the solve function and of functions to call once
-    when a process starts. The callbacks are those of `SolverProcess`.
+    `spare` idle ones are kept for live plans and what is asked for by itself, and after a rush as many more as work at
+    a time, `num_live` and `num_asked`. One that has worked on what was asked for does so for good, since its priority
+    was lowered for that. `functions` are the dotted names of the solve function and of functions to call once when a
+    process starts. The callbacks are those of `SolverProcess`.
     """
 
     def __init__(
@@ -55,6 +55,10 @@ class SolverProcesses:
         """Have a process of its priority do a piece of work: one that stands ready, or a new one."""
         niceness = LIVE_NICENESS if work.is_live else ASKED_NICENESS
         able = [worker for worker in self.idle() if worker.niceness <= niceness]
+        if work.is_aside:
+            # The next change of an input would wait a second or more for another one to start.
+            warm = [worker for worker in able if worker.niceness == LIVE_NICENESS and worker.is_ready]
+            able = [worker for worker in able if worker not in warm[: self._spare]]
         worker = max(able, key=lambda worker: (worker.is_ready, worker.niceness), default=None) or self._start()
         worker.yield_to(niceness)
         self._work[worker] = work

@@ -135,13 +135,16 @@ class Snapshot:
 class Work:
     """A piece of work for a solver process, as the pool sees it: where it is, for how long, and why it ends.
 
-    `limit_s` is how long it may take in all. `worked_s` is the time it was at work before `began_s`, the moment (by
-    time.monotonic) at which a process began with it last; None while it waits, or while that process gets ready.
+    `limit_s` is how long it may take in all. `is_live` says that it is done while somebody changes an input, and
+    `is_aside` that nobody waits for it alone: it is one of a series that fills in while a plan is read. `worked_s` is
+    the time it was at work before `began_s`, the moment (by time.monotonic) at which a process began with it last; None
+    while it waits, or while that process gets ready.
     """
 
     number: int
     limit_s: float = math.inf
     is_live: bool = False
+    is_aside: bool = False
     place: Place = Place.WAITING
     worker: SolverProcess | None = None
     ending: Ending | None = None

@@ -427,6 +427,17 @@ def test_a_spare_process_waits_warm_and_is_replaced() -> None:
     assert is_gone(next_spare.pid)
 
 
+def test_what_fills_in_aside_leaves_the_warm_process_to_the_next_change() -> None:
+    with WorkerPool(FUNCTIONS, spare=1) as pool:
+        (spare,) = eventually(lambda: [worker for worker in pool._processes.idle() if worker.is_ready])
+        aside = [pool.start("me", question("hang", gap=gap), GRAPH, is_aside=True) for gap in (0.1, 0.2)]
+        assert all(spare.pid != pids(job)[0] for job in aside)
+        live = pool.start("me", question("hang", gap=0.3), GRAPH, is_live=True)
+        assert pids(live)[0] == spare.pid
+        for job in (*aside, live):
+            job.cancel()
+
+
 @pytest.mark.parametrize("asked_for", ["hang", "echo"])
 def test_a_live_plan_has_a_higher_priority_than_what_is_or_was_asked_for(asked_for: str) -> None:
     with WorkerPool(FUNCTIONS, spare=1) as pool:
