@@ -1,14 +1,17 @@
 """Bounds and better plans where a DP takes long: on a second core beside it, and on both where it gave up."""
 
 import math
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from solvers.chain.run import Watch, is_plain
+from solvers.chain.run import POLL_SECONDS, Watch, is_plain
 from solvers.methods.better_chains import improve, improve_without_cpus
+from solvers.model.split import Family
 from solvers.problem.background import Background
 from solvers.problem.contraction import Contraction
-from solvers.problem.solving import LOOK_SECONDS, Problem, Reporter, watched
+from solvers.problem.solving import LOOK_SECONDS, Problem, Reporter, contracted, watched
 
 if TYPE_CHECKING:
     from solvers.free.bounds import FreeBounds  # numba loads there, when it is needed
@@ -18,10 +21,14 @@ Step = Callable[[Watch], None]
 WITHOUT_CPUS_SHARE, SECONDS_WITHOUT_CPUS = 0.1, 2.5
 """Share of the time left for plans on the accelerators alone, or how many seconds where there is no limit."""
 
-PLANS_SHARE, MOST_PLANS_SECONDS, PRICES_SHARE = 0.8, 8.0, 0.7
+ANNEALING_SHARE, MOST_ANNEALING_SECONDS = 0.1, 3.0
+"""Share of the time left for pipelines among the convex splits that annealing finds, if not so many seconds."""
+
+PLANS_SHARE, MOST_PLANS_SECONDS, PRICES_SHARE = 0.6, 8.0, 0.7
 """Share of the time left for better plans, if not so many seconds, then for bounds by prices; the rest is for plans.
 
-After the DP prices have all of it, in a thread of their own.
+After the DP prices have all of it, in a thread of their own. What tells contents of devices apart takes a second or two
+to build, eight on randomly wired networks, so that it comes after plans, too.
 """
 
 CONVEX_NODES = 2.0
@@ -44,7 +51,7 @@ class BesideDp:
         self._num_courses = 0  # of improvement
         self._bound_steps: list[Step] = [] if problem.deployment.replication else [self._bound, self._bound_by_prices]
         self._plan_steps: list[Step] = (
-            [self._improve_without_cpus, self._improve_first, self._improve] if is_plain(problem) else []
+            [self._improve_without_cpus, self._anneal, self._improve_first, self._improve] if is_plain(problem) else []
         )
 
     def beside(self, watch: Watch) -> None:
@@ -82,7 +89,6 @@ class BesideDp:
         bounds = self._new_bounds(watch, is_convex=not self._problem.deployment.num_cpus)
         if bounds is not None:
             bounds.raise_by_cuts(reporter.value_ms or 0.0, self._handing_over(bounds, watch))
-            bounds.raise_by_work(reporter.value_ms or 0.0, self._handing_over(bounds, watch))
             self._bounds = bounds
 
     def _bound_by_prices(self, watch: Watch) -> None:
@@ -91,6 +97,7 @@ class BesideDp:
         bounds = self._bounds
         if bounds is not None:
             hand_over = self._handing_over(bounds, watch)
+            bounds.raise_by_work(reporter.value_ms or 0.0, hand_over)
             bounds.raise_by_prices(lambda: reporter.value_ms or 0.0, self._problem.gap, hand_over, seconds_left)
             hand_over()
 
@@ -126,6 +133,28 @@ class BesideDp:
         left = self._reporter.seconds_left
         seconds = SECONDS_WITHOUT_CPUS if left is None else WITHOUT_CPUS_SHARE * left
         improve_without_cpus(self._problem, self._reporter, watch, seconds)
+
+    def _anneal(self, watch: Watch) -> None:
+        """Take what is a pipeline of the convex splits that annealing finds: it moves blocks that no window holds."""
+        from solvers.free.plans.flat_problem import MOST_FORWARD_NODES  # numba loads there, when it is needed
+        from solvers.free.plans.search import PlanSearch
+
+        reporter, problem = self._reporter, replace(self._problem, family=Family.CONVEX)
+        if reporter.split is None or len(problem.graph.nodes) > MOST_FORWARD_NODES:
+            return
+        seconds_left = self._seconds_left(ANNEALING_SHARE, MOST_ANNEALING_SECONDS)
+        device_of = reporter.split.device_of()
+        search = watched(lambda: PlanSearch(contracted(problem, Family.CONVEX), problem, device_of), watch)
+        if search is None:
+            return
+        search.start()
+        try:
+            while search.is_running and seconds_left() > 0 and watch():
+                time.sleep(POLL_SECONDS)
+        finally:
+            search.stop()
+        for split in search.splits():
+            reporter.found(split)
 
     def _improve_first(self, watch: Watch) -> None:
         seconds_left = self._seconds_left(PLANS_SHARE, MOST_PLANS_SECONDS)

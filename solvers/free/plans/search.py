@@ -88,6 +88,13 @@ class PlanSearch:
         if value >= self._handed_over:
             return None
         self._handed_over = value
+        return self._split(device)
+
+    def splits(self) -> list[Split]:
+        """Return all plans that are kept, the best one first; to be called when it has ended."""
+        return [self._split(device) for device in self._islands.devices]
+
+    def _split(self, device: IntArray) -> Split:
         device_of = self._contraction.device_of(dict(enumerate(device.tolist())))
         return Split.from_device_of(device_of, self._problem.deployment)
 

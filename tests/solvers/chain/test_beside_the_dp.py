@@ -148,6 +148,27 @@ def test_its_steps_alone_find_plans_and_prove_bounds(seed: int) -> None:
     assert (reporter.lower_bound_ms or 0.0) <= best.value_ms * (1 + 1e-6)
 
 
+def test_of_what_annealing_finds_pipelines_are_taken_and_nothing_else() -> None:
+    """From random pipelines, most of which it betters; many of its plans are convex and no pipelines."""
+    num_better = 0
+    for seed in range(12):
+        graph, deployment = problem_of(seed)
+        problem = Problem(graph, deployment, Objective.THROUGHPUT, Family.CHAIN, 10.0, 0.0)
+        reporter = Reporter(problem, None)
+        unlimited = Deployment(deployment.num_accelerators, deployment.num_cpus)
+        if not any(reporter.found(random_chain_split(graph, unlimited, number)) for number in range(20)):
+            continue
+        before_ms = reporter.value_ms
+        BesideDp(contract(graph, Family.CHAIN, deployment), problem, reporter)._anneal(lambda: True)
+        assert reporter.split is not None
+        assert reporter.value_ms is not None
+        assert before_ms is not None
+        assert not check_split(graph, deployment, reporter.split, Family.CHAIN)
+        assert reporter.value_ms <= before_ms
+        num_better += reporter.value_ms < before_ms * (1 - 1e-6)
+    assert num_better >= 4
+
+
 def test_prices_prove_the_optimum_beside_a_dp_without_a_time_limit() -> None:
     """Long and short nodes in turn: total work proves 10.5, merging nodes 12.99, and no two stages are below 13."""
     graph, deployment = chain([6.0, 1.0, 6.0, 1.0, 6.0, 1.0], transfer_ms=0.0), Deployment(2)
