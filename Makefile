@@ -38,8 +38,8 @@ lint: install
 # every process that they start reads the sources.
 test test-torch quick: export PYTHONDONTWRITEBYTECODE =
 
-# One process more than there are cores, up to four, since tests of pages wait for much; `.venv/bin/python -m pytest` is one.
-PARALLEL = --numprocesses $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))') --dist
+# As many processes as there are cores, up to four; `.venv/bin/python -m pytest` takes one.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist
 
 test: lint
 	$(BIN)/python -m pytest $(PARALLEL) worksteal
