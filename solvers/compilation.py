@@ -38,6 +38,9 @@ from solvers.processes.root import ROOT
 COMPILING = "compiling the solvers, once after installation"
 """The phase in which that is done; step and number of steps come behind it."""
 
+INDEX = ".nbi"
+"""How the names end of the files in which numba looks machine code up."""
+
 POLL_SECONDS = 0.1
 """How often whoever waits is told, and so may cancel."""
 
@@ -119,8 +122,9 @@ def forget_changed() -> None:
             changed = {source for source, stamp in record["sources"].items() if _stamp(source) != stamp}
             for kernel in record["kernels"].values():
                 if changed & set(kernel["needs"]):
-                    for index in kernel["indexes"]:
-                        Path(index).unlink(missing_ok=True)
+                    for index in map(Path, kernel["indexes"]):
+                        if index.suffix == INDEX:  # whatever else may stand in the record
+                            index.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -199,7 +203,7 @@ def _can_be_written(folder: Path) -> bool:
 
 def _indexes(file: KernelFile) -> list[str]:
     """Return the files in which numba looks up the machine code of a file's functions."""
-    return sorted(map(str, Path(file.cache).glob(f"{Path(file.source).stem}.*.nbi")))
+    return sorted(map(str, Path(file.cache).glob(f"{Path(file.source).stem}.*{INDEX}")))
 
 
 def _record(path: Path) -> dict[str, Any] | None:

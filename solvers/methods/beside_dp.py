@@ -49,14 +49,16 @@ class BesideDp:
         self._is_chosen = False  # whether it is those of convex splits or of free ones
         self._prices_share = PRICES_SHARE
         self._num_courses = 0  # of improvement
-        self._bound_steps: list[Step] = [] if problem.deployment.replication else [self._bound, self._bound_by_prices]
+        self._bound_steps: list[Step] = (
+            [] if problem.deployment.replication else [self._bound_by_cuts, self._bound_by_work, self._bound_by_prices]
+        )
         self._plan_steps: list[Step] = (
             [self._improve_without_cpus, self._anneal, self._improve_first, self._improve] if is_plain(problem) else []
         )
 
     def beside(self, watch: Watch) -> None:
         """Work in this thread while `watch` says so: cheap bounds, better plans, dear bounds, and plans again."""
-        _work(self._bound_steps, watch, until=1)
+        _work(self._bound_steps, watch, until=2)
         _work(self._plan_steps, watch, until=1)
         _work(self._bound_steps, watch)
         _work(self._plan_steps, watch)
@@ -67,8 +69,8 @@ class BesideDp:
 
         def bound() -> None:
             steps = self._bound_steps
-            if self._bounds is not None:
-                steps[:] = [self._bound_by_prices]  # they had a part of the time only
+            if not steps and self._bounds is not None:
+                steps.append(self._bound_by_prices)  # they had a part of the time only
             self._prices_share = 1.0
             _work(steps, lambda: not is_over)
 
@@ -83,7 +85,7 @@ class BesideDp:
             bounding.wait()
         bounding.result()
 
-    def _bound(self, watch: Watch) -> None:
+    def _bound_by_cuts(self, watch: Watch) -> None:
         """Prove bounds that are quick to come by."""
         reporter = self._reporter
         bounds = self._new_bounds(watch, is_convex=not self._problem.deployment.num_cpus)
@@ -91,13 +93,18 @@ class BesideDp:
             bounds.raise_by_cuts(reporter.value_ms or 0.0, self._handing_over(bounds, watch))
             self._bounds = bounds
 
-    def _bound_by_prices(self, watch: Watch) -> None:
-        reporter, seconds_left = self._reporter, self._seconds_left(self._prices_share)
+    def _bound_by_work(self, watch: Watch) -> None:
+        """Choose the bounds, and tell apart what a device can hold, which prices need as well."""
         self._choose_bounds(watch)
         bounds = self._bounds
         if bounds is not None:
+            bounds.raise_by_work(self._reporter.value_ms or 0.0, self._handing_over(bounds, watch))
+            self._reporter.proved(bounds.lower_bound_ms)
+
+    def _bound_by_prices(self, watch: Watch) -> None:
+        reporter, seconds_left, bounds = self._reporter, self._seconds_left(self._prices_share), self._bounds
+        if bounds is not None:
             hand_over = self._handing_over(bounds, watch)
-            bounds.raise_by_work(reporter.value_ms or 0.0, hand_over)
             bounds.raise_by_prices(lambda: reporter.value_ms or 0.0, self._problem.gap, hand_over, seconds_left)
             hand_over()
 

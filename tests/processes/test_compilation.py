@@ -52,7 +52,7 @@ def python(*arguments: str, root: Path = ROOT, **environment: str) -> subprocess
 
 
 SOURCES = {
-    "example_limit.py": "LIMIT, UNUSED = {limit}, 0\n",
+    "example_limit.py": "LIMIT = {limit}\n",
     "example_given.py": "from typing import NamedTuple\nclass {name}(NamedTuple):\n    factor: int\n",
     "example_other.py": "OTHER = {other}\n",
     "example_kernel.py": """

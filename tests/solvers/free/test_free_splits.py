@@ -224,27 +224,31 @@ def test_a_chain_problem_of_too_many_ideals_gets_the_bound_of_free_splits(monkey
     assert result.lower_bound_ms <= optimum <= result.value_ms * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(("time_limit_s", "takes_all"), [(30.0, False), (0.01, True)])
-def test_a_program_that_cannot_be_built_leaves_its_time(
-    time_limit_s: float, takes_all: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def shares_waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The shares of its time for which an integer program waits; none of them passes."""
     shares: list[float] = []
     monkeypatch.setattr(PlansAndBounds, "wait", lambda _, share: shares.append(share))
+    return shares
+
+
+@pytest.mark.parametrize(("time_limit_s", "takes_all"), [(30.0, False), (0.01, True)])
+def test_a_program_that_cannot_be_built_leaves_its_time(
+    time_limit_s: float, takes_all: bool, shares_waited: list[float]
+) -> None:
     graph = random_dag(7, num_nodes=60, edge_probability=0.1)
     result = solve(graph, Deployment(4), family=Family.FREE, time_limit_s=time_limit_s, gap=0.3)
     assert result.split is not None
-    assert [share == 1 for share in shares] == [takes_all]
+    assert [share == 1 for share in shares_waited] == [takes_all]
 
 
 @pytest.mark.parametrize(("few_rows", "begins_at_once"), [(0, False), (1_000, True)])
 def test_a_program_of_few_rows_waits_for_nothing(
-    few_rows: int, begins_at_once: bool, monkeypatch: pytest.MonkeyPatch
+    few_rows: int, begins_at_once: bool, shares_waited: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shares: list[float] = []
-    monkeypatch.setattr(PlansAndBounds, "wait", lambda _, share: shares.append(share))
     monkeypatch.setattr("solvers.methods.throughput.FEW_ROWS", few_rows)
     solve(random_dag(4, num_nodes=12), Deployment(3), family=Family.FREE, time_limit_s=30.0)
-    assert (shares[0] == 0) == begins_at_once
+    assert (shares_waited[0] == 0) == begins_at_once
 
 
 @pytest.mark.parametrize("few_rows", [0, FEW_ROWS])
