@@ -20,6 +20,7 @@ from explorer.server.mends.media import leave_to_janitor
 from explorer.server.mends.messages import (
     close_messages,
     finish_callbacks,
+    forget_undrawn_fragments,
     hold_early_polls,
     keep_answers,
     keep_last_words,
@@ -50,6 +51,7 @@ def make_app(door: Door) -> st.App:
     keep_last_words()
     finish_callbacks()
     hold_early_polls()
+    forget_undrawn_fragments()
     places = UploadPlaces()
     asks = [Middleware(PasswordGate, password=door.password)] if door.password is not None else []
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.serving import Address, free_port, served
+from tests.support.serving import Address, free_port, open_servers, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -27,6 +27,9 @@ CHROMIUM_FLAGS = (
 )
 TIMEOUT_MS = 120_000
 """Patience with anything in a browser: a busy machine is no failure, and what is right comes at once elsewhere."""
+
+OUTPUT_SHOWN = 20_000
+"""How many characters of what a server wrote are shown where a test failed."""
 
 
 @pytest.fixture(scope="module")
@@ -77,4 +80,6 @@ def chromium_page(chromium: "Browser") -> "Iterator[Page]":
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     yield page
     context.close()
+    for server in open_servers:  # pytest shows it where a test failed
+        print(server, "wrote", server.output()[-OUTPUT_SHOWN:])
     assert errors == []

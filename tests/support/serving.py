@@ -58,6 +58,10 @@ class Address(str):
         return [psutil.Process(pid) for pid in self.children if _reads(pid)]
 
 
+open_servers: list[Address] = []
+"""Those that run now for the tests of this process."""
+
+
 def _reads(pid: int) -> bool:
     try:
         return READER in psutil.Process(pid).cmdline()
@@ -107,8 +111,11 @@ def served(
         try:
             address.pid, address._output = process.pid, output
             _wait_until_healthy(address, process, tls)
+            open_servers.append(address)
             yield address
         finally:
+            if address in open_servers:
+                open_servers.remove(address)
             process.terminate()
             try:
                 process.wait(10)

@@ -12,13 +12,14 @@ So did the end of a run when a fragment asked for its turn at that moment: to th
 And so did a click when another message followed it by a few milliseconds, such as that of what is looked at: the run
 that was asked for later stopped the one with the click before or while it was acted on.
 
-**Held back**: what a fragment asks for by itself from a browser that has not drawn the page yet.
+**Held back**: what a fragment asks for by itself from a browser that has not drawn the page yet, or no longer has it.
 """
 
 from typing import Any
 
 from streamlit.runtime.app_session import AppSession, AppSessionState
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.state import SafeSessionState
 
 CLOSED = ("load_git_info", "clear_cache", "set_run_on_save")
@@ -132,3 +133,24 @@ def hold_early_polls() -> None:
 
     setattr(request_when_drawn, "holds_early_polls", True)  # noqa: B010
     setattr(AppSession, "request_rerun", request_when_drawn)  # noqa: B010 -- a method of another library
+
+
+def forget_undrawn_fragments() -> None:
+    """Have a run of the page that ends before its time, by an error or a stop, forget the fragments it did not draw.
+
+    The browser takes away what such a run has not drawn, and does not ask for its fragments any more; but one that had
+    asked before gets its turn after it, for Streamlit 1.67 forgets fragments only where a run came to its end. What it
+    draws has no place any more, and the whole page ends for good ("Bad delta path index"), with the error that was
+    shown. There is no option for it.
+    """
+    finish = ScriptRunner._on_script_finished
+    if getattr(finish, "forgets_undrawn", False):
+        return
+
+    def finish_and_forget(runner: Any, context: Any, event: Any, premature_stop: bool, *args: Any, **more: Any) -> None:
+        if premature_stop and not context.fragment_ids_this_run:
+            runner._fragment_storage.clear(new_fragment_ids=context.shared.new_fragment_ids.snapshot())
+        finish(runner, context, event, premature_stop, *args, **more)
+
+    setattr(finish_and_forget, "forgets_undrawn", True)  # noqa: B010
+    setattr(ScriptRunner, "_on_script_finished", finish_and_forget)  # noqa: B010 -- a method of another library
