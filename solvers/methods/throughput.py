@@ -45,6 +45,13 @@ Eight random nodes on four devices take about 0.1 s so, and 0.3 to 0.5 s after w
 problems).
 """
 
+RELAXED_SHARE, MOST_RELAXED_SECONDS = 0.5, 60.0
+"""Share of the time left, if not so many seconds, for the program of non-contiguous splits where contiguous ones are
+asked for. It has two thirds of the rows, HiGHS gets through it far sooner, and where its optimum is hardly lower it
+leaves hardly anything to prove (benchmarks/README.md, contiguous splits by the program of others)."""
+MOST_ROWS_AT_ONCE = 5_000
+"""A program of contiguous splits with no more rows goes first: it may end as soon, and then proves the optimum."""
+
 REDUCTION_SECONDS = 1.0
 """Longest time to look for blocks that may be merged before an integer program."""
 
@@ -152,6 +159,8 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
         meanwhile.wait(0.0 if num_rows <= FEW_ROWS else BEFORE_SHARE if is_beside else 1.0)
         if reporter.value_ms is not None and not reporter.within(problem.gap) and reporter.seconds_left != 0:
             contraction = _without_what_no_better_plan_divides(contraction, problem, reporter, reporter.value_ms)
+        if problem.family is Family.CONVEX and num_rows > MOST_ROWS_AT_ONCE:
+            _run_ip(problem, contraction, reporter, "ip", meanwhile.take_over, relaxed=True)
         result = _run_ip(problem, contraction, reporter, "ip", meanwhile.take_over)
         if reporter.within(problem.gap) or reporter.seconds_left == 0:
             return result
@@ -199,12 +208,19 @@ def _run_ip(
     reporter: Reporter,
     method: str,
     take_over: Callable[[], object] | None = None,
+    *,
+    relaxed: bool = False,
 ) -> SolveResult:
-    """Run the integer program; `take_over`, called often, hands over what others, who go first, found meanwhile."""
+    """Run the integer program; `take_over`, called often, hands over what others, who go first, found meanwhile.
+
+    If it is `relaxed`, it is that of non-contiguous splits, for a bound, and for a part of the time.
+    """
     from solvers.milp.throughput import throughput_model  # PuLP loads here, when it is needed
 
     if reporter.within(problem.gap):
         return reporter.result(method)
+    left = reporter.seconds_left
+    most_s = MOST_RELAXED_SECONDS if left is None else min(MOST_RELAXED_SECONDS, RELAXED_SHARE * left)
     if not _is_buildable(problem, contraction, reporter):
         message = "The integer program is too large to be built in the time that is left."
         missing = f"{NOTHING_IN_TIME} " if reporter.split is None else ""
@@ -216,7 +232,7 @@ def _run_ip(
             problem.graph,
             problem.deployment,
             contraction,
-            problem.family,
+            Family.FREE if relaxed else problem.family,
             problem.objective,
             scale_ms=reporter.value_ms or bound,
             lower_bound_ms=bound,
@@ -224,7 +240,7 @@ def _run_ip(
             device_of_block=problem.pins.blocks(contraction),
         )
         start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
-        result = run_model(model, start, problem, reporter, method, take_over)
+        result = run_model(model, start, problem, reporter, method, take_over, most_s if relaxed else None)
         is_scaled = reporter.value_ms is None or reporter.value_ms * COARSE_SCALE >= model.scale_ms
         if is_scaled or reporter.within(problem.gap) or reporter.seconds_left == 0:
             return result

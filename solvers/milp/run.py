@@ -33,11 +33,14 @@ def run_model(
     reporter: Reporter,
     method: str,
     take_over: Callable[[], object] | None = None,
+    relaxed_s: float | None = None,
 ) -> SolveResult:
     """Run an integer program until the gap, the time limit or Cancel; its plans and bounds go to the reporter.
 
     `take_over` is called often, and gives the reporter what others have found meanwhile.
     Where there are such others the program yields to them: on large graphs they get further in the same time.
+    With `relaxed_s` the program allows more than the problem does, and runs for so many seconds at most: where it ends
+    a bound is proven, not the problem solved.
 
     Where HiGHS ends without a proof it is run once more without presolve: near its tolerances it may call its own
     answer infeasible, which depends on the course it takes.
@@ -66,7 +69,7 @@ def run_model(
     def run(presolve: bool) -> MilpOutcome:
         outcome = run_highs(
             model.problem,
-            time_limit_s=reporter.seconds_left,
+            time_limit_s=reporter.seconds_left if relaxed_s is None else relaxed_s,
             gap=problem.gap,
             start=start,
             on_report=watch,
@@ -81,7 +84,7 @@ def run_model(
 
     def is_without_proof(outcome: MilpOutcome) -> bool:
         is_answer = reporter.within(problem.gap + PROOF_TOLERANCE) or (outcome.infeasible and reporter.split is None)
-        return outcome.ended and not outcome.cancelled and not is_answer
+        return outcome.ended and not outcome.cancelled and not is_answer and relaxed_s is None
 
     try:
         outcome = run(presolve=True)
