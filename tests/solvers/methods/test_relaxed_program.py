@@ -39,5 +39,6 @@ def test_it_proves_the_optimum_of_non_contiguous_splits_and_keeps_only_contiguou
 def test_the_program_of_contiguous_splits_goes_on_from_it_to_the_optimum(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(throughput, "MOST_ROWS_AT_ONCE", 0)
+        patch.setattr(throughput, "LEAST_GAP_RELAXED", 0.0)
         result = solve(*instance, family=Family.CONVEX, method="ip")
     assert_optimal(result, instance, best_value(*instance, Family.CONVEX, Objective.THROUGHPUT))
