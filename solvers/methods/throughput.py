@@ -51,7 +51,7 @@ asked for. It has two thirds of the rows, HiGHS gets through it far sooner, and 
 leaves hardly anything to prove (benchmarks/README.md, contiguous splits by the program of others)."""
 MOST_ROWS_AT_ONCE, LEAST_GAP_RELAXED = 5_000, 0.01
 """With no more rows, or where no more is left to prove, the program of contiguous splits has all the time: it may end
-as soon, and then proves the optimum, which is mostly some tenths of a percent above that of others."""
+as soon, and then proves the optimum, which is often some tenths of a percent above that of others."""
 
 REDUCTION_SECONDS = 1.0
 """Longest time to look for blocks that may be merged before an integer program."""
