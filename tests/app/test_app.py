@@ -2,6 +2,7 @@
 
 import pytest
 
+from explorer.explore import page as explore
 from solvers.model.deployment import InFlight, Replication, TrainingMemory
 from solvers.parameters.parameter import MemoryOf
 from solvers.samples import sample_names
@@ -24,6 +25,25 @@ def test_every_sample_opens_with_a_proven_plan(sample: str) -> None:
     assert not app.error
     values = metrics(app)
     assert values["Time per micro-batch"] == values["Proven lower bound"]
+
+
+def test_an_error_of_the_program_is_told_and_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("teaching_chain")
+    shown = metrics(app)
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError("of the program")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(explore, "follow", fail)
+        app.run()
+    assert [error.value.partition(".")[0] for error in app.error] == [
+        "An error of the program kept this page from being drawn to its end"
+    ]
+    assert [error.message for error in app.exception] == ["of the program"]  # so that no test passes over it
+    assert not app.run().exception
+    assert not app.error
+    assert metrics(app) == shown
 
 
 def test_devices_follow_the_inputs_and_each_graph_keeps_its_own() -> None:
