@@ -147,16 +147,6 @@ page = st.navigation(
 session.enter_page(page.url_path)
 if (way := session.take_way_to_explore()) is not None:
     st.switch_page(explorer, query_params=way)
-try:
-    page.run()
-except Exception:
-    # What Streamlit says of it besides speaks of a server of its own.
-    st.html("<style>[data-testid='stException'] { display: none; }</style>")
-    st.error(
-        "An error of the program kept this page from being drawn to its end. Inputs and plans are kept: change an "
-        "input, or load the page again. What went wrong is in the server's output.",
-        icon=":material/error:",
-    )
-    raise
+page.run()
 if page.url_path:
     end_visit()

@@ -96,6 +96,7 @@ def main() -> None:
             "global.disableWidgetStateDuplicationWarning": True,  # the address sets widgets that have defaults
             "client.toolbarMode": "minimal",
             "client.showErrorDetails": "none",
+            "client.showErrorLinks": False,  # to Google and ChatGPT, with a sentence that tells neither anything
             # Whatever a configuration of Streamlit's in this folder or home says.
             "global.developmentMode": False,
             "global.e2eTest": False,

@@ -16,6 +16,7 @@ from explorer.server.front_page import front_page
 from explorer.server.headers import SecurityHeaders
 from explorer.server.hosts import HostGuard, ServedHosts
 from explorer.server.janitor import leave_out_what_is_loaded, start_janitor
+from explorer.server.mends.errors import tell_errors
 from explorer.server.mends.media import leave_to_janitor
 from explorer.server.mends.messages import (
     close_messages,
@@ -52,6 +53,7 @@ def make_app(door: Door) -> st.App:
     finish_callbacks()
     hold_early_polls()
     forget_undrawn_fragments()
+    tell_errors()
     places = UploadPlaces()
     asks = [Middleware(PasswordGate, password=door.password)] if door.password is not None else []
 

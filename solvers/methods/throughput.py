@@ -48,10 +48,10 @@ problems).
 RELAXED_SHARE, MOST_RELAXED_SECONDS = 0.5, 60.0
 """Share of the time left, if not so many seconds, for the program of non-contiguous splits where contiguous ones are
 asked for. It has two thirds of the rows, HiGHS gets through it far sooner, and where its optimum is hardly lower it
-leaves hardly anything to prove (benchmarks/README.md, contiguous splits by the program of others)."""
+leaves hardly anything to prove (benchmarks/README.md, contiguous splits bounded by non-contiguous ones)."""
 MOST_ROWS_AT_ONCE, LEAST_GAP_RELAXED = 5_000, 0.01
 """With no more rows, or where no more is left to prove, the program of contiguous splits has all the time: it may end
-as soon, and then proves the optimum, which is often some tenths of a percent above that of others."""
+as soon, and then proves the optimum, which is often some tenths of a percent above the other."""
 
 REDUCTION_SECONDS = 1.0
 """Longest time to look for blocks that may be merged before an integer program."""
@@ -162,7 +162,9 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
             contraction = _without_what_no_better_plan_divides(contraction, problem, reporter, reporter.value_ms)
         is_far = problem.family is Family.CONVEX and not reporter.within(LEAST_GAP_RELAXED)
         if is_far and num_rows > MOST_ROWS_AT_ONCE:
-            _run_ip(problem, contraction, reporter, "ip", meanwhile.take_over, relaxed=True)
+            left = reporter.seconds_left
+            seconds = MOST_RELAXED_SECONDS if left is None else min(MOST_RELAXED_SECONDS, RELAXED_SHARE * left)
+            _run_ip(problem, contraction, reporter, "ip", meanwhile.take_over, relaxed_s=seconds)
         result = _run_ip(problem, contraction, reporter, "ip", meanwhile.take_over)
         if reporter.within(problem.gap) or reporter.seconds_left == 0:
             return result
@@ -211,18 +213,16 @@ def _run_ip(
     method: str,
     take_over: Callable[[], object] | None = None,
     *,
-    relaxed: bool = False,
+    relaxed_s: float | None = None,
 ) -> SolveResult:
     """Run the integer program; `take_over`, called often, hands over what others, who go first, found meanwhile.
 
-    If it is `relaxed`, it is that of non-contiguous splits, for a bound, and for a part of the time.
+    With `relaxed_s` it is that of non-contiguous splits, for a bound, and for at most so many seconds.
     """
     from solvers.milp.throughput import throughput_model  # PuLP loads here, when it is needed
 
     if reporter.within(problem.gap):
         return reporter.result(method)
-    left = reporter.seconds_left
-    most_s = MOST_RELAXED_SECONDS if left is None else min(MOST_RELAXED_SECONDS, RELAXED_SHARE * left)
     if not _is_buildable(problem, contraction, reporter):
         message = "The integer program is too large to be built in the time that is left."
         missing = f"{NOTHING_IN_TIME} " if reporter.split is None else ""
@@ -234,7 +234,7 @@ def _run_ip(
             problem.graph,
             problem.deployment,
             contraction,
-            Family.FREE if relaxed else problem.family,
+            problem.family if relaxed_s is None else Family.FREE,
             problem.objective,
             scale_ms=reporter.value_ms or bound,
             lower_bound_ms=bound,
@@ -242,7 +242,7 @@ def _run_ip(
             device_of_block=problem.pins.blocks(contraction),
         )
         start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
-        result = run_model(model, start, problem, reporter, method, take_over, most_s if relaxed else None)
+        result = run_model(model, start, problem, reporter, method, take_over, relaxed_s)
         is_scaled = reporter.value_ms is None or reporter.value_ms * COARSE_SCALE >= model.scale_ms
         if is_scaled or reporter.within(problem.gap) or reporter.seconds_left == 0:
             return result

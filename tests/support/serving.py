@@ -108,14 +108,13 @@ def served(
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
         )
+        address.pid, address._output = process.pid, output
+        open_servers.append(address)
         try:
-            address.pid, address._output = process.pid, output
             _wait_until_healthy(address, process, tls)
-            open_servers.append(address)
             yield address
         finally:
-            if address in open_servers:
-                open_servers.remove(address)
+            open_servers.remove(address)
             process.terminate()
             try:
                 process.wait(10)

@@ -22,7 +22,7 @@ def test_it_proves_the_optimum_of_non_contiguous_splits_and_keeps_only_contiguou
     problem = Problem(graph, deployment, Objective.THROUGHPUT, Family.CONVEX, time_limit_s=60.0, gap=0.0)
     reporter = Reporter(problem, None)
     contraction = contracted(problem, Family.CONVEX)
-    _run_ip(problem, contraction, reporter, "ip", relaxed=True)
+    _run_ip(problem, contraction, reporter, "ip", relaxed_s=60.0)
     best_of_all = best_value(graph, deployment, Family.FREE, Objective.THROUGHPUT)
     best = best_value(graph, deployment, Family.CONVEX, Objective.THROUGHPUT)
     if best_of_all is not None:
