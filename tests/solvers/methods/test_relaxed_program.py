@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 
+from solvers.free.anytime import PlansAndBounds
 from solvers.methods import throughput
 from solvers.methods.throughput import _run_ip
 from solvers.model.costs import Objective
@@ -35,10 +36,11 @@ def test_it_proves_the_optimum_of_non_contiguous_splits_and_keeps_only_contiguou
 
 
 @given(small_graphs(min_nodes=4, max_nodes=6, max_accelerators=3))
-@examples(30)
+@examples(60)
 def test_the_program_of_contiguous_splits_goes_on_from_it_to_the_optimum(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(throughput, "MOST_ROWS_AT_ONCE", 0)
         patch.setattr(throughput, "LEAST_GAP_RELAXED", 0.0)
+        patch.setattr(PlansAndBounds, "_raise_bound", lambda _: None)  # it would mostly prove the optimum before
         result = solve(*instance, family=Family.CONVEX, method="ip")
     assert_optimal(result, instance, best_value(*instance, Family.CONVEX, Objective.THROUGHPUT))
