@@ -271,9 +271,9 @@ class Deployment:
     def transfer_speed(self, accelerator: int, others: Iterable[int | None]) -> float:
         """By what the time is divided that an accelerator takes to move a tensor from or to these; None is a CPU."""
         speed = self.link_speed_of(accelerator)
-        if self.accelerators_per_server is None:
-            return speed
         per_server = self.accelerators_per_server
+        if per_server is None or not self.has_servers:
+            return speed
         inside = all(other is not None and other // per_server == accelerator // per_server for other in others)
         return speed * self.server_link_speed if inside else speed
 

@@ -12,7 +12,7 @@ from solvers.formats.graph_json import graph_document, parse_graph
 from solvers.model.costs import Objective, objective_value, single_sample_latency, split_costs
 from solvers.model.deployment import Communication, Deployment, Replication
 from solvers.model.errors import DeploymentError
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import SolveStatus
 from solvers.model.split import Family, Split, check_split
 from solvers.schedule.records import ScheduleKind
@@ -28,7 +28,7 @@ from tests.support.graphs import (
     random_tensors,
     random_training_graph,
 )
-from tests.support.reference import best_value, tensors
+from tests.support.reference import best_latency, best_value, tensors
 
 
 def on_servers(deployment: Deployment, per_server: int = 2, speed: float = 4.0) -> Deployment:
@@ -146,3 +146,18 @@ def test_a_file_keeps_servers() -> None:
 def test_servers_that_make_no_sense_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(DeploymentError, match=message):
         replace(Deployment(4), **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("per_server", [1, 2])
+def test_latency_on_servers_is_at_most_what_is_said_to_be_optimal(per_server: int) -> None:
+    """An accelerator alone in its server has no fast link, not even from one of its subgraphs to the next."""
+    nodes = Node(0, 1.0, 100.0, transfer_ms=8.0), Node(1, 0.0, 1.0, runs_on_accelerator=False), Node(2, 1.0, 100.0)
+    graph = DnnGraph(nodes, (Edge(0, 1), Edge(0, 2), Edge(1, 2)))
+    deployment = on_servers(Deployment(2, 1, max_subgraphs=2), per_server, 8.0)
+    best = best_latency(graph, deployment)
+    result = solve(graph, deployment, objective=Objective.LATENCY)
+    assert best is not None
+    assert result.lower_bound_ms is not None
+    assert result.lower_bound_ms <= best * (1 + 1e-9)
+    if result.status is SolveStatus.OPTIMAL:
+        assert result.value_ms == pytest.approx(best)
