@@ -266,8 +266,17 @@ class FreeBounds:
             if len(self._branches) == 1:
                 self._raise_branch(branch, blocks.contents, found.best.price, threshold_ms, QUICK_EFFORT)
             self._branches.remove(branch)
-            self._branches += branch.divided(blocks.parts == block)
+            self._branches += branch.divided(self._longest_part(blocks, block))
         return True
+
+    def _longest_part(self, blocks: MergedBlocks, merged_block: int) -> int:
+        """Return the part of a merged block that takes a CPU longest.
+
+        Where CPUs have it they have all of the merged block, below the threshold of its merging. Splits above that may
+        divide it, and have to be in a branch, too.
+        """
+        parts = np.flatnonzero(blocks.parts == merged_block)
+        return int(parts[np.argmax(self._contraction.cpu_ms[parts])])
 
     def _search(self, branch: Branch, blocks: MergedBlocks, threshold_ms: float, attempt: Watch) -> Found:
         """Look for prices that prove a threshold for a branch, until that is not likely to come soon; keep the best."""

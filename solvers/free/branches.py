@@ -57,9 +57,10 @@ class Branch:
         """Return the ratio that a search at this threshold came to; 0 where there was none."""
         return self.promise if self.searched_ms == threshold_ms else 0.0
 
-    def divided(self, blocks: BoolArray) -> tuple["Branch", "Branch"]:
-        """Return the splits whose CPUs have these blocks, which are on one device, and those whose have not."""
-        return replace(self, has=self.has | blocks), replace(self, lacks=self.lacks | blocks)
+    def divided(self, block: int) -> tuple["Branch", "Branch"]:
+        """Return the splits whose CPUs have this block, and those whose have not: each split is one of them."""
+        is_block = np.arange(len(self.has)) == block
+        return replace(self, has=self.has | is_block), replace(self, lacks=self.lacks | is_block)
 
 
 def block_to_divide_by(cpus: CpuShare, on_cpus: FloatArray) -> int | None:

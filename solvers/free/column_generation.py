@@ -223,8 +223,8 @@ class DeviceContents:
         """Yield ever larger thresholds from `low_ms` to `high_ms` that these prices prove out of reach.
 
         `proceed` is asked before every trial whether there is time for it. The first one is the largest that a table of
-        all loads proves at once; above it the interval is halved. `high_ms` itself is not tried: there is a plan within
-        it, or the prices come of a search that did not prove it.
+        all loads proves at once, which may be `high_ms`; above it the interval is halved, and `high_ms` is not tried
+        again: there is a plan within it, or the prices come of a search that did not prove it.
         """
         if not proceed():
             return

@@ -17,7 +17,7 @@ from solvers.free.cpu_share import CpuShare
 from solvers.free.merged_blocks import MergedBlocks
 from solvers.free.price_search import best_prices
 from solvers.model.costs import Objective, objective_value
-from solvers.model.deployment import Deployment
+from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import contract
@@ -139,6 +139,25 @@ def test_branches_prove_what_prices_alone_cannot(few_blocks: int, monkeypatch: p
     assert undivided == pytest.approx(8.75, rel=1e-4)
 
 
+def test_branches_of_a_low_threshold_leave_no_split_out_at_a_higher_one() -> None:
+    """At 8.91 ms nodes 0 and 1 are merged, and branches divide by whether the CPU has both; the best plan divides them.
+
+    Its loads are 8.5 ms on the CPU, 1.52 + 7.45 on the slow accelerator, and 6.75 and 6.75 on the fast ones.
+    """
+    fast, slow = DeviceClass("fast", 2), DeviceClass("slow", 1)
+    never = (("slow", 100.0),)
+    tied = Node(0, 1.5, 1.5, transfer_ms=7.45, class_ms=never), Node(1, 1.5, 5.6, class_ms=(("slow", 1.52),))
+    groups = tuple(Node(v, 3.0, 7.0, class_ms=never) for v in (2, 3))
+    pairs = tuple(Node(v, 0.125, 100.0, transfer_ms=0.0 if v % 2 else 8.8, class_ms=never) for v in range(4, 100))
+    graph = DnnGraph((*tied, *groups, *pairs), (Edge(0, 1), *(Edge(v, v + 1) for v in range(4, 100, 2))))
+    deployment = Deployment.of_classes((fast, slow), 1)
+    on_fast = frozenset({2, *range(4, 34)}), frozenset(range(34, 100))
+    plan = Split((*on_fast, frozenset({1})), (frozenset({0, 3}),))
+    assert objective_value(graph, deployment, plan, Objective.THROUGHPUT) == pytest.approx(8.97)
+    bound, _ = raised(graph, deployment, 9.0)
+    assert bound <= 8.97
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_bounds_of_many_branches_are_at_most_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every search of which anything is left open is taken for one that stalls, so blocks are settled at random."""
@@ -163,7 +182,7 @@ def test_bounds_of_many_branches_are_at_most_the_optimum(seed: int, monkeypatch:
 def test_a_branch_is_divided_into_those_with_a_block_on_the_cpus_and_those_without() -> None:
     branch = Branch.of_all(np.ones(3), 2.0)
     branch.searched_ms, branch.promise = 3.0, 0.9
-    with_it, without = branch.divided(np.array([False, True, False]))
+    with_it, without = branch.divided(1)
     assert with_it.has.tolist() == without.lacks.tolist() == [False, True, False]
     assert not with_it.lacks.any()
     assert not without.has.any()
