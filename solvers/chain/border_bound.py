@@ -95,6 +95,9 @@ class BorderBound:
         self._mixes = mixes
         self._work, self._cpu_ms = work, cpu_ms
         self._total = float(work.sum())
+        # What sums of work may be off by, where one block has nearly all: times that say "never" are like that.
+        num_sums = work.size + mixes.used.shape[0]
+        self._rounding = 4 * num_sums * float(np.finfo(np.float64).eps) * self._total / float(SLOPES[1:].min())
         on = mixes.available[:-1] > 0
         self.transfer_work = float((mixes.rate * mixes.link_factor[:-1])[on].min(initial=np.inf)) if on.any() else 0.0
         # A tensor dearer than all work rules a border out as surely as any.
@@ -166,12 +169,13 @@ class BorderBound:
             return None
         _, entry, by_cpu = needs
         for g in np.flatnonzero(mixes.available[:-1]).tolist():
-            done = threshold_ms * mixes.rate[g]
+            done = threshold_ms * mixes.rate[g] + self._rounding
             if done >= self._total or entry[mixes.stride[g], :, START].min() <= done:
                 return True
         if not mixes.available[-1]:
             return False
-        return bool(by_cpu[0, -1] >= self._total or (entry[mixes.stride[-1], :, CPU] <= by_cpu[0, :-1]).any())
+        by_cpu = by_cpu[0] + self._rounding
+        return bool(by_cpu[-1] >= self._total or (entry[mixes.stride[-1], :, CPU] <= by_cpu[:-1]).any())
 
     def _needs(self, threshold_ms: float, stop: np.ndarray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         """Return what p - read has to be at a border, and p + sent at most where a stage arrives; see the module.

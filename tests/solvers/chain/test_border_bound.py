@@ -15,7 +15,7 @@ from solvers.chain.max_load import ChainSearch
 from solvers.chain.stage_search import VariantSearch
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment, DeviceClass
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Family, Split
 from solvers.problem.contraction import contract
 from tests.support.examples import examples
@@ -353,3 +353,14 @@ def test_a_search_uses_it_once_it_is_no_longer_quick(monkeypatch: pytest.MonkeyP
     answer = ChainSearch(graph, contraction, deployment).run()
     assert len(made) == 1
     assert answer.lower_bound_ms == pytest.approx(answer.value_ms, rel=1e-6)
+
+
+def test_a_time_that_says_never_hides_no_other_work() -> None:
+    """A block of 1e15 ms on accelerators goes to the CPU, with a sixth of the others: sums of work lose these."""
+    nodes = (Node(0, 1e15, 1.0), *(Node(v, 0.03, 0.03) for v in range(1, 301)))
+    graph, deployment = DnnGraph(nodes, tuple(Edge(v, v + 1) for v in range(300))), Deployment(3, 1)
+    chain_ms = (1.0 + 50 * 0.03, 83 * 0.03, 83 * 0.03, 84 * 0.03)
+    search = ChainSearch(graph, contract(graph, Family.CHAIN, deployment), deployment)
+    bound = search.border_bound()
+    assert bound.prepare(NEVER)
+    assert max(bound.thresholds(0.0, 4.0, NEVER), default=0.0) <= max(chain_ms) * (1 + 1e-9)
