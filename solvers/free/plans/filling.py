@@ -67,7 +67,8 @@ def filled(
     price = prices.price * (1 + float(rng.choice(NOISES)) * rng.standard_normal(len(prices.price)))
     device = fixed.copy()
     has_kind = {d for devices in contents.devices for d in devices}
-    turns = [(kind, d) for kind, devices in enumerate(contents.devices) for d in devices]
+    # Where prices know of CPUs that the problem has not, as of one on accelerators alone, these take nothing.
+    turns = [(kind, d) for kind, devices in enumerate(contents.devices) for d in devices if d < problem.num_devices]
     turns += [(-1, d) for d in range(problem.num_devices) if d not in has_kind]
     forbidden = 10.0 * max(float(np.abs(price).sum()), 1e-300)
     is_taken = np.zeros(len(price), np.bool_)

@@ -190,3 +190,24 @@ def test_an_integer_program_that_is_too_large_to_run_beside_others_takes_nothing
             assert result.status is SolveStatus.OPTIMAL
     assert values[0] == pytest.approx(values[10**9])
     assert phases[0].count("building the integer program") <= phases[10**9].count("building the integer program")
+
+
+def test_cpus_that_only_prices_know_of_take_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a CPU plans on the accelerators alone are made of the prices of all contiguous splits."""
+    graph, deployment = random_dag(3, 12), Deployment(2, 2)
+    contraction = contract(graph, Family.CONVEX, deployment)
+    contents = DeviceContents(contraction, deployment, paths=Paths.of(contraction, graph))
+    problem = flat_problem(contraction, Deployment(2), ForwardOrder.of(graph), np.zeros(contraction.num_blocks, bool))
+    put, devices = filling._put, set()
+
+    def noting(problem: object, device: object, blocks: object, d: int) -> None:
+        devices.add(d)
+        if d < 2:  # of others the compiled function would read beyond its arrays
+            put(problem, device, blocks, d)
+
+    monkeypatch.setattr(filling, "_put", noting)
+    rng = np.random.default_rng(0)
+    price = rng.uniform(0.5, 2.0, contraction.num_blocks)
+    prices = Prices(contents, price, np.arange(contraction.num_blocks, dtype=np.int32), 0.0)
+    filled(prices, 40.0, problem, np.full(contraction.num_blocks, -1, np.int32), rng, object)
+    assert devices == {0, 1}
