@@ -25,6 +25,7 @@ import numpy as np
 
 from solvers.chain.label_kernel import FINISHED
 from solvers.chain.label_search import ThresholdSearch, flat_edges
+from solvers.model.graph import DnnGraph
 from solvers.model.split import Split
 from solvers.problem.contraction import Contraction, IntArray
 
@@ -41,6 +42,8 @@ PATIENCE = 60
 """Sweeps in a row without a better plan after which to begin again from another one."""
 LINES = 12
 """Beginnings in a row that have brought no better plan after which to end."""
+LINE_STEPS = 4_000_000
+"""A look along a line is given up after so many steps: nobody is asked whether to go on while it lasts."""
 LINE_SHARE = 1.3
 """A line whose best chain takes more than this many times what the best plan takes is no beginning."""
 FIRST_LINES = 4
@@ -98,6 +101,13 @@ def chain_by_block(contraction: Contraction, split: Split) -> dict[int, int] | N
     except CycleError:
         return None
     return device_of_block
+
+
+def with_whole_blocks(graph: DnnGraph, contraction: Contraction, split: Split) -> dict[int, int]:
+    """Return the device of each node of a split where each block of a contraction follows its longest node."""
+    device_of = split.device_of()
+    longest = (max(members, key=lambda v: graph.node_by_id[v].accelerator_ms) for members in contraction.members)
+    return contraction.device_of({b: device_of[v] for b, v in enumerate(longest)})
 
 
 class ChainImprovement:
@@ -177,7 +187,7 @@ class ChainImprovement:
         places = np.arange(len(order), dtype=np.int32)
         problem = self._model.flattened(np.stack([places[:-1], places[1:]], axis=1), np.array(order, np.int32))
         search = self._model.threshold_search(problem, threshold_ms, floor_ms)
-        search.run(MAX_SWEEP_BYTES)
+        search.run(MAX_SWEEP_BYTES, LINE_STEPS)
         return self._take(search, order, below_ms)
 
     def sweep(self) -> bool:

@@ -89,7 +89,7 @@ def run_watched(
     """
     known: object = None
     is_ended = False
-    offered_ms = search.lower_bound_ms
+    offered_value_ms, offered_ms = math.inf, search.lower_bound_ms
 
     def take_over() -> None:
         nonlocal known
@@ -126,14 +126,15 @@ def run_watched(
         return searching.is_running and not is_ended
 
     def offer() -> None:
-        nonlocal offered_ms
+        nonlocal offered_value_ms, offered_ms
         value, bound = reporter.value_ms, reporter.lower_bound_ms or 0.0
         if reporter.split is None or value is None or is_ended:
             return
-        if value < search.value_ms * (1 - OFFERED_GAIN) or bound > max(offered_ms, search.lower_bound_ms) * (
-            1 + OFFERED_GAIN
-        ):
-            offered_ms = bound
+        # What divides a block the search cannot take: offered again and again, it would begin anew each time.
+        if value < min(search.value_ms, offered_value_ms) * (1 - OFFERED_GAIN) or bound > max(
+            offered_ms, search.lower_bound_ms
+        ) * (1 + OFFERED_GAIN):
+            offered_value_ms, offered_ms = value, bound
             search.offer(value, reporter.split, bound)
 
     began, began_work = time.monotonic(), time.process_time()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from solvers.chain.run import POLL_SECONDS, Watch, is_plain
 from solvers.methods.better_chains import improve, improve_without_cpus
-from solvers.model.split import Family
+from solvers.model.split import Family, Split
 from solvers.problem.background import Background
 from solvers.problem.contraction import Contraction
 from solvers.problem.solving import LOOK_SECONDS, Problem, Reporter, contracted, watched
@@ -64,8 +64,11 @@ class BesideDp:
         _work(self._plan_steps, watch)
 
     def after(self, watch: Watch) -> None:
-        """Do what is left to do while `watch` says so: bounds in a thread of their own, and plans as long as these."""
-        is_over = False
+        """Do what is left to do while `watch` says so: bounds in a thread of their own, and plans as long as these.
+
+        Bounds end where nothing more can be proven that matters for the plan known; a better one is another question.
+        """
+        reporter, is_over, begun_ms = self._reporter, False, self._reporter.value_ms
 
         def bound() -> None:
             steps = self._bound_steps
@@ -77,7 +80,13 @@ class BesideDp:
         bounding = Background(bound, "bounds")
         try:
             _work(self._plan_steps, watch)
-            while bounding.is_running and watch():
+            while watch():
+                if not bounding.is_running:
+                    bounding.result()
+                    if reporter.value_ms == begun_ms:
+                        break
+                    begun_ms = reporter.value_ms
+                    bounding = Background(bound, "bounds")
                 self._improve(watch)  # nothing in variants of the model
                 bounding.wait(LOOK_SECONDS)
         finally:
@@ -143,7 +152,8 @@ class BesideDp:
 
     def _anneal(self, watch: Watch) -> None:
         """Take what is a pipeline of the convex splits that annealing finds: it moves blocks that no window holds."""
-        from solvers.free.plans.flat_problem import MOST_FORWARD_NODES  # numba loads there, when it is needed
+        from solvers.chain.improvement import with_whole_blocks  # numba loads there, when it is needed
+        from solvers.free.plans.flat_problem import MOST_FORWARD_NODES
         from solvers.free.plans.search import PlanSearch
 
         reporter, problem = self._reporter, replace(self._problem, family=Family.CONVEX)
@@ -161,6 +171,9 @@ class BesideDp:
         finally:
             search.stop()
         for split in search.splits():
+            # The DP and its improvement know blocks only, which nodes without work are joined to.
+            whole = with_whole_blocks(problem.graph, self._contraction, split)
+            reporter.found(Split.from_device_of(whole, problem.deployment))
             reporter.found(split)
 
     def _improve_first(self, watch: Watch) -> None:

@@ -2,12 +2,14 @@
 
 import random
 import threading
+import time
 from dataclasses import replace
 
 import pytest
 
 from solvers.chain import run as chain_run
 from solvers.chain.ending import Ending
+from solvers.chain.improvement import with_whole_blocks
 from solvers.chain.max_load import ChainSearch
 from solvers.methods.beside_dp import BesideDp, Step
 from solvers.model.costs import Objective, split_costs
@@ -16,7 +18,7 @@ from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveStatus
 from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import Contraction, contract
-from solvers.problem.solving import Problem, Reporter
+from solvers.problem.solving import Problem, Reporter, contracted
 from solvers.solve import solve
 from tests.support.graphs import chain, random_chain_split, random_dag, random_training_graph
 
@@ -243,3 +245,62 @@ def first_plan_alone(
     """Do as a DP that time left with a poor plan."""
     reporter.found(Split.from_device_of({node.id: 0 for node in problem.graph.nodes}, problem.deployment))
     return Ending.STOPPED
+
+
+def test_a_plan_that_the_search_cannot_take_is_offered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that divides a block: with each offer the search begins anew."""
+    monkeypatch.setattr(chain_run, "MEANWHILE_AFTER_S", 0.0)
+    monkeypatch.setattr(chain_run, "CORE_SHARE", 0.0)
+    graph, deployment = chain([1.0, 2.0]), Deployment(2)
+    problem = Problem(graph, deployment, Objective.THROUGHPUT, Family.CHAIN, time_limit_s=60.0, gap=0.0)
+    reporter = Reporter(problem, None)
+    assert reporter.found(Split((frozenset({1}), frozenset({2}))))
+    offers: list[float] = []
+
+    class Search:
+        lower_bound_ms, value_ms, phase = 0.1, 5.0, "search"
+        is_stopped = False
+
+        def run(self) -> None:
+            while not self.is_stopped:
+                time.sleep(0.01)
+
+        def stop(self) -> None:
+            self.is_stopped = True
+
+        def offer(self, value_ms: float, _split: Split, _bound_ms: float) -> None:
+            offers.append(value_ms)
+
+    search = Search()
+
+    def meanwhile(watch: chain_run.Watch) -> None:
+        until = time.monotonic() + 10 * chain_run.POLL_SECONDS
+        while time.monotonic() < until and watch():
+            time.sleep(0.01)
+        search.stop()
+
+    chain_run.run_watched(
+        search, lambda _: None, lambda _: None, problem, reporter, None, proves=True, meanwhile=meanwhile
+    )  # type: ignore[arg-type]
+    assert len(offers) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_split_is_made_to_keep_blocks_whole(seed: int) -> None:
+    """Nodes without work are joined to others in pipelines, and not in contiguous splits."""
+    graph = random_dag(seed, 10, 0.2)
+    graph = graph.with_nodes(
+        tuple(
+            replace(node, accelerator_ms=0.0, cpu_ms=0.0, transfer_ms=0.0) if node.id % 2 else node
+            for node in graph.nodes
+        )
+    )
+    deployment = Deployment(3)
+    problem = Problem(graph, deployment, Objective.THROUGHPUT, Family.CHAIN, time_limit_s=None, gap=0.0)
+    contraction = contracted(problem, Family.CHAIN)
+    assert contraction.num_blocks < len(graph.nodes)
+    split = random_chain_split(graph, deployment, seed)
+    whole, before = with_whole_blocks(graph, contraction, split), split.device_of()
+    for members in contraction.members:
+        assert len({whole[v] for v in members}) == 1
+        assert any(whole[v] == before[v] for v in members)
