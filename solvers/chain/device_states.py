@@ -13,6 +13,9 @@ from solvers.problem.contraction import IntArray
 
 MAX_STRIDE = 2**31 - 1
 
+MAX_STATES = 100_000
+"""Mixes of devices of several kinds of which there are more leave no room for ideals."""
+
 
 def num_states(counts: Sequence[int]) -> int:
     """Return how many states there are for these numbers of devices of each kind."""

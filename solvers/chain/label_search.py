@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.chain.border_bound import CPU, BorderBound
-from solvers.chain.device_states import device_states
+from solvers.chain.device_states import MAX_STATES, device_states
 from solvers.chain.ending import Ending
 from solvers.chain.ideals import words_for
 from solvers.chain.label_kernel import (
@@ -40,9 +40,6 @@ FIRST_ROWS = 256
 MAX_IDEALS = 5_000_000
 """A search that comes to more would take minutes; other methods get further by then. Whoever allows tables of more than
 the usual size wants to wait: they may have more ideals in proportion."""
-
-MAX_STATES = 100_000
-"""Mixes of devices of several kinds of which there are more leave no room for ideals."""
 
 NO_LIMIT = 2**62
 

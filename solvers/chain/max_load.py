@@ -264,7 +264,7 @@ class ChainSearch:
                 threshold = self.value_ms * (1 - gap)
                 floor = max(lower, threshold * (1 - window))
             else:
-                threshold = min(max(lower, ceiling * 1e-6) * (1 + step), self.value_ms * (1 - gap), ceiling)
+                threshold = min((lower or ceiling * 1e-6) * (1 + step), self.value_ms * (1 - gap), ceiling)
                 is_close = lower == 0 or threshold <= lower * (1 + EXACT_WINDOW)
                 floor = lower if is_close else threshold
             search = begun.pop(is_above, None)
@@ -402,7 +402,8 @@ def threshold_that_allows_all(contraction: Contraction, deployment: Deployment) 
         float(ms[np.isfinite(ms)].sum() + transfer_ms / link_speed)
         for ms, link_speed in kinds or [(contraction.accelerator_ms, 1.0)]
     )
-    return max(on_one_accelerator, float(contraction.cpu_ms.sum()), 1e-9)
+    on_one_cpu = float(contraction.cpu_ms.sum()) if deployment.num_cpus else 0.0
+    return max(on_one_accelerator, on_one_cpu, 1e-9)
 
 
 def with_kinds(contraction: Contraction, is_for_cpu: Mapping[int, bool], too_long_ms: float) -> Contraction:

@@ -26,7 +26,7 @@ from functools import partial
 
 import numpy as np
 
-from solvers.chain.device_states import num_states
+from solvers.chain.device_states import MAX_STATES, num_states
 from solvers.chain.ending import Ending
 from solvers.chain.ideals import IdealTable, bytes_per_row, grown_table, new_table
 from solvers.chain.max_load import KIND_FACTOR, with_kinds
@@ -109,8 +109,12 @@ class VariantSearch:
         self._stopped = threading.Event()
         self._gap = 0.0
         self._table: IdealTable | None = None
-        self._max_rows = max_bytes // bytes_per_row(n, self._num_states)
-        if self._max_rows < 1:
+        # Where a row came from is one int32 (`stage_kernel`): the row before times the ways to go on, and which.
+        num_ways = len(costs.kinds) * replicas + 1
+        self._max_rows = min(max_bytes // bytes_per_row(n, self._num_states), (2**31 - 1) // num_ways)
+        # What is told of each mix of devices, before any ideal, takes far more than what a row has of it.
+        self._has_too_many_mixes = len(costs.kinds) > 1 and self._num_states > MAX_STATES
+        if self._max_rows < 1 or self._has_too_many_mixes:
             self.lower_bound_ms = work_bound(contraction, deployment)
             return
         self._ceiling = threshold_that_allows_all(costs)
@@ -165,8 +169,8 @@ class VariantSearch:
         if np.isinf(self.lower_bound_ms):
             self.ending = Ending.NO_SPLIT
             return
-        if self._max_rows < 1:
-            self.ending = Ending.MEMORY
+        if self._max_rows < 1 or self._has_too_many_mixes:
+            self.ending = Ending.MIXES if self._has_too_many_mixes else Ending.MEMORY
             return
         ceiling = self._ceiling
         n = self._contraction.num_blocks
@@ -179,7 +183,7 @@ class VariantSearch:
             return
         problem = self._problem_of(edges=self._edges)
         step = FIRST_STEP
-        threshold = max(self.lower_bound_ms, ceiling * 1e-6)
+        threshold = self.lower_bound_ms or ceiling * 1e-6
         while self.lower_bound_ms < self.value_ms * (1 - self._gap):
             threshold = min(threshold * (1 + step), self.value_ms, ceiling)
             self.phase = f"DP over ideals, value up to {milliseconds(threshold)}"

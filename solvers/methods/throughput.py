@@ -91,7 +91,8 @@ def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) 
 
 def _limit(ending: Ending, problem: Problem, in_time: str) -> str:
     """Say which limit ended the DP, and what moves it."""
-    from solvers.chain.label_search import MAX_STATES, most_ideals  # numba is loaded by now
+    from solvers.chain.device_states import MAX_STATES
+    from solvers.chain.label_search import most_ideals  # numba is loaded by now
 
     memory = f"{binary_size(problem.table_bytes)} of memory (solver memory, --solver-memory on the command line)"
     if ending is Ending.MEMORY:
@@ -154,7 +155,7 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     with PlansAndBounds(contraction, problem, reporter) as meanwhile:
         meanwhile.search_plans(None if is_best_chain else _improve_start(chain, problem, reporter))
         # A program that could not be built afterwards, or would get nowhere, leaves all the time to them.
-        num_rows = estimated_rows(contraction, problem.deployment, problem.family)
+        num_rows = estimated_rows(problem.graph, contraction, problem.deployment, problem.family)
         is_beside = num_rows <= MOST_ROWS_BESIDE
         is_beside = is_beside and _is_buildable(problem, contraction, reporter, 1 - BEFORE_SHARE)
         meanwhile.wait(0.0 if num_rows <= FEW_ROWS else BEFORE_SHARE if is_beside else 1.0)
@@ -202,7 +203,7 @@ def _is_buildable(problem: Problem, contraction: Contraction, reporter: Reporter
     """Whether the integer program can be built early enough if it has this share of the time left."""
     from solvers.milp.throughput import estimated_rows
 
-    seconds = SECONDS_PER_ROW * estimated_rows(contraction, problem.deployment, problem.family)
+    seconds = SECONDS_PER_ROW * estimated_rows(problem.graph, contraction, problem.deployment, problem.family)
     return reporter.seconds_left is None or seconds <= BUILD_SHARE * share_of_time * reporter.seconds_left
 
 
@@ -244,6 +245,6 @@ def _run_ip(
         start = None if reporter.split is None else model.start_values(problem.graph, reporter.split)
         result = run_model(model, start, problem, reporter, method, take_over, relaxed_s)
         is_scaled = reporter.value_ms is None or reporter.value_ms * COARSE_SCALE >= model.scale_ms
-        if is_scaled or reporter.within(problem.gap) or reporter.seconds_left == 0:
+        if is_scaled or relaxed_s is not None or reporter.within(problem.gap) or reporter.seconds_left == 0:
             return result
         # The optimum is far below the scale, where HiGHS's tolerances are no longer small: once more, scaled anew.

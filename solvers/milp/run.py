@@ -1,5 +1,6 @@
 """Run an integer program for a question: its plans and bounds go to the reporter until gap, time or Cancel."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -52,6 +53,10 @@ def run_model(
         run_highs,
     )
 
+    def seconds_left() -> float | None:
+        left = reporter.seconds_left
+        return left if relaxed_s is None else min(relaxed_s, math.inf if left is None else left)
+
     def report() -> None:
         if take_over is not None:
             take_over()
@@ -69,7 +74,7 @@ def run_model(
     def run(presolve: bool) -> MilpOutcome:
         outcome = run_highs(
             model.problem,
-            time_limit_s=reporter.seconds_left if relaxed_s is None else relaxed_s,
+            time_limit_s=seconds_left(),
             gap=problem.gap,
             start=start,
             on_report=watch,

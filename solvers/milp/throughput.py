@@ -216,7 +216,7 @@ def _capped(contraction: Contraction, most_ms: float, link_speed: float) -> Cont
     )
 
 
-def estimated_rows(contraction: Contraction, deployment: Deployment, family: Family) -> int:
+def estimated_rows(graph: DnnGraph, contraction: Contraction, deployment: Deployment, family: Family) -> int:
     """Return about how many rows the program will have, to tell in advance whether building it can pay."""
     n, columns = contraction.num_blocks, deployment.num_devices
     ends = sum(len(h.blocks) for h in contraction.hyperedges)
@@ -226,7 +226,8 @@ def estimated_rows(contraction: Contraction, deployment: Deployment, family: Fam
         columns *= kinds
         per_column += n + len(contraction.edges) + (3 * n if kinds > 1 else 0)
     elif family is Family.CONVEX:
-        per_column += n + 2 * len(contraction.edges)
+        edges = _forward_edges(graph)  # of nodes, however few blocks they are in
+        per_column += len({v for edge in edges for v in edge}) + 2 * len(edges)
     return columns * per_column
 
 
@@ -358,11 +359,7 @@ def _add_devices(model: ThroughputModel) -> None:
 def add_convexity(model: ThroughputModel, graph: DnnGraph) -> None:
     """No forward path leaves a device and comes back."""
     block_of = {v: b for b, members in enumerate(model.contraction.members) for v in members}
-    edges = dict.fromkeys(
-        (e.source, e.target)
-        for e in graph.edges
-        if not graph.node_by_id[e.source].is_backward and not graph.node_by_id[e.target].is_backward
-    )
+    edges = _forward_edges(graph)
     ends = sorted({v for edge in edges for v in edge})
     for d, x in enumerate(model.accelerator + model.cpu):
         z = {v: model.problem.add_variable(f"z_{v}_{d}".replace("-", "n"), 0, 1) for v in ends}
@@ -372,6 +369,13 @@ def add_convexity(model: ThroughputModel, graph: DnnGraph) -> None:
             model.problem += z[v] <= z[u], f"before_before_{u}_{v}_{d}"
             if block_of[u] != block_of[v]:
                 model.problem += z[v] <= x[block_of[v]] - x[block_of[u]] + 1, f"no_return_{u}_{v}_{d}"
+
+
+def _forward_edges(graph: DnnGraph) -> list[tuple[int, int]]:
+    """Return the edges between forward nodes, each once."""
+    backward = {node.id for node in graph.nodes if node.is_backward}
+    edges = ((e.source, e.target) for e in graph.edges if e.source not in backward and e.target not in backward)
+    return list(dict.fromkeys(edges))
 
 
 def add_memory(model: ThroughputModel) -> None:

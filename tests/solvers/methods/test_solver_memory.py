@@ -2,17 +2,18 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from solvers.analysis import comparison
-from solvers.chain import label_search
+from solvers.chain import device_states, label_search, stage_search
 from solvers.chain.label_kernel import STOPPED
 from solvers.cli import explain, sweep
 from solvers.cli import main as cli
 from solvers.formats.graph_json import write_graph
-from solvers.model.deployment import Deployment, DeviceClass
+from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.problem import table_memory
 from solvers.problem.table_memory import LIMIT_VARIABLE, usual_table_bytes
@@ -70,12 +71,13 @@ def test_where_ideals_or_mixes_end_the_dp_it_does_not_blame_memory(monkeypatch: 
     roomier = solve(graph, Deployment(4), method="dp", table_bytes=2 * usual)
     assert roomier.status is SolveStatus.OPTIMAL or "with 1,000 ideals, the most for" in roomier.message
     assert solve(graph, Deployment(4), method="dp", table_bytes=10_000 * usual).status is SolveStatus.OPTIMAL
-    monkeypatch.setattr(label_search, "MAX_STATES", 8)
+    for module in (device_states, label_search, stage_search):
+        monkeypatch.setattr(module, "MAX_STATES", 8)
     types = Deployment.of_classes((DeviceClass("a", 2, 1.0), DeviceClass("b", 2, 0.5)), 1)
-    assert solve(graph, types, method="dp", time_limit_s=30.0).message == (
-        "The DP did not prove the optimum since devices of several types can be mixed in more than 8 ways; "
-        "method auto goes on with others."
-    )
+    for deployment in (types, replace(types, communication=Communication.OVERLAPPED)):
+        assert "devices of several types can be mixed in more than 8 ways; method auto goes on with others." in (
+            solve(graph, deployment, method="dp", time_limit_s=30.0).message
+        )
 
 
 def test_where_time_ends_the_dp_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
