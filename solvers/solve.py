@@ -24,7 +24,7 @@ free. Its CPUs are as many as needed as soon as there is one; a result's split p
 from collections.abc import Callable
 from dataclasses import replace
 
-from solvers.baselines.table import BASELINES, as_run
+from solvers.baselines.table import BASELINES, as_run, family_of_answer
 from solvers.compilation import compile_first
 from solvers.latency.solve import solve_latency
 from solvers.methods.servers import solve_on_servers
@@ -34,7 +34,7 @@ from solvers.model.deployment import Communication, Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.memory import why_static
 from solvers.model.result import OnProgress, SolveCancelled, SolveResult
-from solvers.model.split import Family, Split, complete_split, family_of
+from solvers.model.split import Family, Split, complete_split
 from solvers.problem.accelerator_kinds import with_identical_accelerators
 from solvers.problem.bounds import why_infeasible, work_bound
 from solvers.problem.contraction import Contraction
@@ -132,8 +132,8 @@ def solve(
             result = run(problem, contraction, reporter)
     except SolveCancelled:
         result = reporter.result(method, message="Cancelled; the best plan so far is kept.")
-    if method in BASELINES and result.split is not None:
-        result = replace(result, family=family_of(graph, result.split))
+    if result.split is not None:
+        result = replace(result, family=family_of_answer(graph, result.split, method, result.family))
     return _with_note(result, note)
 
 
@@ -187,6 +187,8 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
             raise MethodError(
                 "A micro-batch alone is received, computed and sent, one after the other; choose communication sum."
             )
+        if deployment.replication is not None and method not in BASELINES:
+            raise MethodError("Replicas take turns at micro-batches, and latency is that of one; allow one replica.")
         if method in ("auto", "ip"):
             return solve_latency
     if method in BASELINES:

@@ -12,7 +12,7 @@ from enum import Enum, StrEnum, auto
 from typing import Any, Protocol
 
 from explorer.jobs.process import SolverProcess
-from solvers.baselines.table import BASELINES
+from solvers.baselines.table import BASELINES, family_of_answer
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -286,9 +286,10 @@ class RunRecord(Work):
         `how` it ended is said beside the method; `message` begins the sentence that tells what is left of it.
         """
         question, split = self.question, self.best_split
-        value_ms = None
+        value_ms, family = None, question.family
         if split is not None and self.graph is not None:
             value_ms = objective_value(self.graph, question.deployment, split, question.objective)
+            family = family_of_answer(self.graph, split, question.method, family)
         bound_ms = self.lower_bound_ms
         if value_ms is not None and bound_ms is not None:
             bound_ms = min(bound_ms, value_ms)  # they may differ in the last digit
@@ -297,7 +298,7 @@ class RunRecord(Work):
             status=SolveStatus.UNKNOWN if value_ms is None else SolveStatus.FEASIBLE,
             method=f"{question.method} ({how})",
             objective=question.objective,
-            family=question.family,
+            family=family,
             split=None if value_ms is None else split,
             value_ms=value_ms,
             lower_bound_ms=bound_ms,

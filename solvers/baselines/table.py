@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from solvers.latency.bound import latency_bounds
 from solvers.model.costs import Objective
+from solvers.model.graph import DnnGraph
 from solvers.model.result import SolveResult
-from solvers.model.split import Split
+from solvers.model.split import Family, Split, family_of
 from solvers.problem.accelerator_kinds import accelerator_kinds
 from solvers.problem.contraction import Contraction
 from solvers.problem.solving import MethodError, Problem, Reporter
@@ -83,6 +84,11 @@ def as_run(name: str) -> Callable[[Problem, Contraction, Reporter], SolveResult]
         return solve_by_baseline(name, problem, reporter)
 
     return run
+
+
+def family_of_answer(graph: DnnGraph, split: Split, method: str, asked: Family) -> Family:
+    """Return the family of a complete split that a method answered: its own, if the method is a baseline."""
+    return family_of(graph, split) if method in BASELINES else asked
 
 
 def _single(problem: Problem, _: Reporter) -> Iterator[Split]:

@@ -73,6 +73,8 @@ def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> s
         starts.append(split)
         reporter.found(split)
         reporter.report("greedy")
+        if reporter.seconds_left == 0:
+            return None
     if not deployment.num_cpus and deployment.max_subgraphs == 1:
         # Accelerators that do not wait for each other in a circle are a chain of stages.
         chain = contract(graph, Family.CHAIN, deployment)
@@ -199,10 +201,11 @@ class _Run:
     def _raise_bound(self) -> None:
         reporter = self.reporter
         for bound in self.bounds:
-            self.infeasible = bound == float("inf")
-            if not self.infeasible:
-                reporter.proved(bound)
-            if self.is_over or self.infeasible or reporter.within(self.problem.gap):
+            if bound == float("inf"):
+                self.infeasible = True
+                return
+            reporter.proved(bound)
+            if self.is_over or reporter.within(self.problem.gap):
                 return
 
     def _start_child(self) -> None:

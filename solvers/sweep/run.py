@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from solvers.analysis.what_if import carried_over
+from solvers.baselines.table import family_of_answer
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Deployment
 from solvers.model.errors import PlacementError
@@ -350,7 +351,9 @@ class _Run:
         if value_ms is None:
             return replace(none, lower_bound_ms=stopped.lower_bound_ms)
         bound_ms = None if stopped.lower_bound_ms is None else min(stopped.lower_bound_ms, value_ms)
-        return replace(none, status=SolveStatus.FEASIBLE, split=split, value_ms=value_ms, lower_bound_ms=bound_ms)
+        assert split is not None
+        found = replace(none, status=SolveStatus.FEASIBLE, split=split, value_ms=value_ms, lower_bound_ms=bound_ms)
+        return replace(found, family=family_of_answer(asked.graph, split, self._spec.method, found.family))
 
     def _without_plan(self, index: Index, status: SolveStatus, method: str, message: str) -> SolveResult:
         objective = self._spec.asked(index).objective

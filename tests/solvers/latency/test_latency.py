@@ -18,12 +18,12 @@ from solvers.latency.cp_sat_process import CpSatProcess
 from solvers.latency.greedy import greedy_latency_split, greedy_latency_splits
 from solvers.latency.program import LatencyProgram
 from solvers.model.costs import Objective, single_sample_latency
-from solvers.model.deployment import Deployment
+from solvers.model.deployment import Deployment, Replication
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import Progress, SolveCancelled, SolveResult, SolveStatus
 from solvers.model.split import Family, Split, check_split
 from solvers.problem.contraction import contract
-from solvers.problem.solving import MethodError
+from solvers.problem.solving import MethodError, Problem, Reporter
 from solvers.solve import solve
 from tests.support.agreement import Instance, assert_least_latency, solve_by_cp_sat_alone
 from tests.support.examples import examples
@@ -357,3 +357,19 @@ def test_best_latencies_of_the_paper(paper_workloads: Path, name: str, max_subgr
     assert result.lower_bound_ms is not None
     assert result.lower_bound_ms >= known["latency_q1"]["best"] * 0.99
     assert result.lower_bound_ms <= known["latency_q1"]["best"] * (1 + 1e-6)
+
+
+def test_what_is_proven_infeasible_stays_so_whatever_bounds_come_later() -> None:
+    graph, deployment = chain([1.0, 2.0]), Deployment(1)
+    problem = Problem(graph, deployment, Objective.LATENCY, Family.FREE, time_limit_s=None, gap=0.0)
+    run = latency_module._Run(
+        problem, contract(graph, Family.FREE, deployment), Reporter(problem, None), iter([1.0, 2.0]), []
+    )
+    run.infeasible = True
+    run._raise_bound()
+    assert run.infeasible
+
+
+def test_replicas_are_refused() -> None:
+    with pytest.raises(MethodError, match="Replicas take turns at micro-batches"):
+        solve_latency(chain([1.0, 2.0]), Deployment(2, replication=Replication(2)))

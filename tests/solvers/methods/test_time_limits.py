@@ -134,6 +134,24 @@ def test_the_bound_of_a_latency_baseline_takes_its_share_of_the_time(monkeypatch
     assert result.split is not None
 
 
+def test_plans_to_start_from_end_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("solvers.problem.solving.time.monotonic", lambda: clock[0])
+    graph, deployment = random_dag(1), Deployment(2, 1)
+    plan = solve(graph, deployment, method="single").split
+    made: list[Any] = []
+
+    def make(*_: object) -> Iterator[Any]:
+        for _ in range(100):
+            clock[0] += 1.0
+            made.append(plan)
+            yield plan
+
+    monkeypatch.setattr("solvers.latency.greedy.greedy_latency_splits", make)
+    solve(graph, deployment, objective=Objective.LATENCY, time_limit_s=8.0)
+    assert len(made) <= 8
+
+
 def test_a_baseline_that_proposes_without_end_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
     monkeypatch.setattr("solvers.problem.solving.time.monotonic", lambda: clock[0])
