@@ -38,7 +38,7 @@ class Price:
     @property
     def is_binding(self) -> bool:
         """Whether it is known that the constraint costs something."""
-        return self.gained.helps
+        return self.is_proven and self.gained.helps
 
 
 def relaxations(
@@ -66,7 +66,8 @@ def relaxations(
         found.append(
             Change(SUPPORT, f"CPU-only nodes ({names})", graph.with_nodes(capable), deployment, family, method)
         )
-    if family is not Family.FREE and objective is not Objective.LATENCY:
+    is_any_family_solved = deployment.training_memory is None and deployment.replication is None
+    if family is not Family.FREE and objective is not Objective.LATENCY and is_any_family_solved:
         found.append(Change(SPLIT_TYPE, f"the split type ({family.named})", graph, deployment, Family.FREE, "auto"))
     return tuple(found)
 
@@ -111,6 +112,11 @@ def price(change: Change, base: SolveResult, answer: SolveResult) -> Price:
 def price_text(price: Price) -> str:
     """Say in a sentence what a constraint costs, or that it costs nothing, and how sure that is."""
     gained, name = price.gained, f"{price.constraint[0].upper()}{price.constraint[1:]}"
+    if gained.is_possible_now and not price.is_proven:
+        return (
+            f"Not known whether {price.constraint} forbids every plan: without {price.without} one of "
+            f"{milliseconds(gained.value_ms)} was found, with it none in time."
+        )
     if gained.is_possible_now:
         return (
             f"{name} is what forbids every plan: without {price.without} one of {milliseconds(gained.value_ms)} exists."

@@ -60,6 +60,8 @@ def memory_sentences(explanation: Explanation) -> list[str]:
     if forced := _forced_bytes(explanation):
         total_bytes = explanation.total_memory_bytes
         total, in_all, there_is = binary_sizes([total_bytes, total_bytes - forced, forced])
+        if not explanation.num_cpus:
+            return [f"No plan fits: all nodes take {total} and the accelerators together hold {in_all}."]
         on_cpus = [device for device in explanation.devices if device.is_cpu and device.num_nodes]
         there = listed([device.name for device in on_cpus]) if on_cpus else "CPUs"
         return [

@@ -5,7 +5,8 @@ for a method that proves its plans the value can only fall. How much it falls is
 no solve: faster links where no transfer takes any time, and more memory where everything fits on one accelerator.
 
 Where accelerators are of several classes, each class is asked about by itself. One device more of a class moves the
-numbers of those after it; `carried_over` and `renumbered` follow them.
+numbers of those after it; `carried_over` and `renumbered` follow them. Where servers have faster links inside, those
+may come to other servers, and the value may rise.
 """
 
 import math

@@ -62,7 +62,7 @@ def with_hardware(
     """Return graph and deployment on the devices that are asked for, and what is to be said of their figures."""
     devices = catalogue() if options.catalogue is None else read_catalogue(options.catalogue)
     listed = () if options.devices is None else parse_devices(options.devices)
-    _check_combination(options, listed)
+    check_combination(options, listed)
     if listed and not is_of_catalogue(listed, devices):
         _check_needs_a_device(options, "a device of the catalogue")
         relative = with_relative(graph, deployment, device_classes(listed))
@@ -106,7 +106,7 @@ def equipment_of(options: argparse.Namespace, devices: Catalogue) -> Equipment:
     )
 
 
-def _check_combination(options: argparse.Namespace, listed: tuple[Listed, ...]) -> None:
+def check_combination(options: argparse.Namespace, listed: tuple[Listed, ...]) -> None:
     """Refuse options that say the same thing twice, or something of nothing."""
     if options.link is not None:
         if options.device is None:

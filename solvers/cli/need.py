@@ -93,6 +93,11 @@ def _need(options: argparse.Namespace) -> int:
     of = {quantity for kind in options.of for quantity in KINDS[kind]}
     has_speeds = asked.graph.bandwidth_bytes_per_ms is not None
     varied = [one for one in quantities_needed(asked.deployment, has_speeds=has_speeds) if one.quantity in of]
+    if not varied:
+        raise PlacementError(
+            "Without consistent bytes on the graph's edges nothing tells what links of a device type would do; give "
+            f"its edges bytes, or ask for {' or '.join(kind for kind in KINDS if kind not in options.of)}."
+        )
     with first_interrupt() as is_interrupted:
         answer = _answers(asked, limit_ms, table_bytes_of(options), watcher(is_interrupted))
         base = answer(asked, None, None)

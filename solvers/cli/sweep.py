@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from solvers.cli.commands import SOLVING, add_command, add_graph
-from solvers.cli.hardware import add_hardware_options, equipment_of, sentences_of, with_hardware
+from solvers.cli.hardware import add_hardware_options, check_combination, equipment_of, sentences_of, with_hardware
 from solvers.cli.input import graph_at
 from solvers.cli.options import (
     add_model_options,
@@ -38,6 +38,7 @@ from solvers.cli.output import (
     write_text,
 )
 from solvers.hardware.catalogue import catalogue, read_catalogue
+from solvers.hardware.device_list import parse_devices
 from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.costs import Objective
 from solvers.model.errors import DeploymentError, PlacementError
@@ -323,6 +324,10 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
                 "Several --devices vary; write link and precision into each, as in A100-80:link=nvlink3, and leave out "
                 "--device, --link and --precision."
             )
+        for one in lists:
+            check_combination(options, parse_devices(one))
+        if len(several_values_of(options).get("memory", (1, 2))) == 1:
+            raise PlacementError("Several --devices have memory of their own; leave --memory out, or sweep it.")
         given = None if options.catalogue is None else read_catalogue(options.catalogue)
         source = DeviceSource(equipment_of(options, given or catalogue()), given)
     else:

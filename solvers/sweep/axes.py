@@ -2,10 +2,13 @@
 
 Along a quantity that is monotone every plan that is valid at a harder value is valid at an easier one and takes no
 longer there, so that the optimum can only fall: more accelerators of any class or CPUs (the added ones may idle), more
-memory, faster links, fewer micro-batches in flight. That makes neighbours useful to each other, see
+memory, faster links, fewer micro-batches in flight. (Where servers have faster links inside, one accelerator more of a
+class may move those of the classes after it to other servers; bounds are of plans with fast links everywhere and hold,
+and plans are evaluated anew.) That makes neighbours useful to each other, see
 `solvers.sweep.run`.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -25,7 +28,7 @@ from solvers.hardware.device_list import (
 from solvers.hardware.devices import Catalogue
 from solvers.hardware.equipment import Equipment, Equipped, Group, equip
 from solvers.model.costs import Objective
-from solvers.model.deployment import Deployment, DeviceClass
+from solvers.model.deployment import LARGEST_FACTOR, LEAST_FACTOR, Deployment, DeviceClass
 from solvers.model.errors import DeploymentError, PlacementError
 from solvers.model.graph import DnnGraph
 from solvers.parameters.asked import TABLE
@@ -316,7 +319,11 @@ def _class_at(base: Asked, varied: Varied, number: float) -> Deployment:
         raise DeploymentError(
             f"This graph has no consistent bytes on its edges, so a speed of links says nothing of transfers of {name}."
         )
-    return with_class(base.deployment, name, link_speed=number / own)
+    speed = number / own
+    for limit in (LEAST_FACTOR, LARGEST_FACTOR):
+        if math.isclose(speed, limit, rel_tol=1e-12):
+            speed = limit  # which `number` was made of, and rounding may have gone beyond
+    return with_class(base.deployment, name, link_speed=speed)
 
 
 def class_named(deployment: Deployment, name: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,9 @@ from solvers.analysis.explanation import explain
 from solvers.analysis.explanation_text import explanation_text, plain_text
 from solvers.analysis.what_if import Change
 from solvers.model.costs import Objective
-from solvers.model.deployment import Communication, Deployment
+from solvers.model.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.model.graph import DnnGraph, Edge, Node
+from solvers.model.result import SolveStatus
 from solvers.model.split import Family
 from solvers.samples import read_sample
 from solvers.solve import solve
@@ -184,3 +186,26 @@ def test_prices_and_their_sentences_hold_against_all_plans(seed: int) -> None:
     is_free = all(one.gained.cannot_help for one in prices)
     assert (lead == "No single constraint limits this plan.") == (bool(prices) and is_free)
     assert found.disagreements == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"replication": Replication(2)}, {"training_memory": TrainingMemory(InFlight.ONE_F_ONE_B, 4)}],
+)
+def test_the_split_type_is_left_out_only_where_others_are_solved_for(options: dict[str, Any]) -> None:
+    found = relaxations(line(3), replace(Deployment(2), **options), Objective.THROUGHPUT, Family.CHAIN)
+    assert SPLIT_TYPE not in [change.key for change in found]
+
+
+def test_where_no_plan_was_found_in_time_nothing_is_said_to_forbid_all() -> None:
+    graph, deployment = line(3, memory_bytes=1.0), Deployment(1, 0, 2.0)
+    (change,) = (one for one in relaxations(graph, deployment, Objective.THROUGHPUT, Family.CHAIN) if one.key == MEMORY)
+    base, answer = solve(graph, deployment), solve(change.graph, change.deployment)
+    assert base.status is SolveStatus.INFEASIBLE
+    assert "forbids every plan: without a memory limit one of 3 ms exists." in price_text(price(change, base, answer))
+    unknown = price(change, replace(base, status=SolveStatus.UNKNOWN), answer)
+    assert price_text(unknown) == (
+        "Not known whether memory forbids every plan: without a memory limit one of 3 ms was found, with it none in "
+        "time."
+    )
+    assert price_document(unknown)["binding"] is None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from solvers.formats.graph_json import write_graph
-from solvers.model.deployment import Deployment
+from solvers.model.deployment import Deployment, DeviceClass
 from tests.support.command_line import Run
 from tests.support.graphs import chain
 
@@ -63,3 +63,11 @@ def test_a_method_that_proves_nothing_says_so(placement: Run, graph: Path) -> No
     answer = placement("need", graph, "--within", 5, "--method", "single", "--of", "accelerators")
     assert answer.code == 4
     assert "proves nothing" in answer.out
+
+
+def test_links_of_device_types_that_nothing_tells_of_are_refused(placement: Run, tmp_path: Path) -> None:
+    types = (DeviceClass("fast", 1), DeviceClass("slow", 1, 0.5))
+    write_graph(tmp_path / "typed.json", chain([1.0, 2.0]), Deployment.of_classes(types))
+    answer = placement("need", tmp_path / "typed.json", "--within", 1.0, "--of", "links")
+    assert answer.code == 2
+    assert "ask for accelerators or memory" in answer.err

@@ -188,6 +188,9 @@ def test_what_is_said_of_devices_is_said_of_each_list(placement: Run, tmp_path: 
         (["--accelerators", "1,2", "--price", "2,3"], "has no name; write NAME=P"),
         (["--accelerators", "1,2", "--price", "-1"], "give a price of 0 or more"),
         (["--devices", "A100-80", "--devices", "T4", "--link", "nvlink3"], "into each"),
+        (["--devices", "A100-80", "--devices", "T4", "--memory", "8"], "leave --memory out, or sweep it"),
+        (["--devices", "2xA100-80", "--devices", "4xT4", "--accelerators", "3"], "leave --accelerators out"),
+        (["--devices", "A100-80:link=nvlink3", "--devices", "T4", "--bandwidth", "16"], "a multiple such as 2x"),
     ],
 )
 def test_bad_input_is_one_sentence(placement: Run, graph: Path, arguments: list[str], words: str) -> None:

@@ -101,3 +101,13 @@ def fewest_of(layers: int, devices: int) -> int:
     for i in range(layers):
         dealt[i % devices] += 1
     return max(dealt)
+
+
+def test_a_sweep_may_begin_without_accelerators() -> None:
+    graph = DnnGraph((Node(0, 4.975, 10.0, transfer_ms=0.01), Node(1, 4.975, 10.0)), (Edge(0, 1),))
+    spec = SweepSpec(graph, Deployment(1, 2), (Axis(Quantity.ACCELERATORS, (0, 1, 2)),))
+    found = {(i,): solve(graph, Deployment(i, 2)) for i in range(3)}
+    plateau = plateau_of(spec, found)
+    assert plateau is not None
+    assert plateau.first == 0
+    assert "equal layer" not in plateau_text(spec, plateau)
