@@ -96,8 +96,15 @@ def _reaching(graph: DnnGraph, block_of: dict[int, int]) -> set[int]:
 
 
 def _require_row(graph: DnnGraph, stack: LayerStack, block_of: dict[int, int]) -> None:
-    """Raise ExportError unless each block reads the front and the block before it alone."""
+    """Raise ExportError unless each block reads the block before it, and besides that the front alone."""
     names = stack.names[1]
+    steps = {(block_of[u], block_of[v]) for u, v in forward_edges(graph) if u in block_of and v in block_of}
+    for i in range(1, stack.num_blocks):
+        if (i - 1, i) not in steps:
+            raise ExportError(
+                f"{names[i]} does not read {names[i - 1]}, and a row of layers passes data from each to the next; such "
+                "a graph is no stack of layers."
+            )
     for u, v in forward_edges(graph):
         if v in block_of and u in block_of and block_of[v] - block_of[u] not in (0, 1):
             raise ExportError(

@@ -10,7 +10,7 @@ from solvers.exporters.layers import layer_stack
 from solvers.exporters.plan import ExportError, planned
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Deployment
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family, check_split
 from solvers.schedule.records import ScheduleKind
@@ -139,3 +139,12 @@ def test_the_price_is_said_as_far_as_it_is_proven(
     assert price.most == (None if shares[1] is None else pytest.approx(shares[1]))
     assert text in price_text(price)
     assert price_document(price)["text"].endswith((".", "ms."))
+
+
+def test_branches_with_running_numbers_are_no_row() -> None:
+    """Otherwise a plan with branch 2 before branch 1 would be written as if it were the other way round."""
+    names = ("input", "branch 1", "branch 2", "output")
+    nodes = tuple(Node(v, 1.0, 1.0, layer=name) for v, name in enumerate(names))
+    graph = DnnGraph(nodes, (Edge(0, 1), Edge(0, 2), Edge(1, 3), Edge(2, 3)))
+    with pytest.raises(ExportError, match="branch 2 does not read branch 1"):
+        layer_stack(graph)
