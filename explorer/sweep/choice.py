@@ -9,7 +9,7 @@ from explorer.words.known_devices import known_devices
 from solvers.hardware.catalogue import catalogue
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Node
 from solvers.model.split import Family
 from solvers.parameters.asked import begin, wish_of
 from solvers.parameters.hardware import BANDWIDTH_FACTOR, BYTES_PER_MS, USUAL_SERVER_LINK_SPEED
@@ -41,19 +41,8 @@ class SweepChoice:
     def spec(self) -> SweepSpec:
         """Return the sweep; PlacementError where it makes no sense."""
         assert self.axes is not None
-        question, subject = self.subject.question, self.subject
-        graph, deployment, source = subject.graph, question.deployment, OUR_DEVICES
-        quantities = {axis.quantity for axis in self.axes}
-        asked = subject.link.values.get(BANDWIDTH_FACTOR.name)
-        framework = subject.link.values.get(EXPRESSIBLE_IN.name)
-        if Quantity.DEVICES in quantities:
-            # Times go from those of the file to each device, by one step as on Explore, whatever is picked there now.
-            graph, deployment = subject.loaded.graph, replace(deployment, classes=(), memory_bytes=None)
-            source = _source(subject)
-            if framework is not None:
-                graph = EXPRESSIBLE_IN.put(begin(graph, deployment), framework).graph
-        elif asked is not None and Quantity.BANDWIDTH_FACTOR in quantities:
-            graph = graph.with_bandwidth_factor(1 / asked)  # factors are on the file's own speed
+        question = self.subject.question
+        graph, deployment, source = self._varied()
         return SweepSpec(
             graph,
             deployment,
@@ -63,8 +52,29 @@ class SweepChoice:
             self.method,
             self.time_limit_s,
             source=source,
-            expressible_in=framework,
+            expressible_in=self._framework,
         )
+
+    @property
+    def _framework(self) -> Any:  # as all values of an address
+        return self.subject.link.values.get(EXPRESSIBLE_IN.name)
+
+    def _varied(self) -> tuple[DnnGraph, Deployment, DeviceSource]:
+        """Return graph and deployment from which the axes go, and what puts the graph on a list of devices."""
+        assert self.axes is not None
+        subject, framework = self.subject, self._framework
+        graph, deployment = subject.graph, subject.question.deployment
+        quantities = {axis.quantity for axis in self.axes}
+        asked = subject.link.values.get(BANDWIDTH_FACTOR.name)
+        if Quantity.DEVICES in quantities:
+            # Times go from those of the file to each device, by one step as on Explore, whatever is picked there now.
+            graph, deployment = subject.loaded.graph, replace(deployment, classes=(), memory_bytes=None)
+            if framework is not None:
+                graph = EXPRESSIBLE_IN.put(begin(graph, deployment), framework).graph
+            return graph, deployment, _source(subject)
+        if asked is not None and Quantity.BANDWIDTH_FACTOR in quantities:
+            graph = graph.with_bandwidth_factor(1 / asked)  # factors are on the file's own speed
+        return graph, deployment, OUR_DEVICES
 
     def asks_what(self, sweep: Sweep) -> bool:
         """Whether a sweep answers what is asked now; what varies counts by its values alone."""
@@ -76,12 +86,22 @@ class SweepChoice:
         asked, then = self.subject.question, before.question
         return (
             self.subject.loaded.graph.digest == before.loaded.graph.digest
-            and (has_links or self.subject.graph.digest == before.graph.digest)
+            and (self._asks_beside_links(spec) if has_links else self.subject.graph.digest == before.graph.digest)
+            and self._framework == spec.expressible_in
             and (Quantity.OBJECTIVE in quantities or asked.objective is then.objective)
             and _held(asked.deployment, self.subject.graph, self.axes)
             == _held(then.deployment, before.graph, self.axes)
             and (self.family, self.method, self.time_limit_s) == (spec.family, spec.method, spec.time_limit_s)
         )
+
+    def _asks_beside_links(self, spec: SweepSpec) -> bool:
+        """Whether all that a sweep of links or devices has of a graph, but how long its tensors move, is asked now."""
+        graph, _, source = self._varied()
+        return source == spec.source and _without_transfers(graph) == _without_transfers(spec.graph)
+
+
+def _without_transfers(graph: DnnGraph) -> tuple[Node, ...]:
+    return tuple(replace(node, transfer_ms=0.0, tensor_ms=()) for node in graph.nodes)
 
 
 def _source(subject: Subject) -> DeviceSource:

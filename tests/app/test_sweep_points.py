@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explorer.jobs.server_pool import solver_pool
+from explorer.jobs.sweep_run import SweepRun
 from explorer.state.query import from_query, to_query
-from explorer.state.records import Subject
+from explorer.state.records import Subject, Sweep
 from explorer.sweep.address import axis_named, link_of, link_to_point, subject_of_link
 from explorer.sweep.choice import SweepChoice, axis_of, quantities
 from solvers.model.deployment import Communication, Deployment, DeviceClass
@@ -185,3 +187,27 @@ def test_the_class_of_an_address_may_be_written_otherwise() -> None:
     app.run()
     assert not app.warning
     assert app.session_state["sweep_quantity_1"] == Varied(Quantity.COUNT, "T4")
+
+
+@pytest.mark.parametrize(
+    ("axes", "change", "is_asked"),
+    [
+        ({"bandwidth": "5,10"}, {"bandwidth": "3"}, True),
+        ({"bandwidth": "5,10"}, {"devices": "2xH100-SXM"}, False),
+        ({"bandwidth": "5,10"}, {"efficiency": "30"}, False),
+        ({"bandwidth": "5,10"}, {"cpus": "1"}, False),
+        ({"devices": "2xH100-SXM; 4xL4"}, {"devices": "2xH100-SXM"}, True),
+        ({"devices": "2xH100-SXM; 4xL4"}, {"bandwidth": "3"}, True),
+        ({"devices": "2xH100-SXM; 4xL4"}, {"efficiency": "30"}, False),
+        ({"devices": "2xH100-SXM; 4xL4"}, {"host": "EPYC-9654"}, False),
+        ({"devices": "2xH100-SXM; 4xL4"}, {"expressible_in": "megatron"}, False),
+        ({"accelerators": "2,4"}, {"efficiency": "30"}, False),
+    ],
+)
+def test_a_sweep_answers_what_is_asked_now_or_not(axes: dict[str, str], change: dict[str, str], is_asked: bool) -> None:
+    """What varies counts by its values alone, and times of other devices or by other shares of the peak are others."""
+    before = {"sample": LAYERS, "devices": "2xA100-80", "cpus": "0"}
+    then, now = chosen(before, axes), chosen({**before, **change}, axes)
+    sweep = Sweep(SweepRun(then.spec(), "here", lambda _: True, solver_pool()), then.subject)
+    assert then.asks_what(sweep)
+    assert now.asks_what(sweep) is is_asked
