@@ -97,7 +97,9 @@ class SweepChoice:
     def _asks_beside_links(self, spec: SweepSpec) -> bool:
         """Whether all that a sweep of links or devices has of a graph, but how long its tensors move, is asked now."""
         graph, _, source = self._varied()
-        return source == spec.source and _without_transfers(graph) == _without_transfers(spec.graph)
+        if source != spec.source:
+            return False
+        return graph.digest == spec.graph.digest or _without_transfers(graph) == _without_transfers(spec.graph)
 
 
 def _without_transfers(graph: DnnGraph) -> tuple[Node, ...]:

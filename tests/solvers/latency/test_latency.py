@@ -371,5 +371,5 @@ def test_what_is_proven_infeasible_stays_so_whatever_bounds_come_later() -> None
 
 
 def test_replicas_are_refused() -> None:
-    with pytest.raises(MethodError, match="Replicas take turns at micro-batches"):
+    with pytest.raises(MethodError, match="micro-batches round-robin"):
         solve_latency(chain([1.0, 2.0]), Deployment(2, replication=Replication(2)))
