@@ -188,7 +188,9 @@ def _choose(graph: DnnGraph, deployment: Deployment, objective: Objective, metho
                 "A micro-batch alone is received, computed and sent, one after the other; choose communication sum."
             )
         if deployment.replication is not None and method not in BASELINES:
-            raise MethodError("Replicas process micro-batches round-robin, and latency is that of one; allow one replica.")
+            raise MethodError(
+                "Replicas process micro-batches round-robin, and latency is that of one; allow one replica."
+            )
         if method in ("auto", "ip"):
             return solve_latency
     if method in BASELINES:
