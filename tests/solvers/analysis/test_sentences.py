@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from solvers.analysis.explanation import bound_of, explain
-from solvers.analysis.explanation_text import explanation_text
+from solvers.analysis.explanation_text import explanation_text, plain_text
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Family, Split
 from solvers.solve import solve
 from tests.support.graphs import dag, random_split, training_chain, two_branches
@@ -137,3 +137,12 @@ def test_sentences_hold_against_all_plans(seed: int) -> None:
             told = [s for paragraph in explanation_text(explanation, graph) for s in paragraph.sentences]
             SentenceCheck(graph, deployment, split, objective, family, found).run(told)
     assert found.disagreements == []
+
+
+def test_without_cpus_memory_forces_nothing_onto_them() -> None:
+    nodes = tuple(Node(v, float(1 + (v == 4)), 4.0, memory_bytes=1.0) for v in range(1, 5))
+    graph = DnnGraph(nodes, tuple(Edge(v, v + 1) for v in range(1, 4)))
+    split = Split((frozenset({1, 2}), frozenset({3, 4})))
+    text = plain_text(explanation_text(explain(graph, Deployment(2, 0, 1.0), split), graph))
+    assert "No plan fits: all nodes take 4 B and the accelerators together hold 2 B." in text
+    assert "CPUs" not in text

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from solvers.model.costs import Objective
-from solvers.model.deployment import Deployment, DeviceClass
+from solvers.model.deployment import LARGEST_FACTOR, LEAST_FACTOR, Deployment, DeviceClass
 from solvers.model.errors import PlacementError
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.micro_batch import MicroBatch
@@ -257,3 +257,15 @@ def test_amounts_are_rounded_to_the_safe_side(value: float) -> None:
         up, down = stated(varied, value, up=True), stated(varied, value, up=False)
         assert down * (1 - 1e-12) <= value <= up * (1 + 1e-12)
         assert up - down <= 2e-3 * value
+
+
+@pytest.mark.parametrize("limit", [LEAST_FACTOR, LARGEST_FACTOR])
+def test_links_of_a_type_may_be_as_fast_as_any_whatever_rounding_makes_of_it(limit: float) -> None:
+    deployment = Deployment.of_classes((DeviceClass("fast", 1), DeviceClass("slow", 1, 0.5)))
+    for tenths in range(1, 100):
+        nodes = Node(1, 1.0, 1.0, transfer_ms=tenths / 10), Node(2, 1.0, 1.0)
+        asked = as_asked(DnnGraph(nodes, (Edge(1, 2, 1e6),)), deployment, Objective.THROUGHPUT)
+        bandwidth = asked.graph.bandwidth_bytes_per_ms
+        assert bandwidth is not None
+        fastest = asked_at(asked, Varied(Quantity.BANDWIDTH, "slow"), limit * bandwidth)
+        assert fastest.deployment.classes[1].link_speed == pytest.approx(limit, rel=1e-9)
