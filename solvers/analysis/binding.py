@@ -115,7 +115,7 @@ def price_text(price: Price) -> str:
     if gained.is_possible_now and not price.is_proven:
         return (
             f"Not known whether {price.constraint} forbids every plan: without {price.without} one of "
-            f"{milliseconds(gained.value_ms)} was found, with it none in time."
+            f"{milliseconds(gained.value_ms)} was found, and none with it."
         )
     if gained.is_possible_now:
         return (

@@ -123,6 +123,8 @@ def _reason(graph: DnnGraph, first: int, last: int, behind: int, *, within_ms: f
 
     It is not where a CPU can have such a layer `within_ms`, so that accelerators have fewer.
     """
+    if not first:  # CPUs alone
+        return ""
     layers: dict[str, float] = {}
     on_cpu: dict[str, float] = {}
     for node in graph.nodes:
@@ -133,8 +135,6 @@ def _reason(graph: DnnGraph, first: int, last: int, behind: int, *, within_ms: f
     for name, ms in layers.items():
         alike.setdefault(number(ms, DIGITS_OF_TIMES), []).append(name)
     equal = max(alike.values(), key=len)
-    if not first:  # CPUs alone
-        return ""
     blocks = [layers[name] for name in equal]
     if min(on_cpu[name] for name in equal) <= within_ms:
         return ""

@@ -205,7 +205,6 @@ def test_where_no_plan_was_found_in_time_nothing_is_said_to_forbid_all() -> None
     assert "forbids every plan: without a memory limit one of 3 ms exists." in price_text(price(change, base, answer))
     unknown = price(change, replace(base, status=SolveStatus.UNKNOWN), answer)
     assert price_text(unknown) == (
-        "Not known whether memory forbids every plan: without a memory limit one of 3 ms was found, with it none in "
-        "time."
+        "Not known whether memory forbids every plan: without a memory limit one of 3 ms was found, and none with it."
     )
     assert price_document(unknown)["binding"] is None

@@ -281,7 +281,7 @@ def test_a_plan_that_the_search_cannot_take_is_offered_once(monkeypatch: pytest.
 
     chain_run.run_watched(
         search, lambda _: None, lambda _: None, problem, reporter, None, proves=True, meanwhile=meanwhile
-    )  # type: ignore[arg-type]
+    )
     assert len(offers) == 1
 
 

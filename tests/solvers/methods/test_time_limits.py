@@ -16,6 +16,7 @@ from solvers.free.patterns import contents_diagram
 from solvers.free.pricing import Pricing
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass
+from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
 from solvers.problem.contraction import contract
 from solvers.problem.solving import Reporter
@@ -134,38 +135,34 @@ def test_the_bound_of_a_latency_baseline_takes_its_share_of_the_time(monkeypatch
     assert result.split is not None
 
 
+class EndlessPlans:
+    """Proposes one plan again and again, each a second later by the clock of reporters."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, graph: DnnGraph, deployment: Deployment) -> None:
+        self._plan = solve(graph, deployment, method="single").split
+        self._seconds = 1000.0
+        self.number = 0
+        monkeypatch.setattr("solvers.problem.solving.time.monotonic", lambda: self._seconds)
+
+    def __call__(self, *_: object) -> Iterator[Any]:
+        while self.number < 100:  # so that a test of what never looks ends, too
+            self.number += 1
+            self._seconds += 1.0
+            yield self._plan
+
+
 def test_plans_to_start_from_end_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr("solvers.problem.solving.time.monotonic", lambda: clock[0])
     graph, deployment = random_dag(1), Deployment(2, 1)
-    plan = solve(graph, deployment, method="single").split
-    made: list[Any] = []
-
-    def make(*_: object) -> Iterator[Any]:
-        for _ in range(100):
-            clock[0] += 1.0
-            made.append(plan)
-            yield plan
-
-    monkeypatch.setattr("solvers.latency.greedy.greedy_latency_splits", make)
+    plans = EndlessPlans(monkeypatch, graph, deployment)
+    monkeypatch.setattr("solvers.latency.greedy.greedy_latency_splits", plans)
     solve(graph, deployment, objective=Objective.LATENCY, time_limit_s=8.0)
-    assert len(made) <= 8
+    assert 0 < plans.number <= 8
 
 
 def test_a_baseline_that_proposes_without_end_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr("solvers.problem.solving.time.monotonic", lambda: clock[0])
     graph, deployment = random_dag(1), Deployment(2, 1)
-    plan = solve(graph, deployment, method="single").split
-    proposed: list[Any] = []
-
-    def propose(*_: object) -> Iterator[Any]:
-        while True:
-            clock[0] += 1.0
-            proposed.append(plan)
-            yield plan
-
+    plans = EndlessPlans(monkeypatch, graph, deployment)
     greedy = table.BASELINES["greedy_latency"]
-    monkeypatch.setitem(table.BASELINES, "greedy_latency", replace(greedy, propose=propose))
+    monkeypatch.setitem(table.BASELINES, "greedy_latency", replace(greedy, propose=plans))
     solve(graph, deployment, objective=Objective.LATENCY, method="greedy_latency", time_limit_s=8.0)
-    assert len(proposed) == 8
+    assert plans.number == 8
