@@ -12,6 +12,7 @@ graphs", Theory of Computing Systems 2012).
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -52,115 +53,151 @@ def narrow_orders(
     n = len(given)
     if n > MAX_BLOCKS:
         return [np.array(given, np.int32)]
-    nets = _nets_of_blocks(n, ends)
-    starts = [given[0]] if before else range(0, n, max(1, n // GREEDY_STARTS))
-    candidates = [list(given), *(_greedy_order(nets, ends, start, before, check) for start in starts)]
-    best = np.array(min(candidates, key=lambda order: cost_of_order(order, ends)), np.int32)
-    return [_with_best_windows(best, nets, ends, before, check), best]
+    nets = _Nets.of(n, ends)
+    rows = _flat(before or [()] * n)
+    # Those that wait for a block.
+    after: list[list[int]] = [[] for _ in range(n)]
+    for b, row in enumerate(before):
+        for u in row:
+            after[u].append(b)
+    readers = _flat(after)
+    best = np.array(given, np.int32)
+    least = _cost(best, *nets)
+    for start in [given[0]] if before else range(0, n, max(1, n // GREEDY_STARTS)):
+        check()
+        order = _greedy_order(start, *nets, *rows, *readers)
+        cost = _cost(order, *nets)
+        if cost < least:
+            best, least = order, cost
+    return [_with_best_windows(best, nets, rows, check), best]
 
 
-def _nets_of_blocks(num_blocks: int, ends: Sequence[Sequence[int]]) -> list[list[int]]:
-    nets: list[list[int]] = [[] for _ in range(num_blocks)]
-    for e, blocks in enumerate(ends):
-        for b in blocks:
-            nets[b].append(e)
-    return nets
+class _Nets(NamedTuple):
+    """The nets of each block and the ends of each net, one behind the other, after where each of them begins."""
+
+    net_begin: IntArray
+    net: IntArray
+    end_begin: IntArray
+    end: IntArray
+
+    @staticmethod
+    def of(num_blocks: int, ends: Sequence[Sequence[int]]) -> "_Nets":
+        nets: list[list[int]] = [[] for _ in range(num_blocks)]
+        for e, blocks in enumerate(ends):
+            for b in blocks:
+                nets[b].append(e)
+        return _Nets(*_flat(nets), *_flat(ends))
 
 
 def cost_of_order(order: Sequence[int] | IntArray, ends: Sequence[Sequence[int]]) -> float:
     """Return the sum of 2^(blocks that bear an open net) over all positions."""
-    nets = _nets_of_blocks(len(order), ends)
-    left = [len(e) for e in ends]
-    open_of = [0] * len(nets)
+    return float(_cost(np.array(order, np.int32), *_Nets.of(len(order), ends)))
+
+
+@njit(cache=True, nogil=True)
+def _cost(order, net_begin, net, end_begin, end):
+    """Return the cost of an order."""
+    left = end_begin[1:] - end_begin[:-1]
+    open_of = np.zeros(order.size, np.int64)
     bearing = 0
     cost = 0.0
     for b in order:
-        for e in nets[b]:
+        for j in range(net_begin[b], net_begin[b + 1]):
+            e = net[j]
             left[e] -= 1
             if left[e]:
                 open_of[b] += 1
-            else:
-                for c in ends[e]:
-                    if c != b:
-                        open_of[c] -= 1
-                        bearing -= open_of[c] == 0
+                continue
+            for i in range(end_begin[e], end_begin[e + 1]):
+                c = end[i]
+                if c != b:
+                    open_of[c] -= 1
+                    bearing -= open_of[c] == 0
         bearing += open_of[b] > 0
         cost += 2.0 ** min(bearing, MOST_BEARING)
     return cost
 
 
-def _greedy_order(
-    nets: Sequence[Sequence[int]],
-    ends: Sequence[tuple[int, ...]],
-    start: int,
-    before: Sequence[Sequence[int]],
-    check: Callable[[], object],
-) -> list[int]:
-    """Return an order from a block on: next comes the block that leaves the fewest nets open, of those of open nets."""
-    n = len(nets)
-    left = [len(e) for e in ends]
-    opened = [False] * len(ends)
-    placed = [False] * n
-    waits_for = [len(row) for row in before] or [0] * n
-    after: list[list[int]] = [[] for _ in range(n)]
-    for c, row in enumerate(before):
-        for u in row:
-            after[u].append(c)
-    touched: dict[int, int] = {}
-    order: list[int] = []
-    b: int | None = start
-    while b is not None:
-        check()
-        placed[b] = True
-        touched.pop(b, None)
-        order.append(b)
-        for c in after[b]:
-            waits_for[c] -= 1
-        for e in nets[b]:
+@njit(cache=True, nogil=True)
+def _greedy_order(start, net_begin, net, end_begin, end, before_begin, before, after_begin, after):
+    """Return an order from a block on: next comes the block that leaves the fewest nets open, of those of open nets.
+
+    Of several the one that was touched by an open net last, and of these the first. Where none of open nets can come,
+    the first that can.
+    """
+    n = net_begin.size - 1
+    left = end_begin[1:] - end_begin[:-1]
+    is_open = np.zeros(left.size, np.bool_)
+    is_placed = np.zeros(n, np.bool_)
+    waits_for = before_begin[1:] - before_begin[:-1]
+    touched = np.zeros(n, np.int64)  # when by an open net, counted from 1; 0 is never
+    frontier = np.empty(n, np.int64)  # blocks that were touched and are not placed
+    size = 0
+    order = np.empty(n, np.int32)
+    b = start
+    for i in range(n):
+        is_placed[b] = True
+        order[i] = b
+        for j in range(after_begin[b], after_begin[b + 1]):
+            waits_for[after[j]] -= 1
+        for j in range(net_begin[b], net_begin[b + 1]):
+            e = net[j]
             left[e] -= 1
-            if not opened[e]:
-                opened[e] = True
-                for c in ends[e]:
-                    if not placed[c]:
-                        touched[c] = len(order)
-        free = [c for c in touched if not waits_for[c]]
-        if free:
-            b = min(
-                free,
-                key=lambda c: (
-                    sum((not opened[e]) - (left[e] == 1) for e in nets[c]),
-                    -touched[c],
-                    c,
-                ),
-            )
-        else:
-            rest = (c for c in range(n) if not placed[c])
-            b = min(rest, key=lambda c: (waits_for[c] > 0, c), default=None)
+            if is_open[e]:
+                continue
+            is_open[e] = True
+            for k in range(end_begin[e], end_begin[e + 1]):
+                c = end[k]
+                if not is_placed[c]:
+                    if touched[c] == 0:
+                        frontier[size] = c
+                        size += 1
+                    touched[c] = i + 1
+        best, fewest, kept = -1, 0, 0
+        for j in range(size):
+            c = frontier[j]
+            if is_placed[c]:
+                continue
+            frontier[kept] = c
+            kept += 1
+            if waits_for[c]:
+                continue
+            opened = 0
+            for k in range(net_begin[c], net_begin[c + 1]):
+                e = net[k]
+                opened += (not is_open[e]) - (left[e] == 1)
+            if (
+                best < 0
+                or opened < fewest
+                or (opened == fewest and (touched[c] > touched[best] or (touched[c] == touched[best] and c < best)))
+            ):
+                best, fewest = c, opened
+        size = kept
+        if best < 0:
+            for c in range(n):
+                if not is_placed[c] and (best < 0 or (waits_for[c] == 0 and waits_for[best] > 0)):
+                    best = c
+        b = best
     return order
 
 
 def _with_best_windows(
-    order: IntArray,
-    nets: Sequence[Sequence[int]],
-    ends: Sequence[Sequence[int]],
-    before: Sequence[Sequence[int]],
-    check: Callable[[], object],
+    order: IntArray, nets: _Nets, rows: tuple[IntArray, IntArray], check: Callable[[], object]
 ) -> IntArray:
     """Return the order with windows in their best order, until none can be bettered or MOST_ROUNDS are over."""
     order = order.copy()
-    sizes = np.array([len(e) for e in ends], np.int64)
-    flat = (*_flat(nets), sizes, *_flat(before or [()] * len(nets)))
+    sizes = np.diff(nets.end_begin).astype(np.int64)
     is_due = np.ones((len(order) + STEP - 1) // STEP, np.bool_)
     for _ in range(MOST_ROUNDS):
         check()
         if not is_due.any():
             break
-        _order_windows(order, *flat, is_due)
+        _order_windows(order, nets.net_begin, nets.net, sizes, *rows, is_due)
     return order
 
 
 def _flat(rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    """Return the rows one behind the other, after where each begins."""
+    """Return where each row begins, and the rows one behind the other."""
     begin = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
     return begin, np.array([x for row in rows for x in row], np.int32)
 
@@ -173,8 +210,10 @@ def _order_windows(order, net_begin, net, net_size, before_begin, before, is_due
     in_window = np.full(n, -1, np.int64)
     mask_of = np.zeros(open_ends.size, np.int64)  # of each net of the window, which of its blocks are ends
     cost = np.empty(1 << WINDOW)
-    least = np.empty(1 << WINDOW)
-    last = np.empty(1 << WINDOW, np.int64)
+    least = np.zeros(1 << WINDOW)  # of each subset, the cost of its best order
+    rest_of = np.zeros(1 << WINDOW, np.int64)  # what goes before its last block there
+    needs = np.zeros(1 << WINDOW, np.int64)  # of one block as a subset, what must go before it
+    held = np.empty(1 << WINDOW, np.int32)
     for k in range(is_due.size):
         start = k * STEP
         size = min(WINDOW, n - start)
@@ -183,30 +222,35 @@ def _order_windows(order, net_begin, net, net_size, before_begin, before, is_due
             blocks = order[start : start + size].copy()
             for i in range(size):
                 in_window[blocks[i]] = i
-            _subset_costs(order[:start], blocks, open_ends, mask_of, net_begin, net, cost)
-            needs = np.zeros(size, np.int64)
+            _subset_costs(order[:start], blocks, open_ends, mask_of, net_begin, net, held, cost)
             for i in range(size):
+                needs[1 << i] = 0
                 for j in range(before_begin[blocks[i]], before_begin[blocks[i] + 1]):
                     if in_window[before[j]] >= 0:
-                        needs[i] |= 1 << in_window[before[j]]
+                        needs[1 << i] |= 1 << in_window[before[j]]
             full = (1 << size) - 1
-            least[0] = 0.0
             for subset in range(1, full + 1):
-                least[subset] = np.inf
-                for i in range(size):
-                    rest = subset & ~(1 << i)
-                    if rest != subset and not needs[i] & ~rest and least[rest] < least[subset]:
-                        least[subset] = least[rest]
-                        last[subset] = i
-                least[subset] += cost[subset]
+                best = np.inf
+                left = subset
+                while left:
+                    one = left & -left
+                    left ^= one
+                    rest = subset ^ one
+                    if least[rest] < best and not needs[one] & ~rest:
+                        best = least[rest]
+                        rest_of[subset] = rest
+                least[subset] = best + cost[subset]
             now = 0.0
             for i in range(size):
                 now += cost[(1 << (i + 1)) - 1]
             if least[full] < now * (1 - 1e-12):
                 subset = full
                 for i in range(size - 1, -1, -1):
-                    order[start + i] = blocks[last[subset]]
-                    subset &= ~(1 << last[subset])
+                    last = 0
+                    while 1 << last != subset ^ rest_of[subset]:
+                        last += 1
+                    order[start + i] = blocks[last]
+                    subset = rest_of[subset]
                 for other in range(max(0, k - WINDOW // STEP), min(is_due.size, k + WINDOW // STEP + 1)):
                     if other != k:
                         is_due[other] = True
@@ -219,34 +263,35 @@ def _order_windows(order, net_begin, net, net_size, before_begin, before, is_due
 
 
 @njit(cache=True, nogil=True)
-def _subset_costs(placed, blocks, open_ends, mask_of, net_begin, net, cost):
+def _subset_costs(placed, blocks, open_ends, mask_of, net_begin, net, held, cost):
     """Fill cost[S] = 2^(blocks that bear an open net once S, of the blocks of the window, follows what is placed)."""
     size = blocks.size
     for i in range(size):
         for j in range(net_begin[blocks[i]], net_begin[blocks[i] + 1]):
             mask_of[net[j]] |= 1 << i
-    # What bears nets of the window alone is told by one mask: the blocks of the window that close all of them.
-    always = 0
-    closing = np.empty(placed.size + size, np.int64)
-    num_closing = 0
+    # All blocks of S and those placed that have nets bear one, but those that S closes: they are of one mask each, what
+    # of the window S must hold for it, and counted for all S at once.
+    held[: 1 << size] = 0
+    bearing = 0
     for b in placed:
         bears, mask = _closed_by(b, open_ends, mask_of, net_begin, net)
         if bears:
-            always += 1
+            bearing += 1
         elif mask:
-            closing[num_closing] = mask
-            num_closing += 1
-    own = np.empty(size, np.int64)
-    own_always = np.zeros(size, np.bool_)
+            bearing += 1
+            held[mask] -= 1
     for i in range(size):
-        own_always[i], own[i] = _closed_by(blocks[i], open_ends, mask_of, net_begin, net)
+        bears, mask = _closed_by(blocks[i], open_ends, mask_of, net_begin, net)
+        held[1 << i] += 1
+        if not bears:
+            held[mask | 1 << i] -= 1
+    for i in range(size):
+        for begin in range(1 << i, 1 << size, 2 << i):
+            for subset in range(begin, begin + (1 << i)):
+                held[subset] += held[subset - (1 << i)]
+    power = 2.0 ** np.arange(MOST_BEARING + 1)
     for subset in range(1 << size):
-        bearing = always
-        for j in range(num_closing):
-            bearing += (closing[j] & ~subset) != 0
-        for i in range(size):
-            bearing += subset >> i & 1 and (own_always[i] or (own[i] & ~subset) != 0)
-        cost[subset] = 2.0 ** min(bearing, MOST_BEARING)
+        cost[subset] = power[min(bearing + held[subset], MOST_BEARING)]
     for i in range(size):
         for j in range(net_begin[blocks[i]], net_begin[blocks[i] + 1]):
             mask_of[net[j]] = 0

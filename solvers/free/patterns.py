@@ -31,10 +31,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from solvers.free.block_order import narrow_orders
 from solvers.free.diagram import Arcs, reduced
+from solvers.free.layers import decided, distinct
 from solvers.model.graph import DnnGraph
 from solvers.problem.contraction import Contraction, IntArray
 
@@ -59,8 +59,6 @@ MORE_THAN_OTHERS = 3
 """A whole diagram is given up when it has so many times as many nodes as another; it may end with fewer."""
 LAYERS_AT_ONCE = 8
 """Of that half a layer may have the share of so many of the layers that are left."""
-
-OUTSIDE, INSIDE, DIVIDED = 0, 1, 2
 
 
 class Paths(NamedTuple):
@@ -260,35 +258,20 @@ def _diagram_in_order(
         added = [*(e for e in starts[i] if e not in dropped), *([own] if is_read else [])]
         active = [*active, *added]
         column = {e: j for j, e in enumerate(active)}
-        states = np.hstack([states, np.zeros((size, len(added)), np.uint8)])
-        length = np.zeros((size, 2))
-        length[:, INSIDE] += contraction.accelerator_ms[b]
-        read = states[:, [column[num_nets + u] for u in reads[i] if num_nets + u not in dropped]]
-        is_behind = (read != OUTSIDE).any(axis=1)
-        comes_back = (read == DIVIDED).any(axis=1)
-        after = []
-        for x in (OUTSIDE, INSIDE):
-            new = states.copy()
-            for e in nets_at[i]:
-                if e in dropped:
-                    continue
-                j = column[e]
-                if e in added:
-                    new[:, j] = x
-                else:
-                    divides = new[:, j] == 1 - x
-                    length[divides, x] += weight[e]
-                    new[divides, j] = DIVIDED
-            if is_read:
-                passes = paths is not None and paths.passes[b]
-                new[:, column[own]] = INSIDE if x == INSIDE else np.where(is_behind & passes, DIVIDED, OUTSIDE)
-            after.append(new)
-        if comes_back.any():
-            length[comes_back, INSIDE] = np.inf
-            after[INSIDE][comes_back] = after[OUTSIDE][comes_back]  # wherever it leads
+        nets = [e for e in nets_at[i] if e not in dropped]
         kept = [e for e in active if last[e] > i]
-        both = np.vstack(after)[:, [column[e] for e in kept]]
-        states, inverse = _distinct(both)
+        rows, length = decided(
+            np.ascontiguousarray(np.hstack([states, np.zeros((size, len(added)), np.uint8)])),
+            np.array([column[e] for e in nets], np.int64),
+            np.array([weight[e] for e in nets]),
+            np.array([e in added for e in nets], np.bool_),
+            np.array([column[num_nets + u] for u in reads[i] if num_nets + u not in dropped], np.int64),
+            column[own] if is_read else -1,
+            paths is None or paths.passes[b],
+            np.array([column[e] for e in kept], np.int64),
+            contraction.accelerator_ms[b],
+        )
+        states, inverse = distinct(rows)
         most = max_width
         if shared is not None:
             nodes_left = shared - max(0, first[-1] - i * even_share)
@@ -298,9 +281,9 @@ def _diagram_in_order(
         while len(states) > most:
             cheapest = min(kept, key=weight.__getitem__)
             dropped.add(cheapest)
-            both = np.delete(both, kept.index(cheapest), axis=1)
+            states, number = distinct(np.delete(states, kept.index(cheapest), axis=1))
             kept.remove(cheapest)
-            states, inverse = _distinct(both)
+            inverse = number[inverse]
         active = kept
         targets.append(first[-1] + inverse.reshape(2, size).T)
         lengths.append(length)
@@ -316,17 +299,3 @@ def _diagram_in_order(
         forgets_paths=any(e >= num_nets for e in dropped),
         paths=paths,
     )
-
-
-def _distinct(rows: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return the distinct rows, and for each row the number of its like among them."""
-    if rows.shape[1] == 0:
-        return rows[:1], np.zeros(len(rows), np.int64)
-    packed = np.zeros((len(rows), (rows.shape[1] + 30) // 31), np.int64)
-    for j in range(rows.shape[1]):
-        packed[:, j // 31] |= rows[:, j].astype(np.int64) << (2 * (j % 31))
-    if packed.shape[1] == 1:
-        _, index, inverse = np.unique(packed[:, 0], return_index=True, return_inverse=True)
-    else:
-        _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    return rows[index], inverse.reshape(-1)
