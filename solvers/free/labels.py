@@ -170,6 +170,8 @@ def _extend(
                 until += 1
             for x in range(2):
                 b = arcs.target[a, x]
+                if last_step and not added.counts[b]:
+                    continue
                 run_begin[num_runs] = count
                 run_target[num_runs] = b - base
                 num_runs += 1

@@ -24,7 +24,7 @@ from numba import njit
 
 from solvers.free.diagram import Arcs
 from solvers.free.labels import labels_within
-from solvers.free.within import UNKNOWN, sets_within, step_of, within
+from solvers.free.within import UNKNOWN, Within, sets_within, step_of, within
 from solvers.problem.contraction import FloatArray
 
 SLACK = 1e-10
@@ -90,6 +90,7 @@ class Pricing:
         self._bound = bound + self._slack
         self._best, self._by_table = float(self._values.max()), -math.inf
         self._added, self._size = UNKNOWN, (0, 0)
+        self._floor = self._least = -math.inf  # of the tables
         self._num_tables = self._num_beams = 0
 
     def dearest(
@@ -101,11 +102,15 @@ class Pricing:
         bound and best set within `gap` of each other, or the bound down to `floor`: what is dearer by less is not
         looked for. It is enough to find a set dearer than `ceiling`. What was done with less effort is not done again.
         """
+        if floor < self._floor:  # the tables tell too little apart
+            self._added, self._least, self._num_tables = UNKNOWN, -math.inf, 0
+        self._floor = floor
         for size in self._tables[self._num_tables :]:
             if effort < TABLES_FROM or self._is_near(COARSE, floor, ceiling):
                 break
             self._num_tables += 1
-            self._take_table(size)
+            known = max(self._best, self._by_table)
+            self._take_table(size, max(known - gap * abs(known), floor))
         for beam in BEAMS[self._num_beams : effort]:
             if self._is_near(gap, floor, ceiling):
                 break
@@ -120,23 +125,28 @@ class Pricing:
         known = max(self._best, self._by_table)
         return known > ceiling or self._bound <= max(known + gap * abs(known), floor + self._slack)
 
-    def _take_table(self, size: tuple[int, int]) -> None:
-        """Pass 2: bound what paths add within each load, and follow them."""
-        table = within(self._arcs, self._layer_price, self._limit, self._rates, self._after, *size)
+    def _take_table(self, size: tuple[int, int], least: float) -> None:
+        """Pass 2: bound what paths that add more than `least` add within each load, and follow them."""
+        table = self._table(size, least)
         if table is UNKNOWN:
             return
-        self._added, self._size = table, size
-        self._bound = min(self._bound, table.most + self._slack)
+        self._added, self._size, self._least = table, size, least
+        self._bound = min(self._bound, max(table.most, least) + self._slack)
         self._found(*sets_within(self._arcs, self._layer_price, self._limit, table))
         self._by_table = float(self._values.max())
+
+    def _table(self, size: tuple[int, int], least: float) -> Within:
+        # Sums over a path may be rounded the other way: one that adds as much as was asked for counts.
+        least -= self._slack
+        return within(self._arcs, self._layer_price, self._limit, self._rates, self._after, *size, least)
 
     def _take_labels(self, beam: int, gap: float, floor: float) -> None:
         """Pass 3, with a beam."""
         best, by_table = self._best, self._by_table
         if self._added is not UNKNOWN and not self._added.holds:
-            self._added = within(self._arcs, self._layer_price, self._limit, self._rates, self._after, *self._size)
+            self._added = self._table(self._size, self._least)
         # Labels find the best set of the table again where there is none dearer: the bound is then what it is worth.
-        cutoff = max(best + 0.5 * gap * abs(best), by_table - 0.5 * gap * abs(by_table), floor)
+        cutoff = max(best + 0.5 * gap * abs(best), by_table - 0.5 * gap * abs(by_table), floor, self._least)
         bound, sets, loads, values = labels_within(
             self._arcs, self._layer_price, self._limit, self._rates, self._after, self._added, cutoff, self._slack,
             beam, self._check,
@@ -218,6 +228,8 @@ def _lagrangian(arcs, layer_price, limit, steps):
     for i in range(num_layers):
         total += max(0.0, layer_price[i])
     low, high = 0.0, -1.0
+    # What the paths at these two rates come to, as lines over the rate, from which their maximum is known below.
+    low_load = low_value = high_load = high_value = 0.0
     rate = total / limit if limit > 0 and total > 0 else 1.0
     bound = np.inf
     for step in range(steps):
@@ -240,16 +252,18 @@ def _lagrangian(arcs, layer_price, limit, steps):
             bound = candidate
             rates[0] = current
             after[0] = work
-        if step == 0:
-            if load <= limit:
-                break
-            continue
+        if step == 0 and load <= limit:
+            break
         if load <= limit:
-            high = rate
+            high, high_load, high_value = current, load, value
         else:
-            low = rate
-        rate = 0.5 * (low + high) if high >= 0 else 2.0 * rate
-        if high >= 0 and high - low <= 1e-12 * high:
+            low, low_load, low_value = current, load, value
+        if high < 0:
+            rate = 2.0 * rate if step else rate
+            continue
+        # Where the two lines meet no path is worth less; if none is worth more either, that is the least bound.
+        rate = (low_value - high_value) / (low_load - high_load)
+        if not low < rate < high or high - low <= 1e-12 * high:
             break
     if rates[2] == 0.0:
         rates[2] = rates[0]

@@ -6,6 +6,9 @@ a path if the loads were the same everywhere; so they are shifted at each node, 
 bound would take loses nothing. The more blocks there are, the more loads it takes: with 1,079 of them HRNet has 0.200
 with 128 loads and 0.141 with 512, where 0.1405 is the most, and the Lagrangian bound 0.244.
 
+Where only sets dearer than some price matter, nodes through which no path can come to it, whatever rate it is judged
+by, have no loads: of convex sets two thirds of the nodes or more.
+
 The path that goes by these bounds from the first node on, with the load that is really left, is a set within the
 threshold, and most often a very good one.
 """
@@ -34,9 +37,11 @@ HELD_BACK = (0, 1, 2, 4, 8, 16)
 class Within(NamedTuple):
     """What paths from a node to the end add at most within a load.
 
-    `most_at[a, j]` is for a load of `first_ms[a] + j * step_ms` from node a on, `most` for T from the first node on.
+    `most_at[a, j]` is for a load of `first_ms[a] + j * step_ms` from node a on, `most` for T from the first node on. A
+    node that `counts` not is on no path that adds more than was asked for, and has no loads.
     """
 
+    counts: npt.NDArray[np.bool_]
     most_at: npt.NDArray[np.float32]
     first_ms: FloatArray
     step_ms: float
@@ -50,7 +55,7 @@ class Within(NamedTuple):
         return self.number == getattr(_scratch, "number", 0)
 
 
-UNKNOWN = Within(np.full((1, 1), np.inf, np.float32), np.zeros(1), 1.0, math.inf, -1)
+UNKNOWN = Within(np.ones(1, np.bool_), np.full((1, 1), np.inf, np.float32), np.zeros(1), 1.0, math.inf, -1)
 
 _scratch = threading.local()
 
@@ -63,11 +68,12 @@ def within(
     after: FloatArray,
     most_steps: int,
     most_numbers: int,
+    least: float = -math.inf,
 ) -> Within:
     """Return the table with so many loads of a node at most, and so many numbers; UNKNOWN where they are too few.
 
-    `after[r, a]` is the most that price - rates[r] x load comes to from node a on. The table is that of the calling
-    thread, and holds until the thread asks for another.
+    `after[r, a]` is the most that price - rates[r] x load comes to from node a on. Paths that add less than `least`
+    need not be told apart. The table is that of the calling thread, and holds until the thread asks for another.
     """
     num_nodes = arcs.target.shape[0] + 1
     steps = min(most_steps, most_numbers // num_nodes)
@@ -78,11 +84,15 @@ def within(
     most_at = _scratch.table[: num_nodes * (steps + 1)].reshape(num_nodes, steps + 1)
     first_ms = np.zeros(num_nodes)
     step_ms = limit / (steps - 1)
-    best = int(np.argmin(rates * limit + after[:, 0]))
-    _fill(arcs, layer_price, limit, rates[best], after[best], step_ms, most_at, first_ms)
-    most = float(most_at[0, step_of(limit, first_ms[0], step_ms, steps)])
+    best_first = np.argsort(rates * limit + after[:, 0], kind="stable")
+    best = best_first[0]
+    counts = np.ones(num_nodes, np.bool_)
+    if least > -math.inf:
+        _rule_out(arcs, layer_price, limit, rates, after, best_first, least, counts)
+    _fill(arcs, layer_price, limit, rates[best], after[best], step_ms, counts, most_at, first_ms)
+    most = float(most_at[0, step_of(limit, first_ms[0], step_ms, steps)]) if counts[0] else -math.inf
     _scratch.number = getattr(_scratch, "number", 0) + 1
-    return Within(most_at, first_ms, step_ms, most, _scratch.number)
+    return Within(counts, most_at, first_ms, step_ms, most, _scratch.number)
 
 
 def sets_within(
@@ -119,7 +129,7 @@ def _follow(arcs, layer_price, limit, bounds, held_back, row, sets, loads, value
         for x in range(2):
             b = arcs.target[a, x]
             left = limit - load - arcs.length[a, x]
-            if left < 0.0:
+            if left < 0.0 or not bounds.counts[b]:
                 continue
             gain = (
                 x * layer_price[i]
@@ -140,8 +150,26 @@ def _follow(arcs, layer_price, limit, bounds, held_back, row, sets, loads, value
 
 
 @njit(cache=True, nogil=True)
-def _fill(arcs, layer_price, limit, rate, after, step_ms, most_at, first_ms):
-    """Fill most_at and first_ms of `Within`, from the end to the beginning."""
+def _rule_out(arcs, layer_price, limit, rates, after, order, least, counts):
+    """Take from `counts` the nodes through which no path adds `least` within the limit, by what each rate says."""
+    before = np.empty(counts.size)
+    for r in order:
+        rate = rates[r]
+        before[:] = -np.inf
+        before[0] = rate * limit
+        for i in range(arcs.first.size - 2):
+            for a in range(arcs.first[i], arcs.first[i + 1]):
+                counts[a] &= before[a] + after[r, a] >= least
+                if not counts[a]:
+                    continue
+                for x in range(2):
+                    b = arcs.target[a, x]
+                    before[b] = max(before[b], before[a] + x * layer_price[i] - rate * arcs.length[a, x])
+
+
+@njit(cache=True, nogil=True)
+def _fill(arcs, layer_price, limit, rate, after, step_ms, counts, most_at, first_ms):
+    """Fill most_at and first_ms of `Within` where nodes count, from the end to the beginning."""
     num_layers = arcs.first.size - 2
     last = most_at.shape[1] - 1
     widest = 0
@@ -154,21 +182,25 @@ def _fill(arcs, layer_price, limit, rate, after, step_ms, most_at, first_ms):
     for i in range(num_layers - 1, -1, -1):
         base, next_base = arcs.first[i], arcs.first[i + 1]
         for a in range(base, next_base):
+            if not counts[a]:
+                continue
             row = here[a - base]
             row[:] = -np.inf
             out = after[arcs.target[a, 0]] - rate * arcs.length[a, 0]
             joins = after[arcs.target[a, 1]] + layer_price[i] - rate * arcs.length[a, 1]
             exact = 1 if joins > out else 0
             first = 0.0
-            if arcs.length[a, exact] <= limit:
+            if not counts[arcs.target[a, exact]]:
+                exact = 1 - exact
+            if arcs.length[a, exact] <= limit and counts[arcs.target[a, exact]]:
                 first = first_ms[arcs.target[a, exact]] + arcs.length[a, exact]
                 first -= step_ms * np.floor(first / step_ms)
             first_ms[a] = first
             for x in range(2):
                 length = arcs.length[a, x]
-                if length > limit:
-                    continue
                 b = arcs.target[a, x]
+                if length > limit or not counts[b]:
+                    continue
                 of_b = behind[b - next_base]
                 gain = x * layer_price[i]
                 # Step j of a, less this arc, is within step j + shift of b: but for the tolerance, which in all layers

@@ -24,7 +24,7 @@ WITHOUT_CPUS_SHARE, SECONDS_WITHOUT_CPUS = 0.1, 2.5
 ANNEALING_SHARE, MOST_ANNEALING_SECONDS = 0.1, 3.0
 """Share of the time left for pipelines among the convex splits that annealing finds, if not so many seconds."""
 
-PLANS_SHARE, MOST_PLANS_SECONDS, PRICES_SHARE = 0.6, 8.0, 0.7
+PLANS_SHARE, MOST_PLANS_SECONDS, PRICES_SHARE = 0.42, 8.0, 0.7
 """Share of the time left for better plans, if not so many seconds, then for bounds by prices; the rest is for plans.
 
 After the DP prices have all of it, in a thread of their own. What tells contents of devices apart takes a second or two

@@ -265,6 +265,54 @@ def test_what_is_within_a_load_is_never_understated(seed: int, steps: int, monke
             assert value >= max(t for path, t in completions(arcs, layer_price, 0, 0) if path <= 0.97 * limit) - 1e-9
 
 
+def test_nodes_of_paths_that_add_what_is_asked_for_count_and_others_mostly_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(within, "LEAST_STEPS", 2)
+    num_ruled_out = num_right = 0
+    for seed in range(12):
+        contraction = contract(random_dag(seed, num_nodes=9), Family.FREE, Deployment(2))
+        arcs = contents_diagram(contraction).arcs
+        layer_price = np.random.default_rng(seed).uniform(-0.2, 1, len(arcs.order))
+        limit = 0.5 * float(contraction.accelerator_ms.sum())
+        _, rates, after, *_ = pricing._lagrangian(arcs, layer_price, limit, pricing.RATES)
+        value_along: dict[tuple[int, ...], float] = {}  # both decisions may lead to the same node
+        for row in itertools.product((0, 1), repeat=len(arcs.order)):
+            load, value = path_of(arcs, layer_price, np.array(row, bool))
+            if load <= limit:
+                nodes = [0]
+                for x in row:
+                    nodes.append(int(arcs.target[nodes[-1], x]))
+                value_along[tuple(nodes)] = max(value, value_along.get(tuple(nodes), value))
+        best = max(value_along.values())
+        for least in (best, 0.8 * best, 2 * best):
+            added = within.within(arcs, layer_price, limit, rates, after, 50, 10**6, least - 1e-9)
+            worth = {node for nodes, value in value_along.items() if value >= least for node in nodes}
+            assert added.counts[list(worth)].all()
+            num_ruled_out += int((~added.counts[:-1]).sum())
+            num_right += len(added.counts) - 1 - len(worth - {len(added.counts) - 1})
+            assert added.most >= best or least > best
+            for _, load, value in zip(*within.sets_within(arcs, layer_price, limit, added), strict=True):
+                assert load <= limit
+                assert value <= best + 1e-9
+    assert num_ruled_out > 0.5 * num_right
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_pricing_that_is_asked_for_less_later_tells_more_apart(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(within, "LEAST_STEPS", 2)
+    monkeypatch.setattr(pricing, "COARSE", 0.0)
+    contraction = contract(random_dag(seed, num_nodes=11), Family.FREE, Deployment(2))
+    arcs = contents_diagram(contraction).arcs
+    threshold = 0.5 * float(contraction.accelerator_ms.sum())
+    price = np.random.default_rng(seed).uniform(-0.2, 1, contraction.num_blocks)
+    values = [float(price[s].sum()) for s in all_contents(contraction) if load_of(contraction, s) <= threshold]
+    one = Pricing(arcs, price, threshold, tables=((40, 10**6),))
+    for floor in (1.01 * max(values), 0.9 * max(values), -np.inf):
+        dearest = one.dearest(EXACT, floor=floor)
+        assert max(values) <= dearest.bound <= max(max(values) * (1 + 2 * pricing.GAP), floor) + 1e-6
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_one_table_tells_the_most_within_every_load(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     contraction = contract(random_dag(seed, num_nodes=11), Family.FREE, Deployment(2))
