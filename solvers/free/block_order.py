@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.problem.contraction import IntArray
+from solvers.problem.contraction import IntArray, compressed_rows
 
 MAX_BLOCKS = 3000
 """Above this the blocks are taken in the order they have."""
@@ -54,13 +54,13 @@ def narrow_orders(
     if n > MAX_BLOCKS:
         return [np.array(given, np.int32)]
     nets = _Nets.of(n, ends)
-    rows = _flat(before or [()] * n)
+    rows = compressed_rows(before or [()] * n)
     # Those that wait for a block.
     after: list[list[int]] = [[] for _ in range(n)]
     for b, row in enumerate(before):
         for u in row:
             after[u].append(b)
-    readers = _flat(after)
+    readers = compressed_rows(after)
     best = np.array(given, np.int32)
     least = _cost(best, *nets)
     for start in [given[0]] if before else range(0, n, max(1, n // GREEDY_STARTS)):
@@ -73,7 +73,7 @@ def narrow_orders(
 
 
 class _Nets(NamedTuple):
-    """The nets of each block and the ends of each net, one behind the other, after where each of them begins."""
+    """Where the nets of each block begin, these nets, where the ends of each net begin, and these ends."""
 
     net_begin: IntArray
     net: IntArray
@@ -86,7 +86,7 @@ class _Nets(NamedTuple):
         for e, blocks in enumerate(ends):
             for b in blocks:
                 nets[b].append(e)
-        return _Nets(*_flat(nets), *_flat(ends))
+        return _Nets(*compressed_rows(nets), *compressed_rows(ends))
 
 
 def cost_of_order(order: Sequence[int] | IntArray, ends: Sequence[Sequence[int]]) -> float:
@@ -196,12 +196,6 @@ def _with_best_windows(
     return order
 
 
-def _flat(rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    """Return where each row begins, and the rows one behind the other."""
-    begin = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
-    return begin, np.array([x for row in rows for x in row], np.int32)
-
-
 @njit(cache=True, nogil=True)
 def _order_windows(order, net_begin, net, net_size, before_begin, before, is_due):
     """Put every window that is due into its best order, in place; due are then those that overlap one that changed."""
@@ -269,8 +263,8 @@ def _subset_costs(placed, blocks, open_ends, mask_of, net_begin, net, held, cost
     for i in range(size):
         for j in range(net_begin[blocks[i]], net_begin[blocks[i] + 1]):
             mask_of[net[j]] |= 1 << i
-    # All blocks of S and those placed that have nets bear one, but those that S closes: they are of one mask each, what
-    # of the window S must hold for it, and counted for all S at once.
+    # Count what bears a net before S, and every block of S, and take off those whose nets are all closed once S holds
+    # the blocks of a mask: the sums over the subsets of each S, for all S at once.
     held[: 1 << size] = 0
     bearing = 0
     for b in placed:

@@ -239,7 +239,8 @@ class DeviceContents:
             # Of accelerators of one kind it is only asked whether some can pay their part.
             part = self._left_by_cpus(price, threshold) / self.counts[0]
             is_one_kind = len(self.counts) == 1
-            floors = np.array([part - MARGIN * abs(part)]) if is_one_kind else None
+            # Pricing ends a slack above a floor, which must be less than what a proof takes, however small a part is.
+            floors = np.array([part - MARGIN * float(np.abs(price).sum())]) if is_one_kind else None
             ceiling = part if is_one_kind else math.inf
             if self.certify(price, threshold, effort, GAP, floors, ceiling)[0].ratio > 1:
                 low_ms = threshold

@@ -70,7 +70,11 @@ def labels_within(
     beam: int,
     check: Callable[[], object],
 ) -> tuple[float, npt.NDArray[np.bool_], FloatArray, FloatArray]:
-    """Return an upper bound on z, and the sets of the best complete labels above the cutoff."""
+    """Return an upper bound on z, and the sets of the best complete labels above the cutoff.
+
+    The cutoff is no less than what the table `added` looks for.
+    """
+    cutoff = max(cutoff, added.least)
     num_layers = arcs.first.size - 2
     # Pages of these that no label reaches are never touched. Loads, prices and nodes are those of two layers, by turns;
     # of every label remains which one it came of, twice its number, and 1 more if the block joined.

@@ -14,7 +14,7 @@ from solvers.problem.contraction import IntArray
 
 OUTSIDE, INSIDE, DIVIDED = 0, 1, 2
 
-STATES_IN_A_WORD = 31
+COLUMNS_IN_A_WORD = 32
 
 
 @njit(cache=True, nogil=True)
@@ -23,7 +23,7 @@ def decided(states, nets, weight_ms, begins, read, own, passes, kept, accelerato
 
     `nets` are the columns of nets with an end in this block, with their weights, and which begin with it. `read` are
     the columns of blocks it reads from, `own` is its own, or -1; it is behind a block inside if it `passes` paths on.
-    Columns that are not `kept` are left out of the states. A node where it may not join has an infinite length.
+    Columns that are not `kept` are left out of the states. Where it may not join the arc is infinitely long.
     """
     size, num_columns = states.shape
     after = np.empty((2 * size, kept.size), np.uint8)
@@ -71,7 +71,7 @@ def distinct(rows: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], IntArr
 def _distinct(rows):
     """Return which rows are the first of their kind, and the number of each row's kind."""
     size, num_columns = rows.shape
-    num_words = (num_columns + STATES_IN_A_WORD - 1) // STATES_IN_A_WORD
+    num_words = (num_columns + COLUMNS_IN_A_WORD - 1) // COLUMNS_IN_A_WORD
     words = np.zeros((size, num_words), np.uint64)
     capacity = 2
     while capacity < 2 * size:
@@ -82,7 +82,7 @@ def _distinct(rows):
     count = 0
     for a in range(size):
         for j in range(num_columns):
-            w = j // STATES_IN_A_WORD
+            w = j // COLUMNS_IN_A_WORD
             words[a, w] = words[a, w] << np.uint64(2) | np.uint64(rows[a, j])
         place = np.uint64(0)
         for w in range(num_words):

@@ -248,7 +248,8 @@ class _Rounds:
             exactly = GAP if i == len(EFFORTS) - 1 else gap
             if exactly < gap:
                 pricings = contents.pricings(price, self._threshold_ms)  # what was found ended at the wider gap
-            floors = z * (1 + 0.5 * exactly)
+            # What pricing ends at, z by the floor, must be a proof where the level would be one.
+            floors = z * (1 + 0.5 * (exactly if level <= 1 else min(exactly, level - 1)))
             certificate, dearest = contents.certify(
                 price, self._threshold_ms, effort, exactly, floors, pricings=pricings
             )

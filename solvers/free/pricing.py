@@ -5,7 +5,8 @@
 over the paths of a diagram of all sets (`solvers.free.patterns`). Three passes:
 
 1. Lagrangian relaxation. For a rate mu >= 0, max_S price(S) - mu load(S) is one sweep over the arcs, and
-   z <= mu T + that. The right side is convex in mu with slope T - load(S); bisection finds the least. It gives a bound,
+   z <= mu T + that. The right side is convex in mu with slope T - load(S); the rate where the lines of two sets
+   meet, one on each side, is tried next until none is better. It gives a bound,
    sets within T as candidates, and for every node and several rates a bound on what any completion can still add.
 2. Dynamic programming from the end to the beginning over some hundred loads at every node (`solvers.free.within`):
    what a path from there can add within each, and the set that goes by it.
@@ -30,8 +31,8 @@ from solvers.problem.contraction import FloatArray
 SLACK = 1e-10
 """Relative rounding of sums over a path; bounds are raised and T is widened by it."""
 
-RATES = 24
-"""Steps of the bisection for the Lagrangian rate."""
+MOST_RATES = 24
+"""Lagrangian rates tried at most. Mostly a few find the best."""
 
 FURTHER_RATES = (0.25, 0.5, 0.7, 1.4, 2.0, 4.0)
 """Rates with bounds on completions, as multiples of the best one: that is the best for a path that is just begun, and
@@ -85,12 +86,11 @@ class Pricing:
         self._layer_price = np.ascontiguousarray(price[arcs.order])
         self._slack = SLACK * float(np.abs(price).sum())
         bound, self._rates, self._after, self._sets, self._loads, self._values = _lagrangian(
-            arcs, self._layer_price, self._limit, RATES
+            arcs, self._layer_price, self._limit, MOST_RATES
         )
         self._bound = bound + self._slack
         self._best, self._by_table = float(self._values.max()), -math.inf
         self._added, self._size = UNKNOWN, (0, 0)
-        self._floor = self._least = -math.inf  # of the tables
         self._num_tables = self._num_beams = 0
 
     def dearest(
@@ -102,9 +102,8 @@ class Pricing:
         bound and best set within `gap` of each other, or the bound down to `floor`: what is dearer by less is not
         looked for. It is enough to find a set dearer than `ceiling`. What was done with less effort is not done again.
         """
-        if floor < self._floor:  # the tables tell too little apart
-            self._added, self._least, self._num_tables = UNKNOWN, -math.inf, 0
-        self._floor = floor
+        if self._added.least > max(self._best, self._by_table, floor):  # what was told apart is too little now
+            self._added, self._num_tables, self._num_beams = UNKNOWN, 0, 0
         for size in self._tables[self._num_tables :]:
             if effort < TABLES_FROM or self._is_near(COARSE, floor, ceiling):
                 break
@@ -126,27 +125,26 @@ class Pricing:
         return known > ceiling or self._bound <= max(known + gap * abs(known), floor + self._slack)
 
     def _take_table(self, size: tuple[int, int], least: float) -> None:
-        """Pass 2: bound what paths that add more than `least` add within each load, and follow them."""
-        table = self._table(size, least)
+        """Pass 2: bound what paths that add `least` or more add within each load, and follow them."""
+        # Sums over a path may be rounded the other way: one that adds as much as was asked for counts.
+        table = self._table(size, least - self._slack)
         if table is UNKNOWN:
             return
-        self._added, self._size, self._least = table, size, least
-        self._bound = min(self._bound, max(table.most, least) + self._slack)
+        self._added, self._size = table, size
+        self._bound = min(self._bound, max(table.most, table.least) + self._slack)
         self._found(*sets_within(self._arcs, self._layer_price, self._limit, table))
         self._by_table = float(self._values.max())
 
     def _table(self, size: tuple[int, int], least: float) -> Within:
-        # Sums over a path may be rounded the other way: one that adds as much as was asked for counts.
-        least -= self._slack
         return within(self._arcs, self._layer_price, self._limit, self._rates, self._after, *size, least)
 
     def _take_labels(self, beam: int, gap: float, floor: float) -> None:
         """Pass 3, with a beam."""
         best, by_table = self._best, self._by_table
         if self._added is not UNKNOWN and not self._added.holds:
-            self._added = self._table(self._size, self._least)
+            self._added = self._table(self._size, self._added.least)
         # Labels find the best set of the table again where there is none dearer: the bound is then what it is worth.
-        cutoff = max(best + 0.5 * gap * abs(best), by_table - 0.5 * gap * abs(by_table), floor, self._least)
+        cutoff = max(best + 0.5 * gap * abs(best), by_table - 0.5 * gap * abs(by_table), floor)
         bound, sets, loads, values = labels_within(
             self._arcs, self._layer_price, self._limit, self._rates, self._after, self._added, cutoff, self._slack,
             beam, self._check,
@@ -170,7 +168,7 @@ def most_within(
     check()
     limit = threshold_ms * (1 + SLACK)
     layer_price = np.ascontiguousarray(price[arcs.order])
-    _, rates, after, *_ = _lagrangian(arcs, layer_price, limit, RATES)
+    _, rates, after, *_ = _lagrangian(arcs, layer_price, limit, MOST_RATES)
     check()
     table = within(arcs, layer_price, limit, rates, after, *LARGE)
     most, first_ms = table.most_at[0].astype(np.float64), float(table.first_ms[0])
@@ -213,7 +211,7 @@ def _follow(arcs, layer_price, rate, after, row):
 
 @njit(cache=True, nogil=True)
 def _lagrangian(arcs, layer_price, limit, steps):
-    """Bisect the rate; return the bound, ascending rates with bounds on completions, and the sets found within T."""
+    """Find the best rate; return the bound, ascending rates with bounds on completions, and the sets found within T."""
     num_layers = arcs.first.size - 2
     num_nodes = arcs.target.shape[0] + 1
     rates = np.zeros(3 + len(FURTHER_RATES))
@@ -228,7 +226,7 @@ def _lagrangian(arcs, layer_price, limit, steps):
     for i in range(num_layers):
         total += max(0.0, layer_price[i])
     low, high = 0.0, -1.0
-    # What the paths at these two rates come to, as lines over the rate, from which their maximum is known below.
+    # What the best path at each of the two rates comes to is a line over the rate; the most of all is above both.
     low_load = low_value = high_load = high_value = 0.0
     rate = total / limit if limit > 0 and total > 0 else 1.0
     bound = np.inf
@@ -261,7 +259,7 @@ def _lagrangian(arcs, layer_price, limit, steps):
         if high < 0:
             rate = 2.0 * rate if step else rate
             continue
-        # Where the two lines meet no path is worth less; if none is worth more either, that is the least bound.
+        # The most that paths come to is no less than where the lines meet; if no more, that is the least bound.
         rate = (low_value - high_value) / (low_load - high_load)
         if not low < rate < high or high - low <= 1e-12 * high:
             break

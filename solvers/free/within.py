@@ -6,8 +6,8 @@ a path if the loads were the same everywhere; so they are shifted at each node, 
 bound would take loses nothing. The more blocks there are, the more loads it takes: with 1,079 of them HRNet has 0.200
 with 128 loads and 0.141 with 512, where 0.1405 is the most, and the Lagrangian bound 0.244.
 
-Where only sets dearer than some price matter, nodes through which no path can come to it, whatever rate it is judged
-by, have no loads: of convex sets two thirds of the nodes or more.
+Where only sets that come to some price matter, nodes on no path to it have no loads: one rate by which there is none is
+enough. Of convex sets these are two thirds of the nodes or more.
 
 The path that goes by these bounds from the first node on, with the load that is really left, is a set within the
 threshold, and most often a very good one.
@@ -37,8 +37,9 @@ HELD_BACK = (0, 1, 2, 4, 8, 16)
 class Within(NamedTuple):
     """What paths from a node to the end add at most within a load.
 
-    `most_at[a, j]` is for a load of `first_ms[a] + j * step_ms` from node a on, `most` for T from the first node on. A
-    node that `counts` not is on no path that adds more than was asked for, and has no loads.
+    `most_at[a, j]` is for a load of `first_ms[a] + j * step_ms` from node a on, `most` for T from the first node on.
+    Both hold for paths from the first node that add `least` or more; a node that does not count is on none of these,
+    and has no loads.
     """
 
     counts: npt.NDArray[np.bool_]
@@ -46,6 +47,7 @@ class Within(NamedTuple):
     first_ms: FloatArray
     step_ms: float
     most: float
+    least: float
     number: int
     """Which of the tables of its thread it is."""
 
@@ -55,7 +57,7 @@ class Within(NamedTuple):
         return self.number == getattr(_scratch, "number", 0)
 
 
-UNKNOWN = Within(np.ones(1, np.bool_), np.full((1, 1), np.inf, np.float32), np.zeros(1), 1.0, math.inf, -1)
+UNKNOWN = Within(np.ones(1, np.bool_), np.full((1, 1), np.inf, np.float32), np.zeros(1), 1.0, math.inf, -math.inf, -1)
 
 _scratch = threading.local()
 
@@ -72,8 +74,9 @@ def within(
 ) -> Within:
     """Return the table with so many loads of a node at most, and so many numbers; UNKNOWN where they are too few.
 
-    `after[r, a]` is the most that price - rates[r] x load comes to from node a on. Paths that add less than `least`
-    need not be told apart. The table is that of the calling thread, and holds until the thread asks for another.
+    `after[r, a]` is the most that price - rates[r] x load comes to from node a on. Paths that add less than `least` are
+    not looked for: where there are no others, what is said of the most may be anything below. The table is that of the
+    calling thread, and holds until the thread asks for another.
     """
     num_nodes = arcs.target.shape[0] + 1
     steps = min(most_steps, most_numbers // num_nodes)
@@ -92,7 +95,7 @@ def within(
     _fill(arcs, layer_price, limit, rates[best], after[best], step_ms, counts, most_at, first_ms)
     most = float(most_at[0, step_of(limit, first_ms[0], step_ms, steps)]) if counts[0] else -math.inf
     _scratch.number = getattr(_scratch, "number", 0) + 1
-    return Within(counts, most_at, first_ms, step_ms, most, _scratch.number)
+    return Within(counts, most_at, first_ms, step_ms, most, least, _scratch.number)
 
 
 def sets_within(

@@ -412,7 +412,7 @@ def renumbered(contraction: Contraction, order: Sequence[int]) -> Contraction:
     )
 
 
-def compressed_rows(rows: list[list[int]]) -> tuple[IntArray, IntArray]:
+def compressed_rows(rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
     """Return row pointers and concatenated entries, both int32."""
     ptr = np.zeros(len(rows) + 1, np.int32)
     ptr[1:] = np.cumsum([len(row) for row in rows])

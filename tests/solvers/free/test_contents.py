@@ -244,7 +244,7 @@ def test_what_is_within_a_load_is_never_understated(seed: int, steps: int, monke
     arcs = contents_diagram(contract(graph, Family.FREE, Deployment(2))).arcs
     layer_price = rng.uniform(-0.2, 1, len(arcs.order))
     limit = 3.9 if in_tenths else float(rng.uniform(2, 8)) if seed % 2 else float(rng.integers(2, 8))
-    _, rates, after, *_ = pricing._lagrangian(arcs, layer_price, limit, pricing.RATES)
+    _, rates, after, *_ = pricing._lagrangian(arcs, layer_price, limit, pricing.MOST_RATES)
     added = within.within(arcs, layer_price, limit, rates, after, steps, 10**6)
     last = added.most_at.shape[1] - 1
     for layer in range(len(arcs.order) + 1):
@@ -275,7 +275,7 @@ def test_nodes_of_paths_that_add_what_is_asked_for_count_and_others_mostly_do_no
         arcs = contents_diagram(contraction).arcs
         layer_price = np.random.default_rng(seed).uniform(-0.2, 1, len(arcs.order))
         limit = 0.5 * float(contraction.accelerator_ms.sum())
-        _, rates, after, *_ = pricing._lagrangian(arcs, layer_price, limit, pricing.RATES)
+        _, rates, after, *_ = pricing._lagrangian(arcs, layer_price, limit, pricing.MOST_RATES)
         value_along: dict[tuple[int, ...], float] = {}  # both decisions may lead to the same node
         for row in itertools.product((0, 1), repeat=len(arcs.order)):
             load, value = path_of(arcs, layer_price, np.array(row, bool))
@@ -285,17 +285,42 @@ def test_nodes_of_paths_that_add_what_is_asked_for_count_and_others_mostly_do_no
                     nodes.append(int(arcs.target[nodes[-1], x]))
                 value_along[tuple(nodes)] = max(value, value_along.get(tuple(nodes), value))
         best = max(value_along.values())
-        for least in (best, 0.8 * best, 2 * best):
+        for least in (2 * best, best, 0.8 * best):
             added = within.within(arcs, layer_price, limit, rates, after, 50, 10**6, least - 1e-9)
             worth = {node for nodes, value in value_along.items() if value >= least for node in nodes}
             assert added.counts[list(worth)].all()
-            num_ruled_out += int((~added.counts[:-1]).sum())
-            num_right += len(added.counts) - 1 - len(worth - {len(added.counts) - 1})
+            if worth:
+                num_ruled_out += int((~added.counts).sum())
+                num_right += len(added.counts) - len(worth)
             assert added.most >= best or least > best
             for _, load, value in zip(*within.sets_within(arcs, layer_price, limit, added), strict=True):
                 assert load <= limit
                 assert value <= best + 1e-9
     assert num_ruled_out > 0.5 * num_right
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_lagrangian_bound_is_the_least_of_all_rates(seed: int) -> None:
+    contraction = contract(random_dag(seed, num_nodes=9), Family.FREE, Deployment(2))
+    arcs = contents_diagram(contraction).arcs
+    layer_price = np.random.default_rng(seed).uniform(-0.2, 1, len(arcs.order))
+    limit = (0.3 + 0.05 * seed) * float(contraction.accelerator_ms.sum())
+    bound, rates, after, sets, loads, values = pricing._lagrangian(arcs, layer_price, limit, pricing.MOST_RATES)
+    paths = np.array(completions(arcs, layer_price, 0, 0))
+    # The maximum of lines is the least where two of them meet, or at no rate.
+    load, value = paths[:, 0], paths[:, 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        meet = ((value[:, None] - value) / (load[:, None] - load)).ravel()
+    least = min(
+        rate * limit + float((value - rate * load).max())
+        for rate in {0.0, *meet[(meet > 0) & np.isfinite(meet)].tolist()}
+    )
+    assert bound == pytest.approx(least, rel=1e-8)
+    for rate, left in zip(rates.tolist(), after, strict=True):
+        assert left[0] == pytest.approx(float((value - rate * load).max()))
+    for row, of_set, total in zip(sets, loads, values, strict=True):
+        assert (of_set, total) == pytest.approx(path_of(arcs, layer_price, row))
+        assert of_set <= limit
 
 
 @pytest.mark.parametrize("seed", range(12))
