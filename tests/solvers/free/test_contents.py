@@ -384,6 +384,18 @@ def test_pricing_goes_on_from_less_effort_though_others_were_priced_meanwhile(
     assert bounds == pytest.approx(best, abs=1e-6)
 
 
+def test_a_part_of_very_many_accelerators_is_told_from_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below 1.6 ms none can hold more than is worth 1, each would have to pay 1.05, and by rates it may be 1.4."""
+    monkeypatch.setattr(pricing, "LARGE", (1024, 1))
+    large, small = [Node(v, 1.0, 1.0) for v in range(200)], [Node(v, 0.6, 0.6) for v in range(200, 220)]
+    deployment = Deployment(200)
+    contraction = contract(DnnGraph((*large, *small), ()), Family.FREE, deployment)
+    contents = DeviceContents(contraction, deployment)
+    price = np.where(contraction.accelerator_ms == 1.0, 1.0, 0.5)
+    proven = max(contents.provable_thresholds(price, 1.1, 1.59), default=0.0)
+    assert proven > 1.59 - 0.49 / 8
+
+
 @pytest.mark.parametrize("is_table_too_small", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_the_largest_threshold_that_prices_prove_is_found(
