@@ -14,7 +14,14 @@ from solvers.free.plans import annealing as annealing_module
 from solvers.free.plans.annealing import Annealing
 from solvers.free.plans.coarsening import clusters
 from solvers.free.plans.device_sets import device_sets
-from solvers.free.plans.flat_problem import ForwardOrder, count_ends, fill_parts, flat_problem, largest_load
+from solvers.free.plans.flat_problem import (
+    FlatProblem,
+    ForwardOrder,
+    count_ends,
+    fill_parts,
+    flat_problem,
+    largest_load,
+)
 from solvers.model.costs import Objective, split_costs
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
@@ -206,3 +213,30 @@ def test_a_plan_that_is_worse_by_orders_of_magnitude_is_left(seed: int) -> None:
     cuts = np.arange(8, dtype=np.int32) % 3
     assert largest_load(annealing.problem, cuts) > 1e9
     assert largest_load(annealing.problem, annealing.sweep_from(cuts)) == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize(
+    ("meets_a_better", "ends_well", "halves"), [(False, False, 1), (False, True, 2), (True, False, 2)]
+)
+def test_a_sweep_goes_on_block_by_block_from_a_good_plan(
+    monkeypatch: pytest.MonkeyPatch, meets_a_better: bool, ends_well: bool, halves: int
+) -> None:
+    contraction, start = contract(chain([1.0] * 12), Family.FREE, Deployment(3)), [0] * 7 + [1] * 5
+    annealing = Annealing(contraction, Deployment(3), dict(enumerate(start)))
+    begun: list[np.ndarray] = []
+
+    def cool(problem: FlatProblem, device: np.ndarray, value: float, *_: object) -> tuple[np.ndarray, float]:
+        begun.append(device.copy())
+        best = device.copy()
+        if meets_a_better and len(begun) == 1:
+            moved = [np.where(np.arange(device.size) == b, 2, device) for b in range(device.size)]
+            best = min(moved, key=lambda plan: float(largest_load(problem, plan)))
+        if not ends_well:
+            device[:] = 2
+        return best, min(value, float(largest_load(problem, best)))
+
+    monkeypatch.setattr(annealing_module, "_anneal", cool)
+    annealing.sweep()
+    assert len(begun) == halves
+    assert len(begun) == 1 or (begun[1] == annealing.best[1]).all()
+    assert (2 in annealing.best[1]) == meets_a_better
