@@ -63,6 +63,7 @@ def with_hardware(
     devices = catalogue() if options.catalogue is None else read_catalogue(options.catalogue)
     listed = () if options.devices is None else parse_devices(options.devices)
     check_combination(options, listed)
+    check_host(options, listed, devices)
     if listed and not is_of_catalogue(listed, devices):
         _check_needs_a_device(options, "a device of the catalogue")
         relative = with_relative(graph, deployment, device_classes(listed))
@@ -70,6 +71,8 @@ def with_hardware(
     if options.device is None and options.host is None and not listed:
         _check_needs_a_device(options, "--device, --devices or --host")
         return graph, deployment, ()
+    if options.precision is not None and options.device is None and not listed:
+        raise DeploymentError("--precision says nothing without --device or --devices; give both, or neither.")
     asked = equipment_of(options, devices)
     groups: tuple[Group, ...] = ()
     precision = None if options.precision is None else precision_named(options.precision)
@@ -128,6 +131,15 @@ def check_combination(options: argparse.Namespace, listed: tuple[Listed, ...]) -
                 raise DeploymentError(
                     f"--devices has the types, counts and memory of all accelerators; leave --{option} out."
                 )
+
+
+def check_host(options: argparse.Namespace, listed: tuple[Listed, ...], devices: Catalogue) -> None:
+    """Refuse a host beside a list of devices relative to the times of the graph, which has CPU times of its own."""
+    if options.host is not None and listed and not is_of_catalogue(listed, devices):
+        raise DeploymentError(
+            "--devices relative to the times of the file leave those of CPUs as they are; leave --host out, or give "
+            "devices of the catalogue."
+        )
 
 
 def _check_needs_a_device(options: argparse.Namespace, device: str) -> None:

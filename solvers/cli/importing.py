@@ -3,7 +3,6 @@
 import argparse
 import json
 import shutil
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from solvers.cli.commands import add_command
 from solvers.cli.hardware import CATALOGUE_HELP
+from solvers.cli.input import stdin
 from solvers.cli.options import add_parameter, reader
 from solvers.cli.output import STREAM, output_path, print_json, print_text, say, tell, write_text
 from solvers.formats.graph_json import graph_text
@@ -105,7 +105,7 @@ def _import(options: argparse.Namespace) -> int:
     workload = workload_of({**values, DIM.name: tuple(options.dim)})
     if options.source == str(STREAM):
         with tempfile.TemporaryFile() as file:  # a model is read more than once, and may be large
-            shutil.copyfileobj(sys.stdin.buffer, file)
+            shutil.copyfileobj(stdin(), file)
             found = import_file(file, workload, devices, "stdin")
     else:
         found = import_source(options.source, workload, devices)

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 from solvers.cli.output import STREAM, say
 from solvers.formats.graph_json import parse_graph, parse_split, read_graph, read_split
@@ -34,4 +35,11 @@ def split_at(path: Path) -> Split:
 
 def stdin_bytes() -> bytes:
     """Return what stdin holds; if that is too long to be read, enough of it that it is refused."""
-    return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    return stdin().read(MAX_FILE_BYTES + 1)
+
+
+def stdin() -> BinaryIO:
+    """Return what stdin is read from; PlacementError where the shell has closed it."""
+    if sys.stdin is None:
+        raise PlacementError("stdin is closed; give a file by its name instead of -.")
+    return sys.stdin.buffer

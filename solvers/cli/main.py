@@ -254,7 +254,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     graph, deployment = asked.graph, asked.deployment
     split = complete_split(graph, split_at(options.split))
     costs = split_costs(graph, deployment, split)
-    violations = check_split(graph, deployment, split, asked.family)
+    violations = check_split(graph, deployment, split.on(deployment), asked.family)
     print_json(
         {
             "max_load_ms": costs.max_load_ms,

@@ -11,15 +11,19 @@ from solvers.cli.commands import as_help
 from solvers.cli.hardware import add_hardware_options, with_hardware
 from solvers.cli.input import graph_at
 from solvers.cli.output import BAD_INPUT, VIOLATED, print_text, say, tell
+from solvers.model.deployment import Deployment
 from solvers.model.errors import DeploymentError
 from solvers.parameters.asked import QUESTION, Values, begin, demanded, parameter_named
 from solvers.parameters.codecs import TextError
-from solvers.parameters.hardware import BANDWIDTH, BANDWIDTH_FACTOR, GIB
+from solvers.parameters.hardware import BANDWIDTH, BANDWIDTH_FACTOR, GIB, PER_SERVER, SERVER_LINK_SPEED
 from solvers.parameters.parameter import Asked, MemoryOf, Parameter, Scope
 from solvers.parameters.question import EXPRESSIBLE_IN, SOLVER_MEMORY
 from solvers.parameters.schedule import MEMORY_SCHEDULE
 
 E = TypeVar("E", bound=StrEnum)
+
+NOTHING: Any = object()
+"""What an option that is given as none has, to be told from one that is not given."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -106,7 +110,7 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
     """Add the options on devices that `read_question` reads."""
     group = parser.add_argument_group("devices", "what is not given here comes from the graph's file")
     for parameter in options_of(Scope.COUNTS):
-        add_parameter(group, parameter, read=bandwidth if parameter is BANDWIDTH else None)
+        add_parameter(group, parameter, read=bandwidth if parameter is BANDWIDTH else _or_nothing(reader(parameter)))
     hardware = parser.add_argument_group("real devices", "of the catalogue that `placement devices` lists")
     add_hardware_options(hardware, reader)
 
@@ -118,7 +122,17 @@ def add_model_options(parser: argparse.ArgumentParser, read: Reader = reader) ->
     """Add the options on the model's variants; `read` gives what reads a parameter's values."""
     group = parser.add_argument_group("model", "how devices communicate, share a stage, and what training keeps")
     for parameter in options_of(Scope.MODEL):
-        add_parameter(group, parameter, read=read(parameter))
+        add_parameter(group, parameter, read=_or_nothing(read(parameter)))
+
+
+def _or_nothing(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a reader that tells none as NOTHING."""
+
+    def read_or_nothing(text: str) -> Any:
+        value = read(text)
+        return NOTHING if value is None else value
+
+    return read_or_nothing
 
 
 def table_bytes_of(options: argparse.Namespace) -> int | None:
@@ -149,24 +163,28 @@ def read_question(options: argparse.Namespace) -> Asked:
     """
     graph, deployment, options.hardware = with_hardware(options, *graph_at(options.graph))
     say(*options.hardware)
-    values, start = values_of(options), begin(graph, deployment)
+    values, start = values_of(options, deployment), begin(graph, deployment)
     others = {name: value for name, value in values.items() if name != EXPRESSIBLE_IN.name}
     options.unrestricted = demanded(others, start)
     return demanded(values, start)
 
 
-def values_of(options: argparse.Namespace) -> Values:
-    """Return the values of the options that are given; DeploymentError where one lacks another."""
+def values_of(options: argparse.Namespace, deployment: Deployment) -> Values:
+    """Return the values of the options that are given; DeploymentError where one lacks another.
+
+    Of servers the deployment may have what an option lacks.
+    """
     values: dict[str, Any] = {}
+    servers = (PER_SERVER, SERVER_LINK_SPEED) if deployment.accelerators_per_server is not None else ()
     for parameter in QUESTION:
         value = getattr(options, parameter.name, None)
         if value is None:
             continue
         needed = parameter.needs
-        if hasattr(options, needed) and getattr(options, needed) is None:
+        if hasattr(options, needed) and getattr(options, needed) is None and parameter not in servers:
             option = parameter_named(needed).flag
             raise DeploymentError(f"{parameter.flag} says nothing without {option}; give both, or neither.")
-        values[parameter.name] = value
+        values[parameter.name] = None if value is NOTHING else value
     if BANDWIDTH.name in values:
         value, is_multiple = values.pop(BANDWIDTH.name)
         values[BANDWIDTH_FACTOR.name if is_multiple else BANDWIDTH.name] = value

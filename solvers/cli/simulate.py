@@ -57,7 +57,7 @@ def _simulate(options: argparse.Namespace) -> int:
             raise ScheduleError(f"{name} is for the schedules {' and '.join(kinds)}, not for {kind}; leave it out.")
     asked = read_question(options)
     graph, deployment = asked.graph, asked.deployment
-    split = complete_split(graph, split_at(options.split))
+    split = complete_split(graph, split_at(options.split)).on(deployment)
     violations = check_split(graph, deployment, split)
     say(*(violation.message for violation in violations))
     deployment = _shape(split, deployment)

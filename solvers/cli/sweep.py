@@ -14,13 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from solvers.cli.commands import SOLVING, add_command, add_graph
-from solvers.cli.hardware import add_hardware_options, check_combination, equipment_of, sentences_of, with_hardware
+from solvers.cli.hardware import (
+    add_hardware_options,
+    check_combination,
+    check_host,
+    equipment_of,
+    sentences_of,
+    with_hardware,
+)
 from solvers.cli.input import graph_at
 from solvers.cli.options import (
     add_model_options,
     add_parameter,
     bandwidth,
     positive,
+    quoted,
     reader,
     table_bytes_of,
     values_of,
@@ -41,6 +49,7 @@ from solvers.hardware.catalogue import catalogue, read_catalogue
 from solvers.hardware.device_list import parse_devices
 from solvers.hardware.prices import PriceBasis, Prices
 from solvers.model.costs import Objective
+from solvers.model.deployment import Deployment
 from solvers.model.errors import DeploymentError, PlacementError
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family
@@ -324,18 +333,19 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
                 "Several --devices vary; write link and precision into each, as in A100-80:link=nvlink3, and leave out "
                 "--device, --link and --precision."
             )
+        given = None if options.catalogue is None else read_catalogue(options.catalogue)
         for one in lists:
             check_combination(options, parse_devices(one))
-        if len(several_values_of(options).get("memory", (1, 2))) == 1:
+            check_host(options, parse_devices(one), given or catalogue())
+        if len(several_values_of(options, deployment).get("memory", (1, 2))) == 1:
             raise PlacementError("Several --devices have memory of their own; leave --memory out, or sweep it.")
-        given = None if options.catalogue is None else read_catalogue(options.catalogue)
         source = DeviceSource(equipment_of(options, given or catalogue()), given)
     else:
         options.devices = lists[0] if lists else None
         graph, deployment, options.hardware = with_hardware(options, graph, deployment)
     axes: list[Axis] = []
     values: dict[str, Any] = {}
-    for name, given in several_values_of(options).items():
+    for name, given in several_values_of(options, deployment).items():
         parameter = parameter_named(name)
         if parameter.axis is None:
             values[name] = given
@@ -389,13 +399,13 @@ def _spec(options: argparse.Namespace) -> SweepSpec:
     return spec
 
 
-def several_values_of(options: argparse.Namespace) -> dict[str, Any]:
+def several_values_of(options: argparse.Namespace, deployment: Deployment) -> dict[str, Any]:
     """Return the values of the options that are given, several of those that may vary."""
     if options.micro_batches is not None and options.memory_schedule is None:
         raise DeploymentError(
             "--micro-batches says nothing without --memory-schedule: only what is kept in memory depends on them."
         )
-    return dict(values_of(options))
+    return dict(values_of(options, deployment))
 
 
 def _in_units(axis: AxisTraits, value: Any) -> Value:
@@ -462,15 +472,23 @@ def several_of(parameter: Parameter[Any]) -> Callable[[str], Any]:
         return read
     if parameter.codec.one_of:
         return lambda text: tuple(read(part.strip()) for part in text.split(","))
-    return several(read)
+    read_all = several(read)
+    is_optional = parameter.codec.is_optional
+    return lambda text: (None,) if is_optional and text.strip() == "none" else read_all(text)
 
 
 def several(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    """Return a reader of numbers and ranges, with commas between them."""
+    """Return a reader of numbers and ranges, with commas between them; none is no number."""
+
+    def read_number(text: str) -> Any:
+        value = read(text)
+        if value is None:
+            raise argparse.ArgumentTypeError(f"{quoted(text)} is no number, and several values have to be numbers")
+        return value
 
     def read_all(text: str) -> tuple[Any, ...]:
         try:
-            return read_ranges(text, read)
+            return read_ranges(text, read_number)
         except RangeError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from solvers.analysis.comparison import Contender, Outcome, best_value_ms, compare, gain
+from solvers.analysis.comparison import Contender, Outcome, best_value_ms, compare, gain, questions
 from solvers.cli.commands import SOLVING, add_command, add_graph
 from solvers.cli.input import split_at
 from solvers.cli.options import (
@@ -16,6 +16,7 @@ from solvers.cli.options import (
 )
 from solvers.cli.output import BAD_INPUT, EXIT_CODES, first_interrupt, output_file, print_json, print_text, say, tell
 from solvers.cli.watching import watcher
+from solvers.exporters.frameworks import FORMATS
 from solvers.formats.text_table import text_table
 from solvers.model.costs import Objective
 from solvers.model.result import OnProgress, SolveStatus
@@ -51,6 +52,10 @@ def _compare(options: argparse.Namespace) -> int:
     asked = read_question(options)
     graph, deployment = asked.graph, asked.deployment
     expert = None if options.expert is None else split_at(options.expert)
+    families = tuple(Family) if options.family is None else (options.family,)
+    if asked.expressible_in is not None and FORMATS[asked.expressible_in].is_pipeline:
+        families = (Family.CHAIN,)
+        say(f"{FORMATS[asked.expressible_in].title} runs pipelines, and the plans of other methods may be none.")
     answers: list[tuple[Contender, Outcome]] = []
     with first_interrupt() as is_interrupted:
 
@@ -62,7 +67,7 @@ def _compare(options: argparse.Namespace) -> int:
             graph,
             deployment,
             objective=asked.objective,
-            families=tuple(Family) if options.family is None else (options.family,),
+            families=families,
             expert=expert,
             time_limit_s=asked.time_limit_s,
             table_bytes=table_bytes_of(options),
@@ -88,7 +93,8 @@ def _compare(options: argparse.Namespace) -> int:
         say("interrupted; these are the methods that ran.")
     if best_ms is not None:
         return EXIT_CODES[SolveStatus.OPTIMAL]
-    is_infeasible = any(outcome.status is SolveStatus.INFEASIBLE for question, outcome in answers if question.is_exact)
+    widest = [question for question in questions(asked.objective, families, with_expert=False) if question.is_exact][-1]
+    is_infeasible = any(outcome.status is SolveStatus.INFEASIBLE for question, outcome in answers if question == widest)
     return EXIT_CODES[SolveStatus.INFEASIBLE if is_infeasible else SolveStatus.UNKNOWN]
 
 

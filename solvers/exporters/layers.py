@@ -6,6 +6,7 @@ of them whole. A graph tells its layers by name (`Node.layer`): those with one n
 are the front, and the rest is the back. Backward nodes belong to the layers of their forward ones.
 """
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -49,31 +50,35 @@ def layer_stack(graph: DnnGraph) -> LayerStack:
         if node.layer is None:
             raise ExportError(f"{node.label[0].upper()}{node.label[1:]} belongs to no layer; give every node a layer.")
         members.setdefault(node.layer, set()).add(node.id)
-    rows: dict[str, list[int]] = {}
+    rows: dict[str, list[tuple[int, str]]] = {}
     for name in members:
         if found := re.fullmatch(r"(.*?)(\d{1,9})", name):
-            rows.setdefault(found[1], []).append(int(found[2]))
-    long = {prefix: sorted(numbers) for prefix, numbers in rows.items() if len(numbers) > 1}
+            rows.setdefault(found[1], []).append((int(found[2]), name))
+    long = {prefix: sorted(row) for prefix, row in rows.items() if len(row) > 1}
     if len(long) != 1:
-        several = ", ".join(f"{prefix.strip(' ._')} 1 to {len(numbers)}" for prefix, numbers in list(long.items())[:4])
+        several = ", ".join(f"{prefix.strip(' ._')} 1 to {len(row)}" for prefix, row in list(long.items())[:4])
         what = f"several rows of blocks ({several})" if long else "no row of blocks with running numbers"
         raise ExportError(f"The layers of this graph form {what}; name one row of layers, such as block 1, block 2.")
-    ((prefix, numbers),) = long.items()
+    (row,) = long.values()
+    numbers, blocks = [number for number, _ in row], tuple(name for _, name in row)
+    if len(set(numbers)) < len(numbers):
+        twins = next((one, other) for (n, one), (m, other) in itertools.pairwise(row) if n == m)
+        raise ExportError(f"Layers {' and '.join(twins)} of this graph have one number; give each its own.")
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         raise ExportError(
             f"The blocks of this graph are numbered from {numbers[0]} to {numbers[-1]} with some left out; number "
             "them without gaps."
         )
-    block_of = {v: i for i, number in enumerate(numbers) for v in members[f"{prefix}{number}"]}
+    block_of = {v: i for i, name in enumerate(blocks) for v in members[name]}
     others = [name for name in members if not members[name] <= block_of.keys()]
     ahead = _reaching(graph, block_of)
     front = [name for name in others if members[name] & ahead]
     back = [name for name in others if name not in front]
     stack = LayerStack(
         frozenset[int]().union(*(members[name] for name in front)),
-        tuple(frozenset(members[f"{prefix}{number}"]) for number in numbers),
+        tuple(frozenset(members[name]) for name in blocks),
         frozenset[int]().union(*(members[name] for name in back)),
-        (tuple(front), tuple(f"{prefix}{number}" for number in numbers), tuple(back)),
+        (tuple(front), blocks, tuple(back)),
         sum("prediction module" in name for name in back),
     )
     _require_row(graph, stack, block_of)

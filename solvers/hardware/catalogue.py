@@ -138,16 +138,21 @@ def _merged(base: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _over(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry with what is given over what is known; figures that are given lose the source they had."""
+    """Return an entry with what is given over what is known; figures that are given lose the source they had.
+
+    What is no object where one is needed stands, for who reads the entry to refuse.
+    """
     if not known:
         return dict(given)
     merged = {**known, **given, "name": known["name"]}
-    if isinstance(given.get("peakTFLOPs"), dict):
-        merged["peakTFLOPs"] = {**known.get("peakTFLOPs", {}), **given["peakTFLOPs"]}
-    own = given.get("source", "")
-    changed = [*(given.get("peakTFLOPs") or ()), *given.keys()]
+    own, peaks, sources = given.get("source", ""), given.get("peakTFLOPs"), given.get("sources") or {}
+    changed = list(given)
+    if isinstance(peaks, dict):
+        merged["peakTFLOPs"] = {**known.get("peakTFLOPs", {}), **peaks}
+        changed += peaks
     merged["source"] = known.get("source", "")
-    merged["sources"] = {**known.get("sources", {}), **dict.fromkeys(changed, own), **(given.get("sources") or {})}
+    if isinstance(sources, dict):
+        merged["sources"] = {**known.get("sources", {}), **dict.fromkeys(changed, own), **sources}
     return merged
 
 

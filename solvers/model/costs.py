@@ -256,18 +256,22 @@ def single_sample_latency(graph: DnnGraph, deployment: Deployment, split: Split)
     tasks = task_graph(graph, split)
     if not nx.is_directed_acyclic_graph(tasks):
         return None
+
+    def accelerator(task: Task) -> int:
+        return split.first_accelerator(task[1])
+
     duration_ms: dict[Task, float] = dict.fromkeys(tasks, 0.0)
     for u, node in graph.node_by_id.items():
         home = task_of[u]
-        duration_ms[home] += node.cpu_ms if home[0] == "cpu" else deployment.accelerator_ms(node, home[1])
+        duration_ms[home] += node.cpu_ms if home[0] == "cpu" else deployment.accelerator_ms(node, accelerator(home))
     for tensor in graph.tensors:
         home = task_of[tensor.source]
         abroad = {task_of[v] for v in tensor.readers} - {home}
         for task in abroad | {home} if abroad else ():
             if task[0] == "block":
                 others = abroad if task == home else {home}
-                places = (None if other[0] == "cpu" else other[1] for other in others)
-                duration_ms[task] += tensor.transfer_ms / deployment.transfer_speed(task[1], places)
+                places = (None if other[0] == "cpu" else accelerator(other) for other in others)
+                duration_ms[task] += tensor.transfer_ms / deployment.transfer_speed(accelerator(task), places)
     finish_ms: dict[Task, float] = {}
     for task in nx.topological_sort(tasks):
         start_ms = max((finish_ms[t] for t in tasks.predecessors(task)), default=0.0)

@@ -267,7 +267,8 @@ def check_split(
     for d, count in enumerate(split.replicas):
         if count > most:
             allowed = "stages are not replicated here" if most == 1 else f"up to {most} are allowed"
-            violations.append(Violation("replicas", f"{names[d]} has {count} replicas; {allowed}.", d))
+            device = split.device_name(d, deployment)
+            violations.append(Violation("replicas", f"{device} are {count} replicas of one stage; {allowed}.", d))
         first, last = accelerator_of[d], accelerator_of[d] + count - 1
         if deployment.class_of(first) != deployment.class_of(last):
             violations.append(
@@ -329,15 +330,13 @@ def check_split(
 
 def _device_names(deployment: Deployment, split: Split) -> list[str]:
     """Return what a message calls the entries of a split, which may be more than there are devices."""
-    if deployment.classes:
-        return [split.device_name(d, deployment) for d in range(len(split.devices))]
-    k = len(split.accelerators)
-    return [f"Accelerator {d + 1}" if d < k else f"CPU {d - k + 1}" for d in range(len(split.devices))]
+    names = [split.device_name(d, deployment) for d in range(len(split.devices))]
+    return [f"Each of {_inside(name)}" if split.num_replicas(d) > 1 else name for d, name in enumerate(names)]
 
 
 def _inside(name: str) -> str:
     """A device's name within a sentence."""
-    return f"a{name[1:]}" if name.startswith("Accelerator ") else name
+    return name[0].lower() + name[1:] if name.startswith(("Accelerator ", "Accelerators ", "Each of ")) else name
 
 
 def _resized(devices: tuple[frozenset[int], ...], count: int) -> tuple[frozenset[int], ...]:

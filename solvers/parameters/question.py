@@ -281,11 +281,23 @@ def methods(asked: Asked) -> tuple[str, ...]:
         name
         for name, baseline in BASELINES.items()
         if is_plain
+        and not _needs_a_pipeline(asked)
         and name != "expert"  # a file, no solver
         and asked.objective in baseline.objectives
         and (name != "scotch" or scotch_program())
     ]
     return (*exact, *fitting)
+
+
+def _needs_a_pipeline(asked: Asked) -> bool:
+    return asked.expressible_in is not None and FORMATS[asked.expressible_in].is_pipeline
+
+
+def _solved_by(asked: Asked, method: str) -> Asked:
+    if method in BASELINES and asked.expressible_in is not None and _needs_a_pipeline(asked):
+        title = FORMATS[asked.expressible_in].title
+        raise ExportError(f"{title} runs pipelines, and a plan of method {method} may be none; choose auto, dp or ip.")
+    return replace(asked, method=method)
 
 
 METHOD = Parameter[str](
@@ -300,7 +312,7 @@ METHOD = Parameter[str](
     help="Automatic (auto) proves its plan optimal, or says how far it may be; dp and ip prove theirs, too. The others "
     "are the baselines of the paper: a plan, and a bound that holds for every plan.",
     get=lambda asked: asked.method,
-    put=lambda asked, value: replace(asked, method=value),
+    put=_solved_by,
     usual=lambda _: "auto",
     limits=(*EXACT, *BASELINES),
     allowed=methods,

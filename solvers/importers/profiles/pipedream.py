@@ -14,7 +14,6 @@ Inputs are left out, as PipeDream's optimizer does: their time is that of loadin
 nobody reads. (optimizer/optimizer_graph_hierarchical.py)
 """
 
-import math
 import re
 
 from solvers.importers.checked import short
@@ -102,7 +101,7 @@ def _layer(parts: list[str], line_number: int, unit: TimeUnit) -> MeasuredLayer:
         items = value[1:-1].split("; ") if value.startswith("[") and value.endswith("]") else [value]
         if name not in SIZES or name in values or not all(NUMBER.fullmatch(item) for item in items):
             raise SourceError(f"Line {line_number} has {short(field)}; give each of {', '.join(SIZES)} once, from 0.")
-        values[name] = math.fsum(float(item) for item in items)
+        values[name] = sum(map(float, items))
     if len(values) < len(SIZES):
         missing = next(name for name in SIZES if name not in values)
         raise SourceError(f"Line {line_number} has no {missing}; give it.")

@@ -1,5 +1,6 @@
 """The command line solves on devices of the catalogue and lists them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from solvers.formats.graph_json import write_graph
 from solvers.model.deployment import Deployment
 from solvers.samples import sample_text
-from tests.support.command_line import GIB, Run
+from tests.support.command_line import GIB, Run, assert_refused
 from tests.support.graphs import chain
 
 
@@ -116,6 +117,9 @@ def test_a_file_of_ones_own_devices(placement: Run, llama: Path, tmp_path: Path)
         (["--device", "T4", "--link", "nvlink3", "--bandwidth", "3"], "--link and --bandwidth both set"),
         (["--link", "nvlink3"], "--link says nothing without --device"),
         (["--host", "Xeon-6148", "--link", "nvlink3"], "--link says nothing without --device"),
+        (["--host", "Xeon-6148", "--precision", "fp16"], "--precision says nothing without --device or --devices"),
+        (["--devices", "2xfoo:speed=1", "--host", "Xeon-6148"], "leave --host out"),
+        (["--devices", "2xT4", "--memory", "none"], "leave --memory out"),
         (["--devices", "2xT4+"], '"" is not a device type'),
         (["--devices", "2xT4", "--device", "T4"], "leave --device out"),
         (["--devices", "2xT4", "--accelerators", "3"], "leave --accelerators out"),
@@ -146,6 +150,18 @@ def test_what_a_device_cannot_be_is_said_in_one_sentence(
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
     assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [({"peakTFLOPs": 65}, "'peakTFLOPs' must be an object"), ({"sources": ["x"]}, "'sources' must be an object")],
+)
+def test_what_a_known_device_is_given_in_another_form_is_refused(
+    placement: Run, tmp_path: Path, fields: dict[str, object], message: str
+) -> None:
+    mine = tmp_path / "mine.json"
+    mine.write_text(json.dumps({"accelerators": [{"name": "T4", **fields}]}), encoding="utf-8")
+    assert_refused(placement("devices", "--catalogue", mine), message)
 
 
 def test_times_of_an_unknown_device_are_scaled_once_it_is_named(placement: Run, tmp_path: Path) -> None:

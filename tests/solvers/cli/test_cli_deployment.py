@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from solvers.formats.graph_json import read_split
+from solvers.formats.graph_json import read_split, write_graph
+from solvers.model.deployment import Deployment
 from solvers.samples import read_sample
 from tests.support.command_line import GIB, Run
+from tests.support.graphs import chain
 
 
 def test_links_within_servers_are_between_fast_and_slow_ones(placement: Run, graph_file: Path, tmp_path: Path) -> None:
@@ -22,6 +24,25 @@ def test_links_within_servers_are_between_fast_and_slow_ones(placement: Run, gra
     assert evaluated["max_load_ms"] == solved.json["value_ms"]
     refused = placement("solve", graph_file, *devices, *servers[:2])
     assert (refused.code, "--server-link-speed" in refused.err) == (2, True)
+
+
+def test_a_file_that_has_servers_may_be_given_one_of_the_two(placement: Run, tmp_path: Path) -> None:
+    graph, split = tmp_path / "graph.json", tmp_path / "split.json"
+    deployment = Deployment(4, 0, accelerators_per_server=2, server_link_speed=2.0)
+    write_graph(graph, chain((1.0, 1.0), transfer_ms=8.0), deployment)
+    split.write_text('{"fpgas": [{"nodes": [1]}, {"nodes": [2]}]}')
+    loads = [
+        placement("evaluate", graph, split, *options).json["max_load_ms"]
+        for options in ((), ("--server-link-speed", 8), ("--accelerators-per-server", 1))
+    ]
+    assert loads == [5.0, 2.0, 9.0]
+
+
+def test_none_takes_the_limit_of_a_file_away(placement: Run, graph_file: Path) -> None:
+    small = placement("solve", graph_file, "--accelerators", 2, "--cpus", 0, "--memory", 1.5)
+    assert small.code == 3
+    free = placement("solve", graph_file, "--accelerators", 1, "--cpus", 0, "--memory", "none")
+    assert (free.code, free.json["devices"][0]["capacity_bytes"]) == (0, None)
 
 
 def test_overlap_is_solved_and_evaluated(placement: Run, graph_file: Path, tmp_path: Path) -> None:

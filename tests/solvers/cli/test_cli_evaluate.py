@@ -84,6 +84,24 @@ def test_evaluate_names_violations_and_still_evaluates(placement: Run, graph_fil
     assert "Accelerator 1 is short by 0.5 GiB" in answer.err
 
 
+def test_violations_name_the_devices_that_evaluate_lists(placement: Run, graph_file: Path, tmp_path: Path) -> None:
+    """Entries for idle devices may be left out of a split, and replicas take several accelerators."""
+    split = tmp_path / "split.json"
+    split.write_text('{"fpgas": [{"nodes": [2, 3]}], "cpus": [{"nodes": [1, 4]}]}')
+    document = placement("evaluate", graph_file, split, "--accelerators", "4", "--family", "convex").json
+    (violation,) = document["violations"]
+    assert document["devices"][violation["device"]]["name"] == "CPU 1"
+    split.write_text('{"fpgas": [{"nodes": [1, 2], "replicas": 3}, {"nodes": [3, 4]}]}')
+    options = ("--accelerators", "4", "--cpus", "0", "--max-replicas", "3", "--memory", "1.5")
+    answer = placement("evaluate", graph_file, split, *options)
+    names = [device["name"] for device in answer.json["devices"]]
+    assert names == ["Accelerators 1-3", "Accelerator 4"]
+    assert "Each of accelerators 1-3 is short by 0.5 GiB" in answer.err
+    assert "Accelerator 4 is short by 0.5 GiB" in answer.err
+    answer = placement("evaluate", graph_file, split, *options[:4], "--max-replicas", "2")
+    assert "Accelerators 1-3 are 3 replicas of one stage; up to 2 are allowed." in answer.err
+
+
 def test_evaluate_a_training_graph_from_its_forward_part(placement: Run, tmp_path: Path) -> None:
     graph, split = tmp_path / "graph.json", tmp_path / "split.json"
     write_graph(graph, training_chain((1, 2), (2, 4)), Deployment(2))

@@ -75,6 +75,15 @@ def test_a_plan_solved_for_a_framework_can_be_exported_and_has_a_price(placement
     assert placement("export", graph, split, "--to", "megatron").code == 0
 
 
+def test_what_a_framework_that_runs_pipelines_is_compared_with_are_these(placement: Run, tmp_path: Path) -> None:
+    graph = tmp_path / "graph.json"
+    graph.write_text(graph_text(random_stack(8, 5), Deployment(3, 2)), encoding="utf-8")
+    best = placement("solve", graph, "--expressible-in", "megatron").json["value_ms"]
+    compared = placement("compare", graph, "--expressible-in", "megatron", "--time-limit", 5, "--json")
+    assert compared.json["best_ms"] == pytest.approx(best)
+    assert "Megatron-LM runs pipelines, and the plans of other methods may be none." in compared.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -83,6 +92,10 @@ def test_a_plan_solved_for_a_framework_can_be_exported_and_has_a_price(placement
             "vLLM runs pipelines; choose split type pipeline (chain), for throughput.",
         ),
         (("--expressible-in", "vllm", "--max-replicas", "2"), "vLLM replicates no single stage of a pipeline"),
+        (
+            ("--expressible-in", "vllm", "--method", "local_search"),
+            "vLLM runs pipelines, and a plan of method local_search may be none; choose auto, dp or ip.",
+        ),
         (("--expressible-in", "torchtitan"), "torchtitan trains models, and this is a graph of inference"),
         (("--expressible-in", "tpu"), '"tpu" is none of none, torch-pipelining'),
     ],

@@ -4,11 +4,16 @@ import argparse
 import os
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from solvers.analysis.comparison import Contender, Outcome
+from solvers.cli import tables
 from solvers.cli.main import command_parser
+from solvers.model.result import SolveStatus
+from solvers.model.split import Family
 from tests.support.command_line import Run
 
 PARSER = command_parser()
@@ -74,6 +79,19 @@ def test_exit_codes_are_those_that_are_told(
     assert placement(*arguments).code == code
     told = COMMANDS[arguments[0]].format_help().split("Exit codes:")[1]
     assert re.search(rf"\b{code}\b", told)
+
+
+@pytest.mark.parametrize(("status", "code"), [(SolveStatus.UNKNOWN, 4), (SolveStatus.INFEASIBLE, 3)])
+def test_what_no_pipeline_can_do_another_split_may(
+    status: SolveStatus, code: int, placement: Run, graph_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers(*_: object, **__: object) -> Iterator[tuple[Contender, Outcome]]:
+        for family in Family:
+            told = status if family is Family.FREE else SolveStatus.INFEASIBLE
+            yield Contender("auto", family), Outcome("auto", family, told, None, None, 1.0, None, (), "No plan.")
+
+    monkeypatch.setattr(tables, "compare", answers)
+    assert placement("compare", graph_file).code == code
 
 
 def test_whatever_writes_a_file_takes_the_short_option() -> None:

@@ -35,6 +35,16 @@ def test_simulate_prints_period_makespan_bubbles_and_memory(placement: Run, simu
     assert "slots" not in document
 
 
+def test_simulate_takes_a_split_with_an_entry_for_an_idle_device(
+    placement: Run, simulated: tuple[Path, Path], tmp_path: Path
+) -> None:
+    graph, padded = simulated[0], tmp_path / "padded.json"
+    padded.write_text('{"fpgas": [{"nodes": [1, 2]}, {"nodes": [3]}, {"nodes": []}]}')
+    options = ("--devices", "1xa:speed=1+1xb:speed=1", "--schedule", "inference", "--micro-batches", 10)
+    answer = placement("simulate", graph, padded, *options)
+    assert answer.json == placement("simulate", *simulated, *options).json
+
+
 def test_simulate_prints_all_slots_when_asked(placement: Run, simulated: tuple[Path, Path]) -> None:
     slots = placement("simulate", *simulated, "--schedule", "inference", "--micro-batches", 3, "--slots").json["slots"]
     assert len(slots) == 3 * 4  # compute and send, receive and compute

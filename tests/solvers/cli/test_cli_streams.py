@@ -88,6 +88,12 @@ def test_only_one_file_is_on_stdin(placement: Run, typed: Type) -> None:
     assert_refused(placement("solve", "-"), "graph is empty")
 
 
+@pytest.mark.parametrize("command", ["solve", "import"])
+def test_a_closed_stdin_is_said(placement: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert_refused(placement(command, "-"), "stdin is closed; give a file by its name")
+
+
 def test_what_would_be_a_file_goes_into_a_pipe(
     placement: Run, graph_file: Path, tmp_path: Path, typed: Type, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,17 @@ def test_layers_are_told_apart() -> None:
     assert (stack.front, stack.blocks, stack.back) == ({0}, ({1}, {2}, {3}), {4})
 
 
+def test_layers_may_be_numbered_with_zeros_ahead() -> None:
+    nodes = tuple(Node(v, 1.0, 1.0, layer=f"layer_{v + 1:02d}") for v in range(11))
+    edges = tuple(Edge(v, v + 1) for v in range(10))
+    stack = layer_stack(DnnGraph(nodes, edges))
+    assert stack.names[1] == tuple(f"layer_{v:02d}" for v in range(1, 12))
+    assert stack.blocks == tuple(frozenset({v}) for v in range(11))
+    twins = (*nodes[:-1], Node(10, 1.0, 1.0, layer="layer_1"))
+    with pytest.raises(ExportError, match="Layers layer_01 and layer_1 of this graph have one number"):
+        layer_stack(DnnGraph(twins, edges))
+
+
 def answer(value_ms: float | None, bound_ms: float | None, status: SolveStatus) -> SolveResult:
     return SolveResult(status, "dp", Objective.THROUGHPUT, Family.CHAIN, None, value_ms, bound_ms, 0.0)
 

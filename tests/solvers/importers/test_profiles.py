@@ -135,6 +135,7 @@ def line(**changed: str) -> str:
         (line(parameter_size="-1"), "Line 1 has "),
         (line(activation_size="[1; x]"), "Line 1 has "),
         (line(activation_size="1e400"), "must be a number from 0 to"),
+        (line(activation_size="[1e308; 1e308]"), "must be a number from 0 to"),
         (line() + "\n" + line(), r"Line 2 \(.*\) is listed twice"),
         (line() + "\n\ta -- c", "Line 2 is .* give an edge between two layers"),
         (line() + "\nforward", r"Line 2 \(.*\) is no layer"),

@@ -229,6 +229,15 @@ def test_latency_by_hand() -> None:
     )
 
 
+def test_latency_after_replicas_is_that_of_the_accelerators_that_follow() -> None:
+    """Three fast accelerators hold node 1, so node 2 is on the fourth: 1 + send 1, and receive 1 + 2 / 0.25."""
+    graph = chain((1.0, 2.0), transfer_ms=1.0)
+    first, second = (node.id for node in graph.nodes)
+    deployment = Deployment.of_classes((DeviceClass("fast", 3), DeviceClass("slow", 1, 0.25)))
+    split = Split((frozenset({first}), frozenset({second})), (), (3, 1))
+    assert single_sample_latency(graph, deployment, split) == 11.0
+
+
 def test_latency_of_subgraphs_by_hand() -> None:
     """The diamond again, on one accelerator: data between its subgraphs goes through host memory."""
     graph = diamond()
