@@ -73,6 +73,7 @@ def _show_head(plan: Plan, run: Run | None) -> None:
             longest_limit_s(),
             min(LIMIT_S, longest_limit_s()),
             key="methods_limit",
+            persist_state="session",
             width=140,
             disabled=is_running,
         )

@@ -103,6 +103,7 @@ def _names_and_reference(kept: tuple[KeptPlan, ...]) -> KeptPlan:
         required=True,
         format_func=lambda n: next((letter(kept, one) for one in kept if one.number == n), ""),
         key=f"reference_{'_'.join(str(one.number) for one in kept)}",
+        persist_state="session",
     )
     return next(one for one in kept if one.number == number)
 
@@ -124,7 +125,12 @@ def _pictures(kept: tuple[KeptPlan, ...]) -> None:
     if kinds:
         with st.container(horizontal=True, vertical_alignment="bottom"):
             kind = st.selectbox(
-                "Schedule of all", kinds, format_func=KIND_TITLES.__getitem__, key=f"compared_{kinds[0]}", width=260
+                "Schedule of all",
+                kinds,
+                format_func=KIND_TITLES.__getitem__,
+                key=f"compared_{kinds[0]}",
+                persist_state="session",
+                width=260,
             )
             num = st.number_input(
                 "Micro-batches of all",
@@ -132,6 +138,7 @@ def _pictures(kept: tuple[KeptPlan, ...]) -> None:
                 MAX_MICRO_BATCHES,
                 USUAL_MICRO_BATCHES,
                 key="compared_micro_batches",
+                persist_state="session",
                 width=160,
             )
         schedules = [_schedule(one, kind, int(num)) for one in kept]

@@ -218,9 +218,10 @@ def move(
             return history, Outcome(False, _why_unsupported(graph, unsupported, chosen))
     moved = {v: where for v in sorted(all_tied) if places[v] != where}
     if not moved:
-        return history, Outcome(False, f"{_named(graph, chosen)} {_be(chosen)} on {where.name} already.")
+        name = _called(deployment, where)
+        return history, Outcome(False, f"{_named(graph, chosen)} {_be(chosen)} on {name} already.")
     extra = set(moved) - chosen
-    what = f"{_named(graph, set(moved) & chosen or chosen)} moved to {where.name}"
+    what = f"{_named(graph, set(moved) & chosen or chosen)} moved to {_called(deployment, where)}"
     if extra:
         partner = "it" if len(chosen) == 1 else "them"
         what += f", with {counted(len(extra), 'node')} that must share a device with {partner}"
@@ -230,19 +231,27 @@ def move(
     return _with_step(history, Step(what, moved, history.pinned, history.together)), Outcome(True, what + ".")
 
 
-def pin(history: History, graph: DnnGraph, nodes: Collection[int]) -> tuple[History, Outcome]:
-    """Pin nodes to where they are."""
+def pin(
+    history: History,
+    graph: DnnGraph,
+    deployment: Deployment,
+    nodes: Collection[int],
+    elsewhere: Mapping[int, Place] | None = None,
+) -> tuple[History, Outcome]:
+    """Pin nodes to where `resolve_places` has them."""
     problem = _why_unusable(graph, nodes)
     if problem:
         return history, Outcome(False, problem)
-    fresh = set(nodes) - history.pinned
+    places, pinned = _resolved_places(history, deployment, elsewhere)
+    fresh = set(nodes) - pinned
     if not fresh:
         return history, Outcome(False, f"{_named(graph, nodes)} {_be(nodes)} pinned already.")
-    places = history.places
     homes = sorted({places[v] for v in fresh})
-    where = homes[0].name if len(homes) == 1 else f"their {len(homes)} devices"
+    where = _called(deployment, homes[0]) if len(homes) == 1 else f"their {len(homes)} devices"
     what = f"{_named(graph, fresh)} pinned to {where}"
-    return _with_step(history, Step(what, {}, history.pinned | fresh, history.together)), Outcome(True, what + ".")
+    before = history.places
+    moved = {v: places[v] for v in sorted(with_tied(graph, history.together, fresh)) if places[v] != before[v]}
+    return _with_step(history, Step(what, moved, history.pinned | fresh, history.together)), Outcome(True, what + ".")
 
 
 def unpin(history: History, graph: DnnGraph, nodes: Collection[int]) -> tuple[History, Outcome]:
@@ -263,7 +272,11 @@ def unpin(history: History, graph: DnnGraph, nodes: Collection[int]) -> tuple[Hi
 
 
 def keep_together(
-    history: History, graph: DnnGraph, deployment: Deployment, nodes: Collection[int]
+    history: History,
+    graph: DnnGraph,
+    deployment: Deployment,
+    nodes: Collection[int],
+    elsewhere: Mapping[int, Place] | None = None,
 ) -> tuple[History, Outcome]:
     """Keep nodes on one device from now on: on that of the pinned ones, else on that of most of their time."""
     problem = _why_unusable(graph, nodes)
@@ -276,10 +289,10 @@ def keep_together(
     if together == history.together:
         return history, Outcome(False, f"{_named(graph, chosen)} are kept together already.")
     all_tied = with_tied(graph, together, chosen)
-    places = history.places
-    homes = {places[v] for v in all_tied & history.pinned}
+    places, pinned = _resolved_places(history, deployment, elsewhere)
+    homes = {places[v] for v in all_tied & pinned}
     if len(homes) > 1:
-        names = " and ".join(sorted(home.name for home in homes))
+        names = " and ".join(sorted(_called(deployment, home) for home in homes))
         return history, Outcome(False, f"Some of these nodes are pinned to {names}; unpin those on one of them first.")
     where = next(iter(homes), None) or _home_of_most_time(graph, places, all_tied)
     if not where.is_cpu and not all(graph.node_by_id[v].runs_on_accelerator for v in all_tied):
@@ -288,10 +301,11 @@ def keep_together(
             unsupported = [v for v in sorted(all_tied) if not graph.node_by_id[v].runs_on_accelerator]
             return history, Outcome(False, _why_unsupported(graph, unsupported, chosen))
         where = cpu
-    moved = {v: where for v in sorted(all_tied) if places[v] != where}
-    what = f"{_named(graph, chosen)} kept together on {where.name}"
-    if moved:
-        what += f", {counted(len(moved), 'node')} moved there"
+    before = history.places
+    moved = {v: where for v in sorted(all_tied) if before[v] != where}
+    what = f"{_named(graph, chosen)} kept together on {_called(deployment, where)}"
+    if num_moved := sum(places[v] != where for v in all_tied):
+        what += f", {counted(num_moved, 'node')} moved there"
     return _with_step(history, Step(what, moved, history.pinned, together)), Outcome(True, what + ".")
 
 
@@ -321,6 +335,14 @@ def with_tied(graph: DnnGraph, together: Iterable[Sequence[int]], nodes: Collect
     """Return the nodes with all that must share a device with any of them."""
     tied = [*graph.colocation_members.values(), *together]
     return set(nodes).union(*(ids for ids in united(tied) if not set(nodes).isdisjoint(ids)))
+
+
+def _resolved_places(
+    history: History, deployment: Deployment, elsewhere: Mapping[int, Place] | None
+) -> tuple[dict[int, Place], frozenset[int]]:
+    """Return where `resolve_places` has each node, and the nodes whose pins count there."""
+    resolved = resolve_places(history, deployment, elsewhere)
+    return places_of(resolved.split, deployment), history.pinned - resolved.dropped_pins
 
 
 def _with_step(history: History, step: Step) -> History:
@@ -381,6 +403,11 @@ def _named(graph: DnnGraph, nodes: Collection[int]) -> str:
         label = graph.node_by_id[next(iter(nodes))].label
         return label[0].upper() + label[1:]
     return counted(len(nodes), "node")
+
+
+def _called(deployment: Deployment, where: Place) -> str:
+    """Return what a person calls a device of a deployment, which may have it no longer."""
+    return where.name if where.is_cpu else deployment.accelerator_name(where.number)
 
 
 def _be(nodes: Collection[int]) -> str:

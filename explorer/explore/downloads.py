@@ -18,7 +18,7 @@ from explorer.figures.subject import Subject, planned_document
 from explorer.picture.dag_view import DagInfo
 from explorer.picture.gantt_view import GanttInfo
 from explorer.picture.palette import ThemeName
-from explorer.plan.timeline import Scheduled
+from explorer.plan.timeline import Scheduled, plan_run
 from explorer.state.choice import ScheduleOptions
 from explorer.state.records import Plan
 from explorer.words.wording import plain
@@ -87,7 +87,7 @@ def show_exports(subject: Subject) -> None:
     notes, button = st.columns([3, 1], vertical_alignment="bottom")
     with notes:
         text = st.text_area(
-            "Notes for the report", key="export_notes", max_chars=5000, height=80,
+            "Notes for the report", key="export_notes", persist_state="session", max_chars=5000, height=80,
             placeholder="They stand below the headline numbers, as plain text.",
         )  # fmt: skip
     with button:
@@ -113,6 +113,7 @@ def subject_of(
         planned=plan.split.on(plan.deployment) if shown.note else None,
         weight_gradient_share=options.weight_gradient_share,
         looped=shown.looped,
+        result_of_chunks=plan_run(plan, shown).result if shown.looped is not None else None,
     )
 
 
@@ -270,7 +271,7 @@ def trace_text(subject: Subject) -> str:
 def tables(subject: Subject) -> dict[str, str]:
     """Return the CSV tables by file name."""
     files = csv_tables(
-        subject.graph, subject.deployment, subject.split, subject.costs, subject.result, subject.schedule
+        subject.graph, subject.deployment, subject.split, subject.costs, subject.shown_result, subject.schedule
     )
     return dict(files)
 
@@ -279,7 +280,9 @@ def _figure_options(subject: Subject) -> FigureOptions:
     """Ask how the figure is drawn."""
     shows, level, colour, theme = st.columns([5, 4, 4, 4])  # the longest answer is one of the first
     with shows:
-        part = st.selectbox("Shows", list(PART_NAMES), format_func=PART_NAMES.__getitem__, key="export_part")
+        part = st.selectbox(
+            "Shows", list(PART_NAMES), format_func=PART_NAMES.__getitem__, key="export_part", persist_state="session"
+        )
     is_graph = part is not Part.TIMELINE
     levels = [AUTOMATIC, *(view.name for view in subject.dag.levels)]
     with level:
@@ -288,6 +291,7 @@ def _figure_options(subject: Subject) -> FigureOptions:
             levels,
             format_func=lambda name: LEVEL_NAMES.get(name, "Automatic"),
             key="export_level",
+            persist_state="session",
             disabled=not is_graph,
             help="Automatic is the finest level whose names can be read on A4 landscape. A box can be "
             + ", ".join(BOX_NAMES.values())
@@ -296,11 +300,11 @@ def _figure_options(subject: Subject) -> FigureOptions:
     with colour:
         colour_by = st.selectbox(
             "Colour by", list(COLOUR_NAMES), format_func=COLOUR_NAMES.__getitem__, key="export_colour",
-            disabled=not is_graph,
+            persist_state="session", disabled=not is_graph,
         )  # fmt: skip
     with theme:
         ground: ThemeName = st.selectbox(
-            "Background", ["light", "dark"], format_func=str.capitalize, key="export_theme"
+            "Background", ["light", "dark"], format_func=str.capitalize, key="export_theme", persist_state="session"
         )
     return FigureOptions(part, None if chosen == AUTOMATIC else chosen, colour_by, ground)
 

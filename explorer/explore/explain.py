@@ -12,14 +12,12 @@ from explorer.plan.edited_plan import METHOD as HAND_EDIT
 from explorer.server.byte_cache import remembered
 from explorer.state.choice import Choice
 from explorer.state.records import Plan
+from explorer.words.wording import UNEXPLAINED, why_unexplained
 from solvers.analysis.explanation import bound_of, explain
 from solvers.analysis.explanation_text import Paragraph, explanation_text
 from solvers.model.costs import Objective, SplitCosts
 from solvers.model.result import SolveResult
-from solvers.quantities import count, milliseconds
-
-MOST_NODES = 20_000
-"""The explanation contracts the graph, which for larger ones takes seconds and 200 MB in the server itself."""
+from solvers.quantities import milliseconds
 
 
 def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice) -> None:
@@ -35,7 +33,7 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice)
             st.html(paragraph_html(paragraph))
         if plan is not asked:
             st.caption(_about_asked(asked))
-        if len(asked.graph.nodes) <= MOST_NODES:
+        if not why_unexplained(asked.graph):
             show_binding(asked)
     with figures:
         if plan.question.objective is not Objective.LATENCY:
@@ -49,7 +47,7 @@ def show_explanation(plan: Plan, costs: SplitCosts, asked: Plan, choice: Choice)
 
 def _is_priced(plan: Plan, asked: Plan) -> bool:
     """Whether what the split type costs stands below the words on a plan, which would disagree if they only guessed."""
-    return plan is asked and len(plan.graph.nodes) <= MOST_NODES and is_split_type_priced(plan)
+    return plan is asked and not why_unexplained(plan.graph) and is_split_type_priced(plan)
 
 
 def _about_asked(asked: Plan) -> str:
@@ -60,12 +58,8 @@ def _about_asked(asked: Plan) -> str:
 
 def _paragraphs(plan: Plan, *, is_priced: bool) -> tuple[Paragraph, ...]:
     """Return the words on a plan, or why there are none; `is_priced` where its split type is, below them."""
-    if len(plan.graph.nodes) > MOST_NODES:
-        sentence = (
-            f"Plans are explained for graphs of up to {count(MOST_NODES)} nodes; this one has "
-            f"{count(len(plan.graph.nodes))}. Fold each layer of the network into one node for an explanation."
-        )
-        return (Paragraph("What limits this plan", (sentence,)),)
+    if sentence := why_unexplained(plan.graph):
+        return (Paragraph(UNEXPLAINED, (sentence,)),)
     graph, deployment, objective = plan.graph, plan.question.deployment, plan.question.objective
     family, wider = plan.result.family, free_answer(plan)
     bound_ms = None if is_proven_for_pins(plan.result) else bound_of(plan.result)

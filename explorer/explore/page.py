@@ -12,7 +12,7 @@ from explorer.form.importing import GraphIsComing, show_coming
 from explorer.form.sidebar import sidebar
 from explorer.picture.component import placed_pipeline
 from explorer.picture.dag_view import remembered_dag_info
-from explorer.picture.gantt_view import gantt_info
+from explorer.picture.gantt_view import KIND_TITLES, gantt_info
 from explorer.plan.current_plan import shown_plan, standing_of
 from explorer.plan.edit_actions import take_edit
 from explorer.plan.edit_headline import show_edit_headline
@@ -27,11 +27,11 @@ from explorer.state.choice import Choice
 from explorer.state.kept_plans import show_keep
 from explorer.state.look import current_look, picture_options, show_missing_level
 from explorer.state.records import Plan
-from explorer.words.wording import differences, plain
+from explorer.words.wording import differences, plain, schedule_in_flight
 from solvers.model.costs import split_costs
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Family
-from solvers.quantities import binary_sizes, count
+from solvers.quantities import binary_sizes, count, counted
 from solvers.schedule.simulate import Schedule
 
 SCHEDULES_TAB = "Schedules"
@@ -178,18 +178,26 @@ def _warn_of_memory(plan: Plan, schedule: Schedule | None) -> None:
             plain(
                 f"This schedule would run out of memory: {plan.deployment.device_name(d)} needs up to "
                 f"{needed} with {schedule.peak_in_flight[d]} micro-batches in flight and is short by {missing}. "
-                f"{_remedy(plan)} Smaller micro-batches or more memory would help."
+                f"{_what_is_counted(plan, schedule)}Smaller micro-batches or more memory would help."
             ),
             icon=":material/memory:",
         )
 
 
-def _remedy(plan: Plan) -> str:
-    if plan.deployment.training_memory is not None:
-        return "The plan counts another number of micro-batches."
-    if plan.result.family is Family.CHAIN:
-        return "The plan counts one micro-batch; under Assumptions it can count all that are in flight."
-    return "The plan counts one micro-batch."
+def _what_is_counted(plan: Plan, schedule: Schedule) -> str:
+    """Say which micro-batches the plan counts, with a space after it; empty where they are those of the schedule."""
+    memory = plan.deployment.training_memory
+    if memory is None:
+        if plan.result.family is Family.CHAIN:
+            return "The plan counts one micro-batch; under Assumptions it can count all that are in flight. "
+        return "The plan counts one micro-batch. "
+    if memory.schedule.value != schedule.kind.value:
+        planned, run = schedule_in_flight(memory), KIND_TITLES[schedule.kind]
+        return f"The plan counts what {planned} keeps in flight; the timeline runs {run}. "
+    if memory.num_micro_batches != schedule.num_micro_batches:
+        batches = counted(memory.num_micro_batches, "micro-batch", "micro-batches")
+        return f"The plan counts {batches}; the timeline runs {count(schedule.num_micro_batches)}. "
+    return ""
 
 
 def _backward_reads_forward(graph: DnnGraph) -> bool:

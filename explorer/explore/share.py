@@ -92,7 +92,13 @@ def _show_sharing(choice: Choice, plan: Plan | None) -> None:
         )
         with st.container(horizontal=True, vertical_alignment="bottom"):
             duration = st.segmented_control(
-                "Share for", list(DURATIONS), default="1 day", required=True, key="share_for", width="content"
+                "Share for",
+                list(DURATIONS),
+                default="1 day",
+                required=True,
+                key="share_for",
+                persist_state="session",
+                width="content",
             )
             project = project_of(choice.loaded, page_link(choice), plan, choice.question)
             st.button("Share this graph", key="share", on_click=_share, args=(project, DURATIONS[duration]))

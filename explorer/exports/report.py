@@ -20,14 +20,14 @@ from explorer.figures.subject import Subject, graph_facts, planned_document, res
 from explorer.figures.svg import escaped
 from explorer.picture.component import pack, standalone_source
 from explorer.picture.palette import device_colours
-from explorer.words.wording import unbroken
+from explorer.words.wording import UNEXPLAINED, schedule_in_flight, unbroken, why_unexplained
 from solvers.analysis.explanation import bound_of, explain
-from solvers.analysis.explanation_text import explanation_text
+from solvers.analysis.explanation_text import Paragraph, explanation_text
 from solvers.formats.graph_json import graph_document
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication
 from solvers.model.micro_batch import throughput_text
-from solvers.quantities import binary_size, binary_unit, count, milliseconds, moving_time, percent
+from solvers.quantities import binary_size, binary_unit, count, counted, milliseconds, moving_time, percent
 
 MAX_ROWS = 5000
 """Rows of a table of the report; the picture and the CSV files have all of them."""
@@ -140,6 +140,18 @@ def _large_and_small(value: str) -> str:
 
 def _words(subject: Subject) -> str:
     """Return what limits the plan, in words; what might be found with another input is for the app to say."""
+    paragraphs = "".join(
+        f"<section><h3>{escaped(paragraph.title)}</h3>"
+        f"{''.join(f'<p>{escaped(unbroken(sentence))}</p>' for sentence in paragraph.sentences)}</section>"
+        for paragraph in _explained(subject)
+        if paragraph.sentences
+    )
+    return f'<h2>Why it is as fast as it is</h2><div class="words">{paragraphs}</div>'
+
+
+def _explained(subject: Subject) -> tuple[Paragraph, ...]:
+    if sentence := why_unexplained(subject.graph):
+        return (Paragraph(UNEXPLAINED, (sentence,)),)
     question = subject.question
     explanation = explain(
         subject.graph,
@@ -149,13 +161,7 @@ def _words(subject: Subject) -> str:
         family=subject.result.family,
         lower_bound_ms=bound_of(subject.result),
     )
-    paragraphs = "".join(
-        f"<section><h3>{escaped(paragraph.title)}</h3>"
-        f"{''.join(f'<p>{escaped(unbroken(sentence))}</p>' for sentence in paragraph.sentences)}</section>"
-        for paragraph in explanation_text(explanation, subject.graph, is_split_type_priced=True)
-        if paragraph.sentences
-    )
-    return f'<h2>Why it is as fast as it is</h2><div class="words">{paragraphs}</div>'
+    return explanation_text(explanation, subject.graph, is_split_type_priced=True)
 
 
 def _devices(subject: Subject) -> str:
@@ -254,9 +260,8 @@ def _assumptions(subject: Subject) -> str:
     ]
     memory = subject.question.deployment.training_memory
     if memory is not None:
-        sentences.append(
-            f"Memory is that of {memory.num_micro_batches} micro-batches in flight under {memory.schedule}."
-        )
+        batches = counted(memory.num_micro_batches, "micro-batch", "micro-batches")
+        sentences.append(f"Memory counts what {schedule_in_flight(memory)} keeps in flight of {batches}.")
     else:
         sentences.append("Memory of the plan is what the nodes occupy, for one micro-batch at a time.")
     if subject.schedule is not None:

@@ -46,6 +46,13 @@ class Subject:
     weight_gradient_share: float = WEIGHT_GRADIENT_SHARE
     looped: LoopedSplit | None = None
     """The chunks of `split`, where the schedule runs several on each device."""
+    result_of_chunks: SolveResult | None = None
+    """What is known of `split`, where the result is about another."""
+
+    @property
+    def shown_result(self) -> SolveResult:
+        """What is known of the split that is shown."""
+        return self.result if self.result_of_chunks is None else self.result_of_chunks
 
     @property
     def plan_split(self) -> Split:
@@ -93,7 +100,7 @@ def hardware(subject: Subject) -> str:
 
 def result_facts(subject: Subject) -> tuple[tuple[str, str], ...]:
     """Return what every picture of a plan has to say: value, bound, proof, method and time, as (name, text)."""
-    result = subject.result
+    result = subject.shown_result
     return (
         (VALUE_LABELS[result.objective], milliseconds(result.value_ms)),
         ("Proven lower bound", milliseconds(result.lower_bound_ms)),

@@ -295,7 +295,7 @@ class WorkerPool:
         with self._lock:
             jobs = self._sessions.forget(session)
         for job in jobs:
-            self._cancel(job, patience_s=0.0)
+            self._cancel(job, Ending.LEFT, patience_s=0.0)
 
     def reap(self, is_alive: Callable[[str], bool], grace_s: float = 0.0) -> None:
         """Release the sessions that are no longer alive, and were not in any call for `grace_s` seconds."""
@@ -434,7 +434,8 @@ class WorkerPool:
 
     def _kill(self, work: Work, why: Ending, cause: Cause = Cause.DROPPED) -> None:
         """End the process that is at work; what becomes of the work is told when it has ended."""
-        work.ending = work.ending or why
+        if work.ending in (None, Ending.PAUSED):  # what nobody waits for any more does not go on later
+            work.ending = why
         if work.worker is not None:
             work.worker.kill(cause)
 
@@ -473,7 +474,7 @@ class WorkerPool:
                 pass
             elif work.ending is Ending.PAUSED:
                 self._pause(work)
-            elif work.ending is Ending.CANCELLED:
+            elif work.ending in (Ending.CANCELLED, Ending.LEFT):
                 self._end_as_cancelled(work)
             elif isinstance(work, CallRecord):
                 self._over(work)
@@ -498,7 +499,8 @@ class WorkerPool:
 
     def _end_as_cancelled(self, work: Work) -> None:
         if isinstance(work, RunRecord):
-            self._finish(work, JobState.CANCELLED, result=work.cancelled_result())
+            state, result = work.over(work.ending)
+            self._finish(work, state, result=result)
         elif isinstance(work, CallRecord):
             self._over(work)
             self._outcomes.append(work.future.cancel)
@@ -531,7 +533,7 @@ class WorkerPool:
             self._answers.put(run)
         self._lock.notify_all()
 
-    def _cancel(self, job: Job, patience_s: float = KILL_PATIENCE_S) -> None:
+    def _cancel(self, job: Job, why: Ending = Ending.CANCELLED, patience_s: float = KILL_PATIENCE_S) -> None:
         """End a job, and its run when it was the last one on it; called without the lock."""
         with self._lock:
             run = job._run
@@ -539,12 +541,13 @@ class WorkerPool:
                 return
             if run.jobs != {job} or (run.place is Place.LIVE and run.stretch_s < LEFT_ALONE_S):
                 run.jobs.discard(job)  # others wait for it, or it is over in a moment; if it is not, see `_watch`
-                job._final = self._snapshot(job, JobState.CANCELLED, run.cancelled_result())
+                job._final = self._snapshot(job, *run.over(why))
                 self._lock.notify_all()
             elif run.state is JobState.QUEUED:
+                run.ending = why
                 self._end_as_cancelled(run)
             else:
-                self._kill(run, Ending.CANCELLED)
+                self._kill(run, why)
                 # Nobody may join it any more.
                 if self._open_runs.get(run.question) is run:
                     del self._open_runs[run.question]

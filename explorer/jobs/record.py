@@ -27,6 +27,8 @@ MAX_HISTORY = 4000
 BEST_SO_FAR = "this is the best plan so far"
 NO_PLAN = "no plan was found until then"
 """How the message of a run that was ended ends."""
+PAGE_AWAY = "The page was away while this was solved"
+"""Why a run ended whose sessions are gone."""
 
 
 class JobState(StrEnum):
@@ -59,9 +61,13 @@ class Place(Enum):
 
 
 class Ending(Enum):
-    """What becomes of work whose process is being killed: it is over, it goes on later, or it went past a limit."""
+    """What becomes of work whose process is being killed: it is over, it goes on later, or it went past a limit.
+
+    What is over was CANCELLED by whoever asked, or LEFT by a session that is gone.
+    """
 
     CANCELLED = auto()
+    LEFT = auto()
     PAUSED = auto()
     STOPPED = auto()
 
@@ -311,3 +317,9 @@ class RunRecord(Work):
         if not self.seconds:
             return replace(self.result_so_far("cancelled", ""), message="Cancelled before it began.")
         return self.result_so_far("cancelled", f"Cancelled after {seconds(self.seconds)}")
+
+    def over(self, why: Ending | None) -> tuple[JobState, SolveResult]:
+        """Return the state in which a run ends that nobody waits for, and what it leaves."""
+        if why is Ending.LEFT:
+            return JobState.STOPPED, self.result_so_far("stopped", PAGE_AWAY)
+        return JobState.CANCELLED, self.cancelled_result()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from explorer.elements.headline import Standing
-from explorer.jobs.pool import Question, Snapshot
+from explorer.jobs.pool import JobState, Question, Snapshot
 from explorer.plan.edited_plan import edited_plan
 from explorer.state import session
 from explorer.state.choice import Choice
@@ -50,6 +50,15 @@ def _is_at_work(question: Question) -> bool:
 def last_plan(choice: Choice) -> Plan | None:
     """Return the last plan of the chosen graph, for whatever hardware; None if there is none yet."""
     return session.plan_of(choice.loaded)
+
+
+def end_for_another(run: Run) -> None:
+    """End a solve whose place another takes; its best plan and bound stay known, for it may be asked for again."""
+    snapshot = run.job.cancel()
+    result = snapshot.result
+    if result is not None and (result.split is not None or result.lower_bound_ms is not None):
+        is_answer = snapshot.state is JobState.DONE
+        session.known_problems().take_in(snapshot.question, result, is_answer=is_answer)
 
 
 def incumbent_plan(choice: Choice) -> Plan | None:

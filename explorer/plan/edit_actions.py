@@ -14,8 +14,10 @@ from explorer.edits.assessment import assess
 from explorer.edits.history import History, Outcome, Proof
 from explorer.jobs.pool import JobState, Question, Snapshot
 from explorer.jobs.server_pool import solver_pool
+from explorer.plan.current_plan import end_for_another
 from explorer.plan.edited_plan import (
     edited_plan,
+    elsewhere_for,
     history_of,
     proof_with_pins,
     reference_plan,
@@ -124,7 +126,7 @@ def _move(choice: Choice, plan: Plan, history: History, nodes: list[int], device
 
 
 def _pin(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
-    return _changed(choice, plan, *edits.pin(history, plan.graph, nodes))
+    return _changed(choice, plan, *edits.pin(history, plan.graph, choice.deployment, nodes, elsewhere_for(choice)))
 
 
 def _unpin(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
@@ -132,7 +134,8 @@ def _unpin(choice: Choice, plan: Plan, history: History, nodes: list[int], devic
 
 
 def _together(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
-    return _changed(choice, plan, *edits.keep_together(history, plan.graph, plan.deployment, nodes))
+    elsewhere = elsewhere_for(choice)
+    return _changed(choice, plan, *edits.keep_together(history, plan.graph, choice.deployment, nodes, elsewhere))
 
 
 def _undo(choice: Choice, plan: Plan, history: History, nodes: list[int], device: int) -> Outcome:
@@ -160,8 +163,10 @@ def _repair(choice: Choice, plan: Plan, history: History, nodes: list[int], devi
     try:
         answer: Repair = call.future.result(REPAIR_SECONDS + REPAIR_WAIT_S)
     except TimeoutError:
+        waits = pool.waits_for(call)
         pool.drop(call)
-        return Outcome(False, f"No repair came in time. {pool.waits_for(call)} Try again, or re-solve the rest.")
+        said = " ".join(filter(None, ("No repair came in time.", waits, "Try again, or re-solve the rest.")))
+        return Outcome(False, said)
     except WorkerLostError:
         return Outcome(False, "The process that looked for a repair was killed; try again, or re-solve the rest.")
     except (PlacementError, WorkerStoppedError) as error:
@@ -182,20 +187,24 @@ def _resolve(choice: Choice, plan: Plan, history: History, nodes: list[int], dev
             "Pins are not supported for the latency of one micro-batch; choose throughput to re-solve around them.",
         )
     note = ""
-    if not history.pinned and not history.together:
-        moved = history.moved_by_hand
+    resolved = resolved_for(choice, history)
+    if not resolved.pins:
+        moved = history.moved_by_hand - resolved.homeless
         if not moved:
-            return Outcome(False, "Nothing is pinned or moved by hand. Pin what should stay, then re-solve the rest.")
-        history, _ = edits.pin(history, plan.graph, moved)
+            gone = " on the devices that are there" if resolved.homeless else ""
+            return Outcome(
+                False, f"Nothing is pinned or moved by hand{gone}. Pin what should stay, then re-solve the rest."
+            )
+        history, _ = edits.pin(history, plan.graph, choice.deployment, moved, elsewhere_for(choice))
         remember_history(history)
         stay = "it stays" if len(moved) == 1 else "they stay"
         note = f"{counted(len(moved), 'moved node')} pinned, so that {stay}. "
-    resolved = resolved_for(choice, history)
+        resolved = resolved_for(choice, history)
     method = "auto" if question.method in BASELINES else question.method
     asked = replace(question, pins=resolved.pins, method=method)
     run = session.run()
     if run is not None:
-        run.job.cancel()
+        end_for_another(run)
     job = solver_pool().start(session.session_id(), asked, choice.graph, resolved.split)
     session.remember_run(Run(job, choice.loaded, choice.graph, is_live=False))
     snapshot = job.wait(RESOLVE_WAIT_S)

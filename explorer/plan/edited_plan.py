@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from explorer.edits import history as edits
 from explorer.edits.assessment import Assessment, assess, lower_bound_ms
-from explorer.edits.history import History, Outcome, Proof, Resolved
+from explorer.edits.history import History, Outcome, Place, Proof, Resolved
 from explorer.edits.view import EditView
 from explorer.jobs.pool import Question
 from explorer.state import session
@@ -62,9 +62,13 @@ def history_of(choice: Choice) -> History | None:
 
 def resolved_for(choice: Choice, history: History) -> Resolved:
     """Return the edits on the chosen devices; nodes whose device is gone go where the last solver's plan has them."""
+    return edits.resolve_places(history, choice.deployment, elsewhere_for(choice))
+
+
+def elsewhere_for(choice: Choice) -> dict[int, Place] | None:
+    """Return where nodes go whose device is gone: to where the last solver's plan has them; None without one."""
     reference = reference_plan(choice)
-    elsewhere = None if reference is None else edits.places_of(reference.split, choice.deployment)
-    return edits.resolve_places(history, choice.deployment, elsewhere)
+    return None if reference is None else edits.places_of(reference.split, choice.deployment)
 
 
 def reference_plan(choice: Choice) -> Plan | None:

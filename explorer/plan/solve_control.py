@@ -4,6 +4,7 @@ import time
 
 from explorer.jobs.pool import Job, JobState, Question
 from explorer.jobs.server_pool import solver_pool
+from explorer.plan.current_plan import end_for_another
 from explorer.plan.edit_actions import take_answer
 from explorer.server.asked_meanwhile import asked_meanwhile
 from explorer.state import session, widgets
@@ -56,7 +57,7 @@ def follow(choice: Choice) -> None:
         widgets.release(session.SOLVE_KEY)
         return
     if run is not None:
-        run.job.cancel()
+        end_for_another(run)
     session.remember_notice(None)
     takes_start = choice.question.method not in BASELINES
     start = plan.split if takes_start and plan is not None and plan.answers_for(choice.loaded) else None
@@ -92,7 +93,7 @@ def _show_known(choice: Choice) -> None:
     plan, known = session.plan(), session.known_problems().get(choice.question)
     if known is None or known.result.split is None or (plan is not None and plan.question == choice.question):
         return
-    is_same_method = known.question.method == choice.question.method
+    is_same_method = known.question is not None and known.question.method == choice.question.method
     is_answer = is_same_method and (known.question == choice.question or known.result.status is SolveStatus.OPTIMAL)
     if is_answer:
         _remember(choice.question, choice.loaded, choice.graph, known.result)

@@ -31,7 +31,9 @@ T = TypeVar("T")
 def packed_graph(graph: DnnGraph) -> Parts:
     """Return a graph as parts that `unpacked_graph` reads."""
     times = graph.times
-    origin = None if times is None else (times.accelerator, times.precision, times.host, str(times.kind))
+    origin = None
+    if times is not None:
+        origin = times.accelerator, times.precision, times.host, str(times.kind), times.measured_on
     held = None if graph.micro_batch is None else astuple(graph.micro_batch)
     head = (graph.name, origin, graph.digest, len(graph.nodes), len(graph.edges), held)
     return [pickle.dumps(head), *_packed(Node, graph.nodes), *_packed(Edge, graph.edges)]
@@ -52,7 +54,10 @@ def unpacked_graph(parts: Iterable[bytes]) -> DnnGraph:
     if (len(nodes), len(edges)) != (num_nodes, num_edges):
         raise IncompleteError(f"There are {len(nodes)} of {num_nodes} nodes and {len(edges)} of {num_edges} edges.")
     graph = object.__new__(DnnGraph)
-    times = None if origin is None else TimesOrigin(origin[0], origin[1], origin[2], TimesKind(origin[3]))
+    times = None
+    if origin is not None:
+        accelerator, precision, host, kind, measured_on = origin
+        times = TimesOrigin(accelerator, precision, host, TimesKind(kind), measured_on)
     micro_batch = None if held is None else MicroBatch(*held)
     graph.__dict__.update(nodes=nodes, edges=edges, name=name, times=times, micro_batch=micro_batch, digest=digest)
     return graph

@@ -20,10 +20,11 @@ MOST_PROBLEMS = 32
 class Known:
     """The best answer to a problem so far: with a plan, or without one where only a bound is known.
 
-    `question` is the one that it answers: of a plan that is not proven another time limit may bring a better one.
+    `question` is the one that it answers: of a plan that is not proven another time limit may bring a better one. It is
+    None where every solve of the problem so far was ended for another.
     """
 
-    question: Question
+    question: Question | None
     result: SolveResult
 
 
@@ -37,14 +38,18 @@ class KnownProblems:
         """Return what is known of the problem of a question; None for one with pins, and where nothing is."""
         return None if question.pins else self._known.get(problem_of(question))
 
-    def take_in(self, question: Question, result: SolveResult) -> SolveResult:
-        """Take in an answer, and return the best that is now known: its plan and bound, or those found before."""
+    def take_in(self, question: Question, result: SolveResult, *, is_answer: bool = True) -> SolveResult:
+        """Take in an answer, and return the best that is now known: its plan and bound, or those found before.
+
+        `is_answer` says whether the question is answered by it, or was left for another before it was.
+        """
         if question.pins:
             return result
         before = self.get(question)
         best = result if before is None else merged(before.result, result)
         problem = problem_of(question)
-        self._known[problem] = Known(question, best)
+        answered = None if before is None else before.question
+        self._known[problem] = Known(question if is_answer else answered, best)
         self._known.move_to_end(problem)
         while len(self._known) > MOST_PROBLEMS:
             self._known.popitem(last=False)

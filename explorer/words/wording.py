@@ -5,15 +5,16 @@ from collections.abc import Container
 
 from explorer.jobs.pool import Question
 from solvers.model.costs import Objective
-from solvers.model.deployment import Deployment
+from solvers.model.deployment import Deployment, TrainingMemory
 from solvers.model.graph import DnnGraph, TimesOrigin
 from solvers.model.names import in_order, printable
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.parameters.asked import as_asked, changes
 from solvers.parameters.asked import differences as inputs_that_differ
-from solvers.parameters.parameter import Asked
+from solvers.parameters.parameter import Asked, MemoryOf
 from solvers.parameters.question import METHOD, OBJECTIVE, method_text
-from solvers.quantities import bandwidth, binary_size, proven_distance, seconds
+from solvers.parameters.schedule import MEMORY_SCHEDULE
+from solvers.quantities import bandwidth, binary_size, count, proven_distance, seconds
 
 MARKUP = frozenset(r"\`*_{}[]()<>#+-.!|~$:/@&=")
 """Characters that can begin Markdown, a link, an image, a formula, a colour or an emoji."""
@@ -25,6 +26,11 @@ VALUE_LABELS = {
 }
 """What the value of each objective is called."""
 
+MOST_EXPLAINED = 20_000
+"""Nodes of a graph whose plans are explained: that contracts the graph, which for larger ones takes seconds and 200 MB
+in the server itself."""
+UNEXPLAINED = "What limits this plan"
+"""What stands above the words on a plan that say why it is not explained."""
 PROVEN = "optimal (proven)"
 """What is said of a plan that no other of its split type beats."""
 
@@ -165,6 +171,16 @@ def links_text(deployment: Deployment, graph: DnnGraph, but: Container[str] = ()
     return f"links of {' and '.join(speeds)}" if speeds else ""
 
 
+def schedule_in_flight(memory: TrainingMemory) -> str:
+    """Return what the schedule is called whose micro-batches in flight memory counts.
+
+    >>> from solvers.model.deployment import InFlight
+    >>> schedule_in_flight(TrainingMemory(InFlight.ONE_F_ONE_B, 12))
+    '1F1B'
+    """
+    return MEMORY_SCHEDULE.written(MemoryOf(memory.schedule))
+
+
 def differences(old: tuple[Question, DnnGraph], new: tuple[Question, DnnGraph]) -> list[str]:
     """Say what has changed between two questions about the same loaded graph, one phrase each; empty if nothing has."""
     changed = inputs_that_differ(_asked(*old), _asked(*new))
@@ -193,14 +209,26 @@ def _classes(deployment: Deployment) -> str:
 
 
 def _differences_of_graphs(old: DnnGraph, new: DnnGraph) -> list[str]:
-    """Say what of a graph has changed with the devices under it: times, or what transfers take."""
+    """Say what of a graph has changed with what is asked of it; that it has, where none of its parts tells."""
     if old.digest == new.digest:
         return []
     parts = (
         ("node times", lambda node: (node.accelerator_ms, node.cpu_ms, node.class_ms)),
         ("link bandwidth", lambda node: (node.transfer_ms, node.tensor_ms)),
+        ("what must share a device", lambda node: node.colocation_class),
     )
-    return [what for what, part in parts if list(map(part, old.nodes)) != list(map(part, new.nodes))]
+    changed = [what for what, part in parts if list(map(part, old.nodes)) != list(map(part, new.nodes))]
+    return changed or ["the graph"]
+
+
+def why_unexplained(graph: DnnGraph) -> str:
+    """Say why plans of a graph are not explained; empty where they are."""
+    if len(graph.nodes) <= MOST_EXPLAINED:
+        return ""
+    return (
+        f"Plans are explained for graphs of up to {count(MOST_EXPLAINED)} nodes; this one has "
+        f"{count(len(graph.nodes))}. Fold each layer of the network into one node for an explanation."
+    )
 
 
 def proof(result: SolveResult) -> str:

@@ -189,6 +189,32 @@ def test_one_schedule_and_one_number_of_micro_batches_for_all() -> None:
     assert not app.exception
 
 
+def page_or_another() -> None:
+    import streamlit as st
+
+    from explorer.compare import page as compare
+
+    if not st.session_state.get("is elsewhere"):
+        compare.show()
+
+
+def test_what_was_chosen_is_there_again_after_a_look_at_another_page() -> None:
+    app = AppTest.from_function(page_or_another, default_timeout=PATIENCE_S)
+    plans = [plan_of(chain((1, 2, 3, 4)), Deployment(k)) for k in (2, 3)]
+    app.session_state["kept"] = tuple(KeptPlan(i + 1, f"plan {i + 1}", plan) for i, plan in enumerate(plans))
+    app.run()
+    app.number_input(key="compared_micro_batches").set_value(5).run()
+    app.number_input(key="methods_limit").set_value(7).run()
+    app.segmented_control[0].set_value(2).run()
+    for is_elsewhere in (True, False):
+        app.session_state["is elsewhere"] = is_elsewhere
+        app.run()
+    assert not app.exception
+    assert app.number_input(key="compared_micro_batches").value == 5
+    assert app.number_input(key="methods_limit").value == 7
+    assert app.segmented_control[0].value == 2
+
+
 def test_all_methods_give_what_the_library_gives() -> None:
     graph, deployment = read_sample("teaching_chain")
     app = opened(plan_of(graph, deployment))

@@ -3,20 +3,23 @@
 import csv
 import io
 import json
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from explorer.explore.downloads import subject_of as exported
+from explorer.explore.downloads import tables as written
 from explorer.exports.report import report_html
+from explorer.figures.figure import figure_svg
 from explorer.jobs.record import Question
 from explorer.picture.dag_view import dag_info
 from explorer.picture.gantt_view import gantt_info
 from explorer.plan.timeline import plan_run, schedule_of
 from explorer.state.choice import ScheduleOptions
 from explorer.state.records import LoadedGraph, Plan
+from explorer.words.wording import proof
 from solvers.cli.main import solve_document
-from solvers.exporters.csv_tables import csv_tables
 from solvers.formats.graph_json import read_graph, split_document, write_graph
 from solvers.hardware.prices import Prices
 from solvers.quantities import milliseconds, percent
@@ -31,7 +34,7 @@ from solvers.sweep.table import sweep_rows
 from tests.support.command_line import Run
 from tests.support.number_check import NumberCheck, told
 from tests.support.random_problems import random_problem
-from tests.support.shown_plan import Shown, shown_sample, shown_upload
+from tests.support.shown_plan import Report, Shown, shown_sample, shown_upload
 
 QUICK = ("teaching_chain", "teaching_tied_embedding", "gpt2_xl_layer_inference", "gnmt_layer_training")
 SAMPLES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in sample_names()]
@@ -114,7 +117,7 @@ def test_every_schedule_has_one_bubble_memory_and_load_for_each_device(
     (tmp_path / "split.json").write_text(json.dumps(split_document(result.split)))
     asked = ("--schedule", kind, "--micro-batches", 8)
     printed = placement("simulate", tmp_path / "graph.json", tmp_path / "split.json", *asked).json
-    tables = csv_tables(graph, deployment, subject.split, subject.costs, result, shown.schedule)
+    tables = written(subject)
     (name,) = (name for name in tables if "devices" in name)
     rows = {int(row["device"]): row for row in csv.DictReader(io.StringIO(tables[name]))}
     lanes = {lane.device: lane for lane in gantt.lanes}
@@ -134,4 +137,14 @@ def test_every_schedule_has_one_bubble_memory_and_load_for_each_device(
         assert busy_ms == pytest.approx(8 * view[d].load_ms, rel=1e-9)
     slowest = max(view[d].load_ms for d in lanes)
     assert run.result.value_ms == pytest.approx(slowest, rel=1e-9)
+    summary = {row["quantity"]: row["value"] for row in csv.DictReader(io.StringIO(tables["summary.csv"]))}
+    assert (float(summary["value (ms)"]), summary["status"]) == (run.result.value_ms, run.result.status)
+    facts, drawn = Report(report).headline, unescape(figure_svg(subject)).replace("\xa0", " ")
+    for label, fact in (
+        ("Time per micro-batch", milliseconds(run.result.value_ms)),
+        ("Proven lower bound", milliseconds(run.result.lower_bound_ms)),
+        ("Proof", proof(run.result)),
+    ):
+        assert facts[label] == fact
+        assert fact in drawn
     assert milliseconds(printed["makespan_ms"]) in report

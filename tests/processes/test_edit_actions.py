@@ -1,6 +1,7 @@
 """What edits do to a session: the plan shown, its proof, and what is said; without a browser."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -124,6 +125,34 @@ def test_a_repair_that_does_not_come_in_time_is_given_up(monkeypatch: pytest.Mon
         patch.setattr(edit_actions, "REPAIR_WAIT_S", -edit_actions.REPAIR_SECONDS)
         assert do("repair").startswith("no: No repair came in time.")
     assert do("repair").startswith("Repaired: moved")
+
+
+class BusyPool:
+    """A pool in which a call waits until it is dropped."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Any] = []
+
+    def call(self, *_: Any) -> Any:
+        self.waiting.append(SimpleNamespace(future=Future()))
+        return self.waiting[-1]
+
+    def drop(self, call: Any) -> None:
+        self.waiting.remove(call)
+
+    def waits_for(self, call: Any) -> str:
+        return "All solvers are busy: next in the queue." if call in self.waiting else ""
+
+
+def test_a_repair_that_waits_in_vain_tells_what_it_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = BusyPool()
+    monkeypatch.setattr(edit_actions, "solver_pool", lambda: pool)
+    monkeypatch.setattr(edit_actions, "REPAIR_WAIT_S", -edit_actions.REPAIR_SECONDS)
+    do("move", [3], 0)
+    assert do("repair") == (
+        "no: No repair came in time. All solvers are busy: next in the queue. Try again, or re-solve the rest."
+    )
+    assert pool.waiting == []
 
 
 def test_repairs_keep_pins_or_say_that_they_cannot() -> None:
@@ -284,6 +313,19 @@ def test_edits_stay_when_hardware_changes_and_come_back_with_it() -> None:
     assert view.pinned == frozenset()
     assert edit_view(choice(), shown()).pinned == {3}
     assert shown().split.device_of() == {1: 0, 2: 0, 3: 1, 4: 2}
+
+
+def test_what_stood_on_a_device_that_is_gone_is_pinned_where_it_is_shown_and_nothing_else_is_re_solved_around() -> None:
+    do("pin", [4])
+    fewer = choice(deployment=Deployment(1, 1, 8.0 * GIB))
+    message = do("resolve", asked=fewer)
+    assert message == (
+        "no: Nothing is pinned or moved by hand on the devices that are there. Pin what should stay, then re-solve "
+        "the rest."
+    )
+    assert do("pin", [4], asked=fewer).startswith("Node 4 pinned to Accelerator 1")
+    assert edit_view(fewer, shown(fewer)).pinned == {4}
+    assert shown(fewer).split.device_of()[4] == 0
 
 
 def test_names_of_nodes_are_text_in_the_headline(monkeypatch: pytest.MonkeyPatch) -> None:

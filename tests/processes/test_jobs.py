@@ -19,7 +19,7 @@ import pytest
 from explorer.jobs.pool import HistoryPoint, JobState, WorkerPool
 from explorer.jobs.process import LIVE_NICENESS, SolverProcess
 from explorer.jobs.processes import SolverProcesses
-from explorer.jobs.record import MAX_HISTORY, RunRecord
+from explorer.jobs.record import BEST_SO_FAR, MAX_HISTORY, PAGE_AWAY, Ending, RunRecord
 from explorer.jobs.worker import Reporter, progress_document, progress_from_document
 from solvers.formats.result_json import result_document, result_from_document
 from solvers.model.costs import Objective
@@ -363,14 +363,42 @@ def test_the_reaper_ends_the_jobs_of_sessions_that_are_gone(pool: WorkerPool) ->
     staying = pids(here)
     assert pool.jobs_of("gone") == (gone,)
     alive.remove("gone")
-    assert gone.wait(LIMIT_S).state is JobState.CANCELLED
+    ended = gone.wait(LIMIT_S)
+    assert ended.state is JobState.STOPPED
+    assert ended.result is not None
+    assert (ended.result.split, ended.result.message) == (SPLIT, f"{PAGE_AWAY}; {BEST_SO_FAR}.")
     for process in processes:
         eventually(lambda process=process: is_gone(process))
     assert pool.job(gone.id) is None
     assert here.snapshot().state is JobState.RUNNING
     assert not any(map(is_gone, staying))
     pool.release("here")
-    assert here.wait(LIMIT_S).state is JobState.CANCELLED
+    assert here.wait(LIMIT_S).state is JobState.STOPPED
+
+
+def test_what_waits_or_is_shared_tells_too_that_its_page_was_away(pool: WorkerPool) -> None:
+    ask(pool, "hang", "there", gap=0.2)
+    shared, other = ask(pool, "hang", "gone", gap=0.1), ask(pool, "hang", "here", gap=0.1)
+    waiting = ask(pool, "echo", "gone", gap=0.3)
+    assert waiting.snapshot().state is JobState.QUEUED
+    pool.release("gone")
+    for job in (shared, waiting):
+        result = job.snapshot().result
+        assert result is not None
+        assert result.message.startswith(PAGE_AWAY)
+    assert other.snapshot().state is JobState.RUNNING
+
+
+def test_a_cancel_counts_while_a_pause_ends_the_process(lasting_pool: WorkerPool) -> None:
+    run = RunRecord(number=1, question=question("hang"), graph=GRAPH)
+    for why, ending in (
+        (Ending.PAUSED, Ending.PAUSED),
+        (Ending.CANCELLED, Ending.CANCELLED),
+        (Ending.PAUSED, Ending.CANCELLED),
+        (Ending.STOPPED, Ending.CANCELLED),
+    ):
+        lasting_pool._kill(run, why)
+        assert run.ending is ending
 
 
 def test_a_job_passes_to_the_session_that_presents_its_id(pool: WorkerPool) -> None:

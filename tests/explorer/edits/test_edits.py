@@ -29,7 +29,7 @@ from explorer.edits.history import (
     undo,
     unpin,
 )
-from solvers.model.deployment import Deployment
+from solvers.model.deployment import Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.split import Split
 from solvers.problem.pins import Pins
@@ -106,13 +106,13 @@ def test_a_node_that_runs_on_cpus_only_stays_there() -> None:
 
 
 def test_pins_hold_where_nodes_are_and_move_with_them() -> None:
-    history, outcome = pin(start(), GRAPH, [3, 4])
+    history, outcome = pin(start(), GRAPH, DEPLOYMENT, [3, 4])
     assert outcome.message == "2 nodes pinned to Accelerator 2."
     assert resolve_places(history, DEPLOYMENT).pins == Pins(((3, 1), (4, 1)))
     history, outcome = move(history, GRAPH, DEPLOYMENT, [3], 0)
     assert outcome.message == "Node 3 moved to Accelerator 1; 1 pin moved along."
     assert resolve_places(history, DEPLOYMENT).pins == Pins(((3, 0), (4, 1)))
-    _, outcome = pin(history, GRAPH, [4])
+    _, outcome = pin(history, GRAPH, DEPLOYMENT, [4])
     assert outcome == Outcome(False, "Node 4 is pinned already.")
     history, outcome = unpin(history, GRAPH, [4])
     assert (history.pinned, outcome.message) == (frozenset({3}), "Node 4 unpinned.")
@@ -137,11 +137,11 @@ def test_nodes_kept_together_go_where_most_of_their_time_is_and_move_as_one() ->
 
 
 def test_pinned_nodes_draw_a_group_to_their_device_or_forbid_it() -> None:
-    history, _ = pin(start(), GRAPH, [1])
+    history, _ = pin(start(), GRAPH, DEPLOYMENT, [1])
     history, outcome = keep_together(history, GRAPH, DEPLOYMENT, [1, 4])
     assert history.places[4] == A1
     assert outcome.applied
-    history, _ = pin(history, GRAPH, [3])
+    history, _ = pin(history, GRAPH, DEPLOYMENT, [3])
     _, outcome = keep_together(history, GRAPH, DEPLOYMENT, [3, 4])
     assert outcome == Outcome(
         False, "Some of these nodes are pinned to Accelerator 1 and Accelerator 2; unpin those on one of them first."
@@ -150,7 +150,7 @@ def test_pinned_nodes_draw_a_group_to_their_device_or_forbid_it() -> None:
 
 def test_undo_and_redo_go_back_and_forth_until_a_new_edit() -> None:
     first, _ = move(start(), GRAPH, DEPLOYMENT, [2], 1)
-    second, _ = pin(first, GRAPH, [2])
+    second, _ = pin(first, GRAPH, DEPLOYMENT, [2])
     back, outcome = undo(second)
     assert (back.places, back.pinned, outcome.message) == (
         first.places,
@@ -173,7 +173,7 @@ def test_an_answer_becomes_a_step_that_can_be_taken_back() -> None:
 
 
 def test_edits_outlive_a_change_of_hardware() -> None:
-    history, _ = pin(move(start(), GRAPH, DEPLOYMENT, [1], 2)[0], GRAPH, [1, 3])
+    history, _ = pin(move(start(), GRAPH, DEPLOYMENT, [1], 2)[0], GRAPH, DEPLOYMENT, [1, 3])
     larger = resolve_places(history, Deployment(5, 2))
     assert larger.split.device_of() == {1: 5, 2: 0, 3: 1, 4: 1}
     assert larger.pins == Pins(((1, 5), (3, 1)))
@@ -187,6 +187,32 @@ def test_edits_outlive_a_change_of_hardware() -> None:
     )
     assert resolve_places(history, Deployment(2, 0)).split.device_of()[1] == 1
     assert resolve_places(history, DEPLOYMENT).homeless == frozenset()
+
+
+def test_a_node_whose_device_is_gone_is_pinned_to_where_it_went() -> None:
+    history, _ = move(start(), GRAPH, DEPLOYMENT, [1], 2)
+    history, _ = pin(history, GRAPH, DEPLOYMENT, [1])
+    smaller = Deployment(2, 0)
+    assert not resolve_places(history, smaller).pins
+    history, outcome = pin(history, GRAPH, smaller, [1], {1: A1})
+    assert outcome == Outcome(True, "Node 1 pinned to Accelerator 1.")
+    assert resolve_places(history, smaller).pins == resolve_places(history, DEPLOYMENT).pins == Pins(((1, 0),))
+    history, _ = undo(history)
+    history, outcome = keep_together(history, GRAPH, smaller, [1, 2], {1: A1})
+    assert outcome == Outcome(True, "2 nodes kept together on Accelerator 1.")
+    assert history.places == {1: A1, 2: A1, 3: A2, 4: A2}
+
+
+def test_devices_of_a_type_are_called_by_it() -> None:
+    deployment = Deployment.of_classes((DeviceClass("A100", 1), DeviceClass("T4", 1)), 1)
+    history, outcome = move(start(), GRAPH, deployment, [2], 1)
+    assert outcome.message == "Node 2 moved to T4 1."
+    assert move(history, GRAPH, deployment, [2], 1)[1].message == "Node 2 is on T4 1 already."
+    history, outcome = pin(history, GRAPH, deployment, [2])
+    assert outcome.message == "Node 2 pinned to T4 1."
+    assert keep_together(history, GRAPH, deployment, [2, 3])[1].message == "2 nodes kept together on T4 1."
+    history, _ = pin(history, GRAPH, deployment, [1])
+    assert "pinned to A100 1 and T4 1" in keep_together(history, GRAPH, deployment, [1, 2])[1].message
 
 
 def test_devices_have_names_of_their_kind() -> None:
@@ -211,8 +237,10 @@ def edited(draw: st.DrawFn) -> tuple[DnnGraph, Deployment, History]:
             history, _ = keep_together(history, graph, deployment, draw(nodes))
         elif kind in ("undo", "redo"):
             history, _ = (undo if kind == "undo" else redo)(history)
+        elif kind == "pin":
+            history, _ = pin(history, graph, deployment, draw(nodes))
         else:
-            history, _ = (pin if kind == "pin" else unpin)(history, graph, draw(nodes))
+            history, _ = unpin(history, graph, draw(nodes))
     return graph, deployment, history
 
 
@@ -237,13 +265,13 @@ def test_a_document_gives_the_history_back(drawn: tuple[DnnGraph, Deployment, Hi
 def test_steps_hold_so_many_nodes_and_the_oldest_join_the_base(
     drawn: tuple[DnnGraph, Deployment, History], most: int
 ) -> None:
-    graph, _, history = drawn
+    graph, deployment, history = drawn
     with pytest.MonkeyPatch.context() as patch:
         for module in (edit_history, edit_document):
             patch.setattr(module, "MAX_NAMED", most)
         for v in sorted(graph.node_by_id):
             places, pinned = history.places, history.pinned
-            history, outcome = pin(history, graph, [v])
+            history, outcome = pin(history, graph, deployment, [v])
             assert history.places == places
             assert history.pinned == pinned | {v}
             if outcome.applied:
@@ -274,7 +302,7 @@ def test_runs_of_ids_come_back(ids: set[int]) -> None:
 
 
 def changed(**fields: Any) -> dict[str, Any]:
-    history, _ = pin(move(start(), GRAPH, DEPLOYMENT, [2], 1)[0], GRAPH, [2])
+    history, _ = pin(move(start(), GRAPH, DEPLOYMENT, [2], 1)[0], GRAPH, DEPLOYMENT, [2])
     return to_document(history) | fields
 
 

@@ -27,7 +27,7 @@ from explorer.state.choice import ScheduleOptions
 from solvers.cli.main import main
 from solvers.formats.graph_json import parse_graph, parse_split
 from solvers.model.costs import Objective, split_costs
-from solvers.model.deployment import Communication, Deployment, Replication
+from solvers.model.deployment import Communication, Deployment, InFlight, Replication, TrainingMemory
 from solvers.model.result import SolveStatus
 from solvers.model.split import Split
 from solvers.schedule.simulate import ScheduleKind
@@ -270,6 +270,21 @@ def test_a_plan_without_a_schedule_has_a_report_too() -> None:
     page = Page(report_html(without_schedule(named("a", "b"))))
     assert "simulate" not in page.text
     assert "There is no timeline" in page.text
+
+
+def test_memory_in_flight_is_said_with_the_schedule_that_it_is_of() -> None:
+    subject = sample_subject("gpt2_xl_layer_training")
+    memory = TrainingMemory(InFlight.ONE_F_ONE_B, 12)
+    question = replace(subject.question, deployment=replace(subject.question.deployment, training_memory=memory))
+    page = Page(report_html(replace(subject, question=question)))
+    assert "Memory counts what 1F1B keeps in flight of 12 micro-batches." in page.text
+
+
+def test_a_plan_of_a_graph_that_is_too_large_is_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.words.wording.MOST_EXPLAINED", 2)
+    page = Page(report_html(named("a", "b", "c")))
+    assert "Plans are explained for graphs of up to 2 nodes; this one has 3." in page.text
+    assert "What limits throughput" not in page.text
 
 
 @pytest.mark.browser

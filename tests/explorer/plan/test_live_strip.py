@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.jobs.record import BEST_SO_FAR, NO_PLAN, JobState, Question, Snapshot
+from explorer.jobs.record import BEST_SO_FAR, NO_PLAN, PAGE_AWAY, JobState, Question, Snapshot
 from explorer.plan.live_panel import ended_by, strip_text
 from solvers.model.costs import Objective
 from solvers.model.deployment import Deployment
@@ -63,6 +63,13 @@ SERVER = "The server was started again while this was solved"
             replace(NOTHING, message=f"{SERVER}; {NO_PLAN}."),
             "Stopped by the server",
             f"{SERVER}; no plan was found until then",
+        ),
+        (
+            JobState.STOPPED,
+            QUESTION,
+            replace(FOUND, message=f"{PAGE_AWAY}; {BEST_SO_FAR}."),
+            "Stopped by the server",
+            "The page was away while this was solved; the best plan so far is kept",
         ),
         (JobState.CANCELLED, QUESTION, NOTHING, "Cancelled by you", "no plan was found until then"),
     ],

@@ -19,12 +19,13 @@ from explorer.state.keeper import FREEZE_AFTER_S, Keeper
 from explorer.state.query import Link
 from explorer.state.records import LoadedGraph, Plan, Run, Subject
 from explorer.state.records import Sweep as SessionSweep
+from solvers.model.graph import TimesKind, TimesOrigin
 from solvers.samples import read_sample
 from solvers.solve import solve
 from solvers.sweep.axes import Axis, Quantity
 from solvers.sweep.spec import SweepSpec
 from tests.support.examples import examples
-from tests.support.graphs import small_graphs
+from tests.support.graphs import chain, small_graphs
 from tests.support.shared_graphs import ME, OTHER
 from tests.support.waiting import eventually
 
@@ -140,6 +141,14 @@ def test_a_graph_comes_back_from_its_columns(instance: Any) -> None:
     assert again == graph
     assert again.digest == graph.digest
     assert again.topological_order == graph.topological_order
+
+
+def test_a_measured_graph_comes_back_with_what_it_was_measured_on() -> None:
+    origin = TimesOrigin("H100-SXM", "bf16", "EPYC", TimesKind.MEASURED, "NVIDIA H100 80GB HBM3")
+    graph = replace(chain((1.0, 2.0)), times=origin)
+    again = thawed(frozen(graph))
+    assert again == graph
+    assert again.digest == graph.digest == again.with_nodes(again.nodes).digest
 
 
 def test_a_graph_of_several_chunks_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,19 @@ def test_a_cancelled_longer_solve_keeps_the_plan_and_the_better_bound() -> None:
     assert known.take_in(QUESTION, answer(None, None)).value_ms == 10.0, "a solve without a plan loses none"
 
 
+def test_a_solve_that_was_ended_for_another_leaves_what_it_found_and_its_question_open() -> None:
+    known = KnownProblems()
+    known.take_in(QUESTION, answer(11.0, 9.0), is_answer=False)
+    left = known.get(QUESTION)
+    assert left is not None
+    assert (left.question, left.result.value_ms, left.result.lower_bound_ms) == (None, 11.0, 9.0)
+    known.take_in(QUESTION, answer(10.0, 8.0))
+    known.take_in(replace(QUESTION, time_limit_s=60.0), answer(None, 9.5), is_answer=False)
+    best = known.get(QUESTION)
+    assert best is not None
+    assert (best.question, best.result.value_ms, best.result.lower_bound_ms) == (QUESTION, 10.0, 9.5)
+
+
 def test_a_plan_and_a_bound_of_two_solves_may_prove_each_other() -> None:
     best = merged(answer(10.0, 4.0), answer(12.0, 10.0))
     assert (best.status, best.value_ms, best.lower_bound_ms) == (SolveStatus.OPTIMAL, 10.0, 10.0)

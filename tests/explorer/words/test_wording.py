@@ -10,6 +10,7 @@ from explorer.jobs.pool import Question
 from explorer.words.wording import differences, plain, proof, unbroken
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication, Deployment, DeviceClass, InFlight, Replication, TrainingMemory
+from solvers.model.graph import TimesOrigin
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family
 from solvers.problem.pins import pins_of
@@ -58,6 +59,12 @@ def test_what_is_the_same_is_not_named_and_another_bandwidth_is() -> None:
         "node times",
         "link bandwidth",
     ]
+
+
+def test_nodes_that_must_share_a_device_now_are_named_and_no_change_of_a_graph_goes_without_a_name() -> None:
+    tied = GRAPH.with_nodes(tuple(replace(node, colocation_class=1) for node in GRAPH.nodes))
+    assert differences((QUESTION, GRAPH), (QUESTION, tied)) == ["what must share a device"]
+    assert differences((QUESTION, GRAPH), (QUESTION, replace(GRAPH, times=TimesOrigin("T4")))) == ["the graph"]
 
 
 def test_classes_of_accelerators_are_told_apart() -> None:
