@@ -134,13 +134,14 @@ def programs(wheel: Path, shared: Path) -> Path:
 
 
 def pip(*arguments: str) -> None:
-    """Run pip, which asks no index for anything."""
+    """Run pip, which asks no index for anything; with a PYTHONPATH the checkout would count as installed."""
     options = ("--quiet", "--disable-pip-version-check")
     done = subprocess.run(  # noqa: S603 -- the tests' own arguments
         [sys.executable, "-m", "pip", *options, *arguments, "--no-deps", "--no-index"],
         capture_output=True,
         text=True,
         check=False,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
     )
     assert done.returncode == 0, done.stderr
 
