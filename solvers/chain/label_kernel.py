@@ -55,6 +55,7 @@ probability below N^2 / 2^129, less than that of a memory error.
 import numpy as np
 
 from solvers.chain.compiled import compiled
+from solvers.chain.descendants import ALL, word_of
 
 FINISHED, FULL, STOPPED, PAUSED = 0, 1, 2, 3
 """Outcomes of `grow`: done, some table must grow, the stop flag was set, it has taken as many steps as it may."""
@@ -91,7 +92,7 @@ def assign_slots(order, descendants, pin_ptr, pin_idx, slot, behind):
     f has an end in an ideal, e lies inside. That holds for all later ones in the slot too. First fit. `behind` is
     (slots, words) of room; returns the number of slots, -1 if they were too few.
     """
-    words = descendants.shape[1]
+    words = descendants.num_words
     count = 0
     for e in order:
         chosen = count
@@ -111,21 +112,11 @@ def assign_slots(order, descendants, pin_ptr, pin_idx, slot, behind):
             count += 1
         slot[e] = chosen
         for w in range(words):
-            common = descendants[pin_idx[pin_ptr[e]], w]
+            common = word_of(descendants, pin_idx[pin_ptr[e]], w)
             for i in range(pin_ptr[e] + 1, pin_ptr[e + 1]):
-                common &= descendants[pin_idx[i], w]
+                common &= word_of(descendants, pin_idx[i], w)
             behind[chosen, w] = common
     return count
-
-
-@compiled
-def add_descendants(successor_ptr, successor_idx, descendants):
-    """Fill the bit set of the blocks that depend on each block, itself included; they are in topological order."""
-    for b in range(successor_ptr.size - 2, -1, -1):
-        descendants[b, b >> 6] |= np.uint64(1) << np.uint64(b & 63)
-        for a in range(successor_ptr[b], successor_ptr[b + 1]):
-            for w in range(b >> 6, descendants.shape[1]):
-                descendants[b, w] |= descendants[successor_idx[a], w]
 
 
 @compiled
@@ -426,9 +417,13 @@ def _begin_stages(mixes, borders, labels, chains, counters, i, best, best_origin
 @compiled
 def _leave_out(problem, v, dead):
     """Add block v and all that depend on it to the bit set `dead`; return the work this adds."""
+    rows = problem.descendants
+    begin, first = rows.begin[v], v >> 6
+    stop = first + rows.end[v] - begin
     added = 0.0
-    for w in range(v >> 6, dead.size):
-        fresh = problem.descendants[v, w] & ~dead[w]
+    for w in range(first, stop if rows.tail[v] == np.uint64(0) else dead.size):
+        word = rows.words[begin + w - first] if w < stop else rows.last if w == dead.size - 1 else ALL
+        fresh = word & ~dead[w]
         dead[w] |= fresh
         if fresh == ~np.uint64(0):
             added += problem.work_of_word[w]

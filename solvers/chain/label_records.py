@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.chain.descendants import Descendants
 from solvers.problem.contraction import FloatArray, IntArray
 
 
@@ -25,7 +26,7 @@ class LabelProblem(NamedTuple):
     pin_ptr: IntArray  # blocks of each hyperedge
     pin_idx: IntArray
     slot: IntArray  # place of each hyperedge in a border; hyperedges that can cross the same border have different ones
-    descendants: np.ndarray  # uint64 (n, words): bit set of the blocks that depend on each block, itself included
+    descendants: Descendants
     work_of_word: FloatArray  # work of each 64 consecutive blocks
     keys: np.ndarray  # uint64 (n, 2): random keys whose exclusive-or names an ideal
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.chain.border_bound import CPU, BorderBound
+from solvers.chain.descendants import descendants_of
 from solvers.chain.device_states import MAX_STATES, device_states
 from solvers.chain.ending import Ending
 from solvers.chain.ideals import words_for
@@ -24,7 +25,6 @@ from solvers.chain.label_kernel import (
     NUM_IDEALS,
     RELATIVE_SLACK,
     STEPS,
-    add_descendants,
     assign_slots,
     grow,
     rehash,
@@ -149,8 +149,7 @@ def flat_problem(flat: FlatContraction, edges: IntArray, pinned: Collection[int]
     pinned_blocks = np.zeros(n, np.int32)
     pinned_blocks[list(pinned)] = 1
     words = words_for(n)
-    descendants = np.zeros((n, words), np.uint64)
-    add_descendants(successor_ptr, successor_idx, descendants)
+    descendants = descendants_of(successor_ptr, successor_idx)
     slot = np.zeros(num_nets, np.int32)
     by_first_end = np.argsort(pin_idx[pin_ptr[:-1]], kind="stable").astype(np.int32)
     num_slots = 64
@@ -203,7 +202,7 @@ class ThresholdSearch:
 
         `border_bound` is of the same blocks in the same order and of the same mixes, and prepared.
         """
-        words = problem.descendants.shape[1]
+        words = problem.descendants.num_words
         slots = int(problem.slot.max(initial=0)) + 1
         states, kinds = mixes.used.shape
         self._problem, self._mixes, self._stop = problem, mixes, stop
