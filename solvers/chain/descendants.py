@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.chain.bit_sets import ALL, lowest_bit, words_for
 from solvers.chain.compiled import compiled
-from solvers.problem.contraction import IntArray
-
-ALL = ~np.uint64(0)
+from solvers.chain.ending import Ending
+from solvers.problem.contraction import FloatArray, IntArray
 
 FIRST_WORDS = 1024
 """Words there is room for at first; it doubles when it is full."""
@@ -44,9 +44,20 @@ def word_of(rows, b, w):
 
 
 @compiled
-def _fill(successor_ptr, successor_idx, rows, b, used):
-    """Fill the rows from block b down to 0, as far as there is room; return the next block, and the words in use."""
-    while b >= 0:
+def stop_of(rows, b):
+    """Return the number of the word from which on the row of block b is empty."""
+    if rows.tail[b] != np.uint64(0):
+        return rows.num_words
+    return (b >> 6) + rows.end[b] - rows.begin[b]
+
+
+@compiled
+def _fill(successor_ptr, successor_idx, rows, b, used, stopped):
+    """Fill the rows from block b down to 0, as far as there is room; return the next block, and the words in use.
+
+    Ends early, too, when `stopped[0]` is set from another thread.
+    """
+    while b >= 0 and not stopped[0]:
         first = b >> 6
         tail = np.uint64(0)
         longest, shortest = first + 1, rows.num_words  # of rows that end in zeros, and in ones
@@ -79,10 +90,15 @@ def _fill(successor_ptr, successor_idx, rows, b, used):
     return b, used
 
 
-def descendants_of(successor_ptr: IntArray, successor_idx: IntArray) -> Descendants:
-    """Return the blocks that depend on each block; compressed rows of successors, in topological order."""
+def descendants_of(
+    successor_ptr: IntArray, successor_idx: IntArray, max_bytes: int, stopped: np.ndarray
+) -> Descendants | Ending:
+    """Return the blocks that depend on each block; compressed rows of successors, in topological order.
+
+    What ended it if that takes more than `max_bytes`, or if `stopped[0]` was set from another thread.
+    """
     n = successor_ptr.size - 1
-    num_words = (n + 63) // 64
+    num_words = words_for(n)
     rows = Descendants(
         begin=np.zeros(n, np.int64),
         end=np.zeros(n, np.int64),
@@ -91,8 +107,45 @@ def descendants_of(successor_ptr: IntArray, successor_idx: IntArray) -> Descenda
         num_words=num_words,
         last=np.uint64((1 << (n - 64 * (num_words - 1))) - 1) if n else ALL,
     )
-    b, used = _fill(successor_ptr, successor_idx, rows, n - 1, 0)
-    while b >= 0:
-        rows = rows._replace(words=np.concatenate([rows.words, np.zeros_like(rows.words)]))
-        b, used = _fill(successor_ptr, successor_idx, rows, b, used)
-    return rows._replace(words=rows.words[:used].copy())
+    b, used = _fill(successor_ptr, successor_idx, rows, n - 1, 0, stopped)
+    while b >= 0 and not stopped[0]:
+        if 2 * rows.words.nbytes > max_bytes:
+            return Ending.MEMORY
+        words = np.zeros(2 * rows.words.size, np.uint64)
+        words[:used] = rows.words[:used]
+        rows = rows._replace(words=words)
+        b, used = _fill(successor_ptr, successor_idx, rows, b, used, stopped)
+    return Ending.STOPPED if b >= 0 else rows._replace(words=rows.words[:used].copy())
+
+
+@compiled
+def _add_rows(rows, work, work_of_word, work_from_word, total, stopped):
+    for b in range(total.size):
+        if stopped[0]:
+            return
+        first = b >> 6
+        stop = first + rows.end[b] - rows.begin[b]
+        if rows.tail[b] != np.uint64(0):
+            total[b] += work_from_word[stop]
+        for w in range(first, stop):
+            word = rows.words[rows.begin[b] + w - first]
+            if word == ~np.uint64(0):
+                total[b] += work_of_word[w]
+                continue
+            while word != np.uint64(0):
+                total[b] += work[(w << 6) + lowest_bit(word)]
+                word &= word - np.uint64(1)
+
+
+def work_by_word(work: FloatArray) -> FloatArray:
+    """Return the work of the blocks of each word."""
+    return np.add.reduceat(work, np.arange(0, work.size, 64))
+
+
+def depending_work(rows: Descendants, work: FloatArray, stopped: np.ndarray) -> FloatArray:
+    """Return for each block the work of all that depend on it, itself included; less where `stopped[0]` is set."""
+    of_word = work_by_word(work)
+    from_word = np.append(np.cumsum(of_word[::-1])[::-1], 0.0)
+    total = np.zeros(work.size)
+    _add_rows(rows, work, of_word, from_word, total, stopped)
+    return total

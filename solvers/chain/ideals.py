@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.chain.bit_sets import words_for
 from solvers.chain.compiled import compiled
 from solvers.chain.stage_kernel import NO_STATE
 from solvers.problem.contraction import FloatArray, IntArray
@@ -35,13 +36,8 @@ def bytes_per_row(num_blocks: int, num_states: int) -> int:
     return 8 * words_for(num_blocks) + 2 * 8 + 2 * 4 + 12 * num_states + 4 * 4
 
 
-def words_for(num_blocks: int) -> int:
-    """Return how many 64-bit words hold a set of blocks."""
-    return (num_blocks + 63) // 64
-
-
-def new_table(num_blocks: int, num_states: int, capacity: int) -> IdealTable:
-    """Return a table that holds the empty ideal and has room for `capacity` of them."""
+def new_table(num_blocks: int, num_states: int, capacity: int, stop: np.ndarray | None = None) -> IdealTable:
+    """Return a table that holds the empty ideal and has room for `capacity`; `stop` is its flag, if not a new one."""
     table = IdealTable(
         blocks=np.zeros((capacity, words_for(num_blocks)), np.uint64),
         key=np.zeros((capacity, 2), np.uint64),
@@ -52,7 +48,7 @@ def new_table(num_blocks: int, num_states: int, capacity: int) -> IdealTable:
         slots=np.full(_slots_for(capacity), NO_STATE, np.int32),
         first_of_size=np.full(num_blocks + 1, NO_STATE, np.int32),
         counters=np.zeros(4, np.int64),
-        stop=np.zeros(1, np.uint8),
+        stop=np.zeros(1, np.uint8) if stop is None else stop,
     )
     table.first_of_size[0] = 0
     table.counters[0] = 1

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from solvers.chain.ending import Ending
 from solvers.chain.label_kernel import FINISHED
 from solvers.chain.label_search import ThresholdSearch, flat_edges
 from solvers.model.graph import DnnGraph
@@ -64,7 +65,7 @@ class ChainModel(Protocol):
     contraction: Contraction
 
     def flattened(self, edges: IntArray, order: IntArray | None = None) -> Any:
-        """Return the blocks, renumbered in `order`, with these edges (number, 2)."""
+        """Return the blocks, renumbered in `order`, with these edges (number, 2), or why there is no room for them."""
         ...
 
     def threshold_search(self, problem: Any, threshold: float, floor: float) -> ThresholdSearch:
@@ -186,6 +187,8 @@ class ChainImprovement:
         """Go on from a chain along a line within a threshold, if there is one that takes less; say whether."""
         places = np.arange(len(order), dtype=np.int32)
         problem = self._model.flattened(np.stack([places[:-1], places[1:]], axis=1), np.array(order, np.int32))
+        if isinstance(problem, Ending):
+            return False
         search = self._model.threshold_search(problem, threshold_ms, floor_ms)
         search.run(MAX_SWEEP_BYTES, LINE_STEPS)
         return self._take(search, order, below_ms)
@@ -204,6 +207,8 @@ class ChainImprovement:
         others = number[self._edges[is_free[self._edges].any(axis=1)]]
         edges = np.concatenate([np.stack([path[:-1], path[1:]], axis=1), others])
         problem = self._model.flattened(edges, rows)
+        if isinstance(problem, Ending):
+            return False
         threshold = self._plan_ms * (1 - MIN_GAIN)
         search = self._model.threshold_search(problem, threshold, threshold * (1 - WINDOW))
         is_complete = search.run(MAX_SWEEP_BYTES, SWEEP_STEPS[self._num_lines % len(SWEEP_STEPS)]) == FINISHED

@@ -54,8 +54,9 @@ probability below N^2 / 2^129, less than that of a memory error.
 
 import numpy as np
 
+from solvers.chain.bit_sets import lowest_bit
 from solvers.chain.compiled import compiled
-from solvers.chain.descendants import ALL, word_of
+from solvers.chain.descendants import stop_of, word_of
 
 FINISHED, FULL, STOPPED, PAUSED = 0, 1, 2, 3
 """Outcomes of `grow`: done, some table must grow, the stop flag was set, it has taken as many steps as it may."""
@@ -68,12 +69,6 @@ EQUAL = 1e-14
 LABEL_LOOKS = 200
 """A new label is compared with at most so many others; labels that should have been dropped cost time only."""
 
-_DE_BRUIJN = 0x03F79D71B4CB0A89
-_BIT_OF_PRODUCT = np.zeros(64, np.int64)
-for _i in range(64):
-    _BIT_OF_PRODUCT[(((1 << _i) * _DE_BRUIJN) & (2**64 - 1)) >> 58] = _i
-
-
 SIDE, SIZE, ROW, COUNT, LABEL_COUNT, FIRST_WORD, LAST_WORD = 0, 1, 2, 3, 5, 7, 9
 NUM_IDEALS, NUM_CHAINS, COMPLETE, STEPS = 11, 12, 13, 14
 NEED_ROWS, NEED_LABELS, NEED_IDEALS, NEED_CHAINS = 15, 16, 17, 18
@@ -85,17 +80,19 @@ LOOK_EVERY = 4096
 
 
 @compiled
-def assign_slots(order, descendants, pin_ptr, pin_idx, slot, behind):
+def assign_slots(order, descendants, pin_ptr, pin_idx, slot, behind, stopped):
     """Give hyperedges slots, in this order, so that no two in one slot cross the border of the same ideal.
 
     Hyperedge f may follow e in its slot if every end of f depends on all ends of e (or is the last of them): as soon as
     f has an end in an ideal, e lies inside. That holds for all later ones in the slot too. First fit. `behind` is
-    (slots, words) of room; returns the number of slots, -1 if they were too few.
+    (slots, words) of room; returns the number of slots, -1 if they were too few or `stopped[0]` is set.
     """
     words = descendants.num_words
     count = 0
     for e in order:
         chosen = count
+        if stopped[0]:
+            return -1
         for s in range(count):
             fits = True
             for i in range(pin_ptr[e], pin_ptr[e + 1]):
@@ -120,16 +117,11 @@ def assign_slots(order, descendants, pin_ptr, pin_idx, slot, behind):
 
 
 @compiled
-def _lowest_bit(word):
-    return _BIT_OF_PRODUCT[((word & (~word + np.uint64(1))) * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]
-
-
-@compiled
 def _weight_of(bits, w, net_at, side, row, net_weight):
     """Return the weight of the hyperedges in the slots that are set in word `w`."""
     total = 0.0
     while bits != np.uint64(0):
-        total += net_weight[net_at[side, row, (w << 6) + _lowest_bit(bits)]]
+        total += net_weight[net_at[side, row, (w << 6) + lowest_bit(bits)]]
         bits &= bits - np.uint64(1)
     return total
 
@@ -417,19 +409,15 @@ def _begin_stages(mixes, borders, labels, chains, counters, i, best, best_origin
 @compiled
 def _leave_out(problem, v, dead):
     """Add block v and all that depend on it to the bit set `dead`; return the work this adds."""
-    rows = problem.descendants
-    begin, first = rows.begin[v], v >> 6
-    stop = first + rows.end[v] - begin
     added = 0.0
-    for w in range(first, stop if rows.tail[v] == np.uint64(0) else dead.size):
-        word = rows.words[begin + w - first] if w < stop else rows.last if w == dead.size - 1 else ALL
-        fresh = word & ~dead[w]
+    for w in range(v >> 6, stop_of(problem.descendants, v)):
+        fresh = word_of(problem.descendants, v, w) & ~dead[w]
         dead[w] |= fresh
         if fresh == ~np.uint64(0):
             added += problem.work_of_word[w]
             continue
         while fresh != np.uint64(0):
-            added += problem.work[(w << 6) + _lowest_bit(fresh)]
+            added += problem.work[(w << 6) + lowest_bit(fresh)]
             fresh &= fresh - np.uint64(1)
     return added
 
@@ -499,7 +487,7 @@ def _take(problem, mixes, limits, borders, labels, places, found, chains, counte
                     if w == v >> 6:
                         before &= (np.uint64(1) << np.uint64(v & 63)) - np.uint64(1)
                     while before != np.uint64(0):
-                        passed = (w << 6) + _lowest_bit(before)
+                        passed = (w << 6) + lowest_bit(before)
                         before &= before - np.uint64(1)
             new = counters[LABEL_COUNT + other]
             for w in range(touched.size):
@@ -641,7 +629,7 @@ def grow(
             for w in range(counters[FIRST_WORD + side], counters[LAST_WORD + side] + 1):
                 ready = borders.ready[side, i, w]
                 while ready != np.uint64(0):
-                    v = (w << 6) + _lowest_bit(ready)
+                    v = (w << 6) + lowest_bit(ready)
                     ready &= ready - np.uint64(1)
                     if dead_work <= max_room + limits.work_slack:
                         _take(

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.chain.bit_sets import words_for
 from solvers.chain.border_bound import CPU, BorderBound
-from solvers.chain.descendants import descendants_of
+from solvers.chain.descendants import descendants_of, work_by_word
 from solvers.chain.device_states import MAX_STATES, device_states
 from solvers.chain.ending import Ending
-from solvers.chain.ideals import words_for
 from solvers.chain.label_kernel import (
     COMPLETE,
     COUNT,
@@ -36,6 +36,9 @@ from solvers.problem.table_memory import usual_table_bytes
 
 FIRST_ROWS = 256
 """Entries a new table has room for; it doubles when it is full."""
+
+FIRST_SLOTS = 64
+"""Slots that hyperedges have room for at first; it doubles when they are too few."""
 
 MAX_IDEALS = 5_000_000
 """A search that comes to more would take minutes; other methods get further by then. Whoever allows tables of more than
@@ -138,8 +141,13 @@ def flat_edges(contraction: Contraction) -> IntArray:
     return np.array(contraction.edges, np.int32).reshape(-1, 2)
 
 
-def flat_problem(flat: FlatContraction, edges: IntArray, pinned: Collection[int] = ()) -> LabelProblem:
-    """Return the kernel's problem for blocks in topological order and `edges`, (number, 2), between them."""
+def flat_problem(
+    flat: FlatContraction, edges: IntArray, pinned: Collection[int], max_bytes: int, stopped: np.ndarray
+) -> LabelProblem | Ending:
+    """Return the kernel's problem for blocks in topological order and `edges`, (number, 2), between them.
+
+    What ended it if its bit sets would take more than `max_bytes`, or if `stopped[0]` was set from another thread.
+    """
     n, num_nets = flat.work.size, flat.pin_ptr.size - 1
     successor_ptr, successor_idx = _rows_by(edges[:, 0], edges[:, 1], n)
     predecessor_ptr, predecessor_idx = _rows_by(edges[:, 1], edges[:, 0], n)
@@ -148,13 +156,18 @@ def flat_problem(flat: FlatContraction, edges: IntArray, pinned: Collection[int]
     pin_ptr, pin_idx = flat.pin_ptr, flat.pin_idx
     pinned_blocks = np.zeros(n, np.int32)
     pinned_blocks[list(pinned)] = 1
-    words = words_for(n)
-    descendants = descendants_of(successor_ptr, successor_idx)
+    descendants = descendants_of(successor_ptr, successor_idx, max_bytes, stopped)
+    if isinstance(descendants, Ending):
+        return descendants
     slot = np.zeros(num_nets, np.int32)
     by_first_end = np.argsort(pin_idx[pin_ptr[:-1]], kind="stable").astype(np.int32)
-    num_slots = 64
-    while assign_slots(by_first_end, descendants, pin_ptr, pin_idx, slot, np.empty((num_slots, words), np.uint64)) < 0:
-        num_slots *= 2
+    behind = np.empty((FIRST_SLOTS, words_for(n)), np.uint64)
+    while assign_slots(by_first_end, descendants, pin_ptr, pin_idx, slot, behind, stopped) < 0:
+        if stopped[0]:
+            return Ending.STOPPED
+        if descendants.words.nbytes + 2 * behind.nbytes > max_bytes:
+            return Ending.MEMORY
+        behind = np.empty((2 * len(behind), words_for(n)), np.uint64)
     is_cpu_only = np.isinf(flat.time_ms[:-1]).all(axis=0)
     return LabelProblem(
         time_ms=flat.time_ms,
@@ -173,7 +186,7 @@ def flat_problem(flat: FlatContraction, edges: IntArray, pinned: Collection[int]
         pin_idx=pin_idx,
         slot=slot,
         descendants=descendants,
-        work_of_word=np.add.reduceat(flat.work, np.arange(0, n, 64)),
+        work_of_word=work_by_word(flat.work),
         keys=np.random.default_rng(0).integers(0, 2**64, (n, 2), np.uint64, endpoint=False),
     )
 

@@ -155,9 +155,9 @@ class ChainSearch:
         self._time_ms = time_ms.tolist()
         self._link_factor = [*link_factors, 0.0]
         self._kind_of = {d: g for g, devices in enumerate(self._devices) for d in devices}
-        self._stop = np.zeros(1, np.uint8)
         self._lock = threading.Lock()
-        self._is_stopped = False
+        self._stop = np.zeros(1, np.uint8)  # to look at what was offered, too
+        self._is_stopped = np.zeros(1, np.uint8)
         self._offered: tuple[float, Split, float] | None = None
         self._num_ideals = 0
         self.num_kept = 0
@@ -186,8 +186,7 @@ class ChainSearch:
     def stop(self) -> None:
         """Make a running search return within milliseconds with what it has; safe from any thread."""
         with self._lock:
-            self._is_stopped = True
-            self._stop[0] = 1
+            self._is_stopped[0] = self._stop[0] = 1
 
     def offer(self, value_ms: float, split: Split, lower_bound_ms: float) -> None:
         """Tell a running search of a plan and a bound found elsewhere: it goes on from them; safe from any thread.
@@ -203,7 +202,7 @@ class ChainSearch:
         """Take in what was offered; return the better of its bound and this one."""
         with self._lock:
             offered, self._offered = self._offered, None
-            self._stop[0] = self._is_stopped
+            self._stop[0] = self._is_stopped[0]
         if offered is not None:
             value_ms, split, bound_ms = offered
             self.lower_bound_ms = max(self.lower_bound_ms, bound_ms)
@@ -218,25 +217,27 @@ class ChainSearch:
             blocks = np.arange(self.contraction.num_blocks, dtype=np.int32)
             line, edges = np.stack([blocks[:-1], blocks[1:]], axis=1), flat_edges(self.contraction)
             if not np.array_equal(line, edges) and self.lower_bound_ms < self.value_ms * (1 - LINE_IS_CLOSE):
-                for _ in self._searches(self.flattened(line), "linearised DP", LINE_GAP, LINE_GAP, from_above=False):
+                for _ in self._searches(line, "linearised DP", LINE_GAP, LINE_GAP, from_above=False):
                     pass  # a bound on the chains along one line says nothing of the others
                 self.ending = Ending.ANSWERED
-            problem = self.flattened(edges)
-            for lower_bound_ms in self._searches(problem, "DP over ideals", SAME_VALUE, self._gap, from_above=True):
+            for lower_bound_ms in self._searches(edges, "DP over ideals", SAME_VALUE, self._gap, from_above=True):
                 self.lower_bound_ms = lower_bound_ms
         if self.lower_bound_ms == math.inf:
             self.ending = Ending.NO_SPLIT
         return ChainAnswer(self.device_of_block, self.value_ms, self.lower_bound_ms, self._num_ideals)
 
-    def _searches(
-        self, problem: LabelProblem, phase: str, gap: float, enough: float, *, from_above: bool
-    ) -> Iterator[float]:
-        """Search with one threshold after the other; yield each better lower bound on the chains of `problem`.
+    def _searches(self, edges: IntArray, phase: str, gap: float, enough: float, *, from_above: bool) -> Iterator[float]:
+        """Search with one threshold after the other; yield each better lower bound on the chains along `edges`.
 
         A chain that is better by a smaller share than `gap` is not looked for. Unless the search was ended early the
         last bound is within `enough` of the value, or infinite without a chain. Thresholds come from below; those just
         below the best plan too where that is allowed and searches are no longer quick.
         """
+        problem = self.flattened(edges)
+        if isinstance(problem, Ending):
+            self.ending = problem
+            return
+        table_bytes = self._max_bytes - problem.descendants.words.nbytes
         ceiling = self._ceiling
         lower, step, window = self.lower_bound_ms, FIRST_STEP, EXACT_WINDOW
         quick = SLOW_FACTOR * self.contraction.num_blocks if from_above else None
@@ -278,7 +279,7 @@ class ChainSearch:
                 is_slow = max_steps == most  # if it is paused, that is why
             self.phase = f"{phase}, max-load up to {milliseconds(threshold)}" if is_loaded() else LOADING
             kept = search.num_kept  # of one that was paused, before
-            outcome = STOPPED if self._stop[0] else search.run(self._max_bytes, max_steps)
+            outcome = STOPPED if self._stop[0] else search.run(table_bytes, max_steps)
             self.num_kept += search.num_kept - kept
             if outcome == STOPPED and self._offered is not None:
                 interrupted += search.num_steps
@@ -325,21 +326,24 @@ class ChainSearch:
     def _can_bound_borders(self) -> bool:
         states = self._mixes.used.shape[0]
         is_small = self.contraction.num_blocks <= MAX_BLOCKS and 1 < states <= MAX_STATES
-        return is_small and not (self._is_bounded or self._is_stopped)
+        return is_small and not (self._is_bounded or self._is_stopped[0])
 
     def border_bound(self) -> BorderBound:
         """Return a bound for these blocks and devices that knows what borders cost; it is still to be prepared."""
         flat = self._flat
         return BorderBound(self.contraction, flat.work, flat.time_ms[-1], self._net_weight, self._mixes)
 
-    def flattened(self, edges: IntArray, order: IntArray | None = None) -> LabelProblem:
-        """Return the blocks, renumbered in `order` if given, with these edges, for `threshold_search`."""
-        if order is None:
-            return flat_problem(self._flat, edges, self._pinned)
-        number = np.empty_like(order)
-        number[order] = np.arange(order.size, dtype=order.dtype)
-        pinned = [int(number[b]) for b in self._pinned]
-        return flat_problem(self._flat.renumbered(order, number), edges, pinned)
+    def flattened(self, edges: IntArray, order: IntArray | None = None) -> LabelProblem | Ending:
+        """Return the blocks, renumbered in `order` if given, with these edges, for `threshold_search`.
+
+        What ended it if that takes more memory than tables may, or if the search was stopped meanwhile.
+        """
+        flat, pinned = self._flat, list(self._pinned)
+        if order is not None:
+            number = np.empty_like(order)
+            number[order] = np.arange(order.size, dtype=order.dtype)
+            flat, pinned = flat.renumbered(order, number), [int(number[b]) for b in pinned]
+        return flat_problem(flat, edges, pinned, self._max_bytes, self._is_stopped)
 
     def threshold_search(
         self, problem: LabelProblem, threshold: float, floor: float, border_bound: BorderBound | None = None

@@ -39,6 +39,9 @@ others there is none to spare beside it.
 """
 CORE_SHARE = 0.8
 
+MANY_BLOCKS = 5_000
+"""Of so many the variants of the model look for half a minute and more until they have a plan."""
+
 OFFERED_GAIN = 1e-3
 """A plan or a bound found beside a search is offered to it where it is better by this share."""
 
@@ -65,11 +68,25 @@ def run_dp(
     search.begin_with(reporter.value_ms, reporter.lower_bound_ms, problem.gap)
     if is_plain(problem) and reporter.split is not None:
         search.improve_on(reporter.split)
+    if contraction.num_blocks >= MANY_BLOCKS and not is_plain(problem):
+        _keep_even_chain(contraction, problem, reporter)
     run_watched(search, plan_of, split_of, problem, reporter, seconds, proves=proves, meanwhile=meanwhile)
     if is_plain(problem):
         reporter.num_kept = (reporter.num_kept or 0) + search.num_kept
     ending: Ending = search.ending
+    if ending not in (Ending.ANSWERED, Ending.NO_SPLIT):
+        _keep_even_chain(contraction, problem, reporter)
     return ending
+
+
+def _keep_even_chain(contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
+    """Report a chain of about equal stages where no plan is known; it takes no search, and may break a rule."""
+    from solvers.chain.even_chain import even_chain
+
+    if reporter.split is None and not problem.pins:
+        device_of_block = even_chain(problem.graph, contraction, problem.deployment)
+        if device_of_block is not None:
+            reporter.found(Split.from_device_of(contraction.device_of(device_of_block), problem.deployment))
 
 
 def run_watched(

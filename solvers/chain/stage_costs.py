@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from solvers.chain.descendants import depending_work, descendants_of
 from solvers.chain.device_states import device_states
-from solvers.chain.ideals import words_for
+from solvers.chain.ending import Ending
 from solvers.chain.stage_kernel import (
     BACKWARD,
     FORWARD,
@@ -21,7 +22,6 @@ from solvers.chain.stage_kernel import (
     RELATIVE_SLACK,
     SUM,
     WRITES,
-    add_depending_work,
 )
 from solvers.chain.stage_records import StageLimits, StageProblem
 from solvers.model.costs import Objective
@@ -143,11 +143,14 @@ def variant_problem(
     deployment: Deployment,
     edges: tuple[tuple[int, int], ...],
     backwards: bool,
-    pinned: Collection[int] = (),
-) -> StageProblem:
+    pinned: Collection[int],
+    max_bytes: int,
+    stopped: np.ndarray,
+) -> StageProblem | Ending:
     """Flatten a contraction, with `edges` in place of its own, for the kernel; `backwards` turns it around.
 
-    No two `pinned` blocks share a stage.
+    No two `pinned` blocks share a stage. What ended it if its bit sets would take more than `max_bytes`, or if
+    `stopped[0]` was set from another thread.
     """
     n = contraction.num_blocks
     counts = useful_counts(contraction, deployment, costs.kinds)
@@ -169,20 +172,17 @@ def variant_problem(
             roles_of[number[b]].append(
                 WRITES if b == tensor.writer else READS_FORWARD if b in tensor.forward_readers else 0
             )
-    descendants = np.zeros((n, words_for(n)), np.uint64)
-    for b in range(n - 1, -1, -1):  # blocks are numbered in topological order
-        descendants[b, b >> 6] |= np.uint64(1 << (b & 63))
-        for successor in successors[b]:
-            descendants[b] |= descendants[successor]
     successor_ptr, successor_idx = compressed_rows(successors)
+    descendants = descendants_of(successor_ptr, successor_idx, max_bytes, stopped)
+    if isinstance(descendants, Ending):
+        return descendants
     tensor_ptr, tensor_idx = compressed_rows(tensors_of)
     work, rate = _work(costs)
     work = np.ascontiguousarray(work[number])
     accelerator_ms = np.ascontiguousarray(costs.accelerator_ms[:, number])
     cpu_ms, memory_bytes = np.ascontiguousarray(costs.cpu_ms[number]), np.ascontiguousarray(costs.memory_bytes[number])
     is_cpu_only = np.asarray(np.isinf(accelerator_ms[:, :, -1]).all(axis=0))
-    depending_work = np.zeros(n)
-    add_depending_work(descendants, work[:, -1].copy(), depending_work)
+    last_work = work[:, -1].copy()
     pays_sync = np.ones(cpu_ms.shape[1])
     if pays_sync.size > 1:
         pays_sync[FORWARD] = 0.0
@@ -230,8 +230,8 @@ def variant_problem(
         memory_slack=RELATIVE_SLACK * float(costs.memory_factor.max(axis=0) @ memory_bytes.sum(axis=0)),
         is_cpu_only=is_cpu_only,
         cpu_only_ms=np.where(is_cpu_only[:, None], cpu_ms, 0.0),
-        last_work=work[:, -1].copy(),
-        depending_work=depending_work,
+        last_work=last_work,
+        depending_work=depending_work(descendants, last_work, stopped),
         pays_sync=pays_sync,
         max_replicas=most_replicas(deployment),
         communication=_NUMBER_OF[deployment.communication],

@@ -64,7 +64,9 @@ What depends on the problem and the limits alone is prepared by `solvers.chain.s
 import numpy as np
 from numba import njit
 
+from solvers.chain.bit_sets import lowest_bit
 from solvers.chain.compiled import compiled, inlined
+from solvers.chain.descendants import stop_of, word_of
 from solvers.chain.stage_records import Growth
 
 FINISHED, FULL, STOPPED, TOO_MANY = 0, 1, 2, 3
@@ -91,11 +93,6 @@ IN, OUT, IN_FOR_GOOD, OUT_FOR_GOOD, FOR_GOOD = 0, 1, 2, 3, 4
 
 NUM_SUMS = 5
 
-_DE_BRUIJN = 0x03F79D71B4CB0A89
-_BIT_OF_PRODUCT = np.zeros(64, np.int64)
-for _i in range(64):
-    _BIT_OF_PRODUCT[(((1 << _i) * _DE_BRUIJN) & (2**64 - 1)) >> 58] = _i
-
 
 @compiled
 def holds(blocks, row, v):
@@ -103,18 +100,32 @@ def holds(blocks, row, v):
     return (blocks[row, v >> 6] >> np.uint64(v & 63)) & np.uint64(1) != np.uint64(0)
 
 
-@compiled
-def leave_out(v, depth, descendants, work, dead, dead_work):
-    """Put block v and all that depend on it out of reach of the stage at `depth`."""
+@inlined
+def _leave_out(problem, growth, d, v):
+    """Put block v and all that depend on it out of reach of the stage of depth d."""
+    rows, dead = problem.descendants, growth.dead
+    num_trail = growth.num_trail[d]
     added = 0.0
-    for w in range(dead.shape[1]):
-        fresh = descendants[v, w] & ~dead[depth, w]
-        dead[depth, w] |= fresh
+    for w in range(v >> 6, stop_of(rows, v)):
+        fresh = word_of(rows, v, w) & ~dead[w]
+        if fresh == np.uint64(0):
+            continue
+        dead[w] |= fresh
+        growth.trail_word[num_trail] = w
+        growth.trail_bits[num_trail] = fresh
+        num_trail += 1
         while fresh != np.uint64(0):
-            low = fresh & (~fresh + np.uint64(1))
-            fresh ^= low
-            added += work[(w << 6) + _BIT_OF_PRODUCT[(low * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]]
-    dead_work[depth] += added
+            added += problem.last_work[(w << 6) + lowest_bit(fresh)]
+            fresh &= fresh - np.uint64(1)
+    growth.num_trail[d] = num_trail
+    growth.dead_work[d] += added
+
+
+@inlined
+def _put_within_reach(growth, d):
+    """Undo what was left out at depth d."""
+    for i in range(growth.num_trail[d - 1], growth.num_trail[d]):
+        growth.dead[growth.trail_word[i]] ^= growth.trail_bits[i]
 
 
 @compiled
@@ -200,15 +211,6 @@ def replicated(load, sync, replicas):
 def exceeds(load, sync, most_replicas, limit):
     """Whether a stage with this load is too much for one accelerator and for as many as there may be."""
     return load > limit and (most_replicas == 1 or replicated(load, sync, most_replicas) > limit)
-
-
-@compiled
-def add_depending_work(descendants, work, depending_work):
-    """Add to each block the work of all that depend on it, itself included."""
-    for v in range(work.size):
-        for u in range(work.size):
-            if holds(descendants, v, u):
-                depending_work[v] += work[u]
 
 
 @compiled
@@ -326,7 +328,8 @@ def _begin(problem, limits, growth, table, row):
     growth.next_cell[0] = head
     growth.key[0, 0] = table.key[row, 0]
     growth.key[0, 1] = table.key[row, 1]
-    growth.dead[0, :] = 0
+    growth.dead[:] = 0
+    growth.num_trail[0] = 0
     growth.dead_work[0] = 0.0
     return num_cells
 
@@ -455,8 +458,7 @@ def _take(problem, limits, growth, d, v, num_cells):
             head = num_cells
             num_cells += 1
     growth.next_cell[d] = head
-    for w in range(growth.dead.shape[1]):
-        growth.dead[d, w] = growth.dead[d - 1, w]
+    growth.num_trail[d] = growth.num_trail[d - 1]
     growth.dead_work[d] = growth.dead_work[d - 1]
     growth.key[d, 0] = growth.key[d - 1, 0] ^ problem.keys[v, 0]
     growth.key[d, 1] = growth.key[d - 1, 1] ^ problem.keys[v, 1]
@@ -594,6 +596,7 @@ def _grow_from(problem, limits, growth, table, row, size, max_rows):
             for i in range(problem.successor_ptr[v], problem.successor_ptr[v + 1]):
                 growth.missing[problem.successor_idx[i]] += 1
             _put_back_tensors(problem, growth, v)
+            _put_within_reach(growth, depth)
             num_cells = growth.num_cells[depth]
             depth -= 1
             is_taken = False
@@ -625,7 +628,7 @@ def _grow_from(problem, limits, growth, table, row, size, max_rows):
             if only_one_left or problem.depending_work[v] > room_after + tolerance:
                 growth.next_cell[depth] = -1
             else:
-                leave_out(v, depth, problem.descendants, problem.last_work, growth.dead, growth.dead_work)
+                _leave_out(problem, growth, depth, v)
 
 
 @njit(cache=True, nogil=True)
@@ -649,6 +652,9 @@ def expand(problem, limits, table, max_rows):
         np.zeros(tensors, np.int32),
         np.zeros(2 * n + 1, np.int32),
         np.zeros(2 * n + 1, np.int32),
+        np.zeros(problem.descendants.num_words, np.uint64),
+        np.zeros(n + 1, np.int32),
+        np.zeros(n + 1, np.uint64),
         np.zeros(n + 1, np.int32),
         np.zeros(n + 1, np.int32),
         np.zeros(n + 1, np.int32),
@@ -664,7 +670,7 @@ def expand(problem, limits, table, max_rows):
         np.zeros(n + 1, np.int32),
         np.zeros((n + 1, 3)),
         np.zeros((n + 1, 2), np.uint64),
-        np.zeros((n + 1, problem.descendants.shape[1]), np.uint64),
+        np.zeros(n + 1, np.int32),
         np.zeros(n + 1),
         np.zeros(kinds, np.bool_),
         np.zeros(kinds, np.int64),

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.chain.descendants import Descendants
 from solvers.problem.contraction import FloatArray, IntArray
 
 
@@ -34,7 +35,7 @@ class StageProblem(NamedTuple):
     tensor_size: IntArray  # blocks that write or read it
     tensor_pass: IntArray
     tensor_writer: IntArray
-    descendants: np.ndarray  # uint64 (n, words): bit set of the blocks that depend on each block, itself included
+    descendants: Descendants
     keys: np.ndarray  # uint64 (n, 2): random keys whose exclusive-or names an ideal
     used: IntArray  # (states, kinds + 1): devices in use in each state, CPUs last
     stride: IntArray  # (kinds + 1,): by how much the number of a state rises with a device of each kind; 1 for CPUs
@@ -72,6 +73,9 @@ class Growth(NamedTuple):
     place: IntArray  # (tensors,): of the writer
     cell_node: IntArray  # (2n + 1,): candidates, as cells of linked lists
     cell_next: IntArray
+    dead: np.ndarray  # uint64 (words,): blocks that the stage cannot take any more
+    trail_word: IntArray  # (n + 1,): which words of them changed one after the other, to be undone
+    trail_bits: np.ndarray  # uint64 (n + 1,): and by which bits
     # By depth.
     next_cell: IntArray  # (n + 1,): next candidate
     num_cells: IntArray  # (n + 1,): cells in use before this depth
@@ -88,7 +92,7 @@ class Growth(NamedTuple):
     num_cpu_only: IntArray  # (n + 1,): counted, since what is left of a sum need not be exactly zero
     rest_bytes: FloatArray  # (n + 1, 3)
     key: np.ndarray  # uint64 (n + 1, 2)
-    dead: np.ndarray  # uint64 (n + 1, words): blocks that the stage cannot take any more
+    num_trail: IntArray  # (n + 1,): entries of the trail
     dead_work: FloatArray  # (n + 1,)
     # By kind of accelerators.
     is_possible: np.ndarray  # bool (kinds,): whether one of them is left for any chain to the ideal before the stage

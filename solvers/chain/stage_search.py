@@ -18,7 +18,6 @@ A training schedule's memory depends on the number of stages after a stage. Then
 numbered backwards and edges reversed, and a chain is found from its last stage to its first. Loads have no direction.
 """
 
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -91,7 +90,6 @@ class VariantSearch:
 
         `pinned` says of blocks no two of which may share a stage for which device they are.
         """
-        n = contraction.num_blocks
         self._contraction, self._deployment = contraction, deployment
         replicas = most_replicas(deployment)
         if not is_scheduled(graph, deployment):
@@ -106,15 +104,15 @@ class VariantSearch:
         self.ending = Ending.ANSWERED
         self.value_ms = np.inf
         self.stages: tuple[PlannedStage, ...] | None = None
-        self._stopped = threading.Event()
+        self._stop = np.zeros(1, np.uint8)
         self._gap = 0.0
-        self._table: IdealTable | None = None
         # Where a row came from is one int32 (`stage_kernel`): the row before times the ways to go on, and which.
         num_ways = len(costs.kinds) * replicas + 1
-        self._max_rows = min(max_bytes // bytes_per_row(n, self._num_states), (2**31 - 1) // num_ways)
+        self._max_bytes, self._most_rows = max_bytes, (2**31 - 1) // num_ways
         # What is told of each mix of devices, before any ideal, takes far more than what a row has of it.
         self._has_too_many_mixes = len(costs.kinds) > 1 and self._num_states > MAX_STATES
-        if self._max_rows < 1 or self._has_too_many_mixes:
+        self._has_room = self._most_rows_in(max_bytes) >= 1 and not self._has_too_many_mixes
+        if not self._has_room:
             self.lower_bound_ms = work_bound(contraction, deployment)
             return
         self._ceiling = threshold_that_allows_all(costs)
@@ -129,7 +127,14 @@ class VariantSearch:
             contraction = with_kinds(contraction, is_for_cpu, KIND_FACTOR * self._ceiling)
         # Made when it is searched: for many blocks that takes a while, and `stop` must be able to come before.
         self._problem_of = partial(
-            variant_problem, costs, contraction, deployment, backwards=self._backwards, pinned=apart
+            variant_problem,
+            costs,
+            contraction,
+            deployment,
+            backwards=self._backwards,
+            pinned=apart,
+            max_bytes=max_bytes,
+            stopped=self._stop,
         )
         self._edges = contraction.edges
         self._pass_bounds = pass_bounds(contraction, deployment, costs) if objective is Objective.GPIPE else (0.0, 0.0)
@@ -143,9 +148,11 @@ class VariantSearch:
 
     def stop(self) -> None:
         """Make a running search return within milliseconds with what it has; safe from any thread."""
-        self._stopped.set()
-        if self._table is not None:
-            self._table.stop[0] = 1
+        self._stop[0] = 1
+
+    def _most_rows_in(self, num_bytes: int) -> int:
+        """Return how many ideals tables of so many bytes have room for."""
+        return min(num_bytes // bytes_per_row(self._contraction.num_blocks, self._num_states), self._most_rows)
 
     def split_of(self, stages: tuple[PlannedStage, ...]) -> Split:
         """Return a plan as a split, its accelerators of each kind and its CPUs numbered along the chain."""
@@ -169,19 +176,20 @@ class VariantSearch:
         if np.isinf(self.lower_bound_ms):
             self.ending = Ending.NO_SPLIT
             return
-        if self._max_rows < 1 or self._has_too_many_mixes:
+        if not self._has_room:
             self.ending = Ending.MIXES if self._has_too_many_mixes else Ending.MEMORY
             return
         ceiling = self._ceiling
         n = self._contraction.num_blocks
-        problem = self._problem_of(edges=tuple((b, b + 1) for b in range(n - 1)))
+        line = self._problem_of(edges=tuple((b, b + 1) for b in range(n - 1)))
         for threshold in (*(factor * self.lower_bound_ms for factor in LINE_THRESHOLDS), ceiling):
-            if self.value_ms == np.inf and 0 < threshold <= ceiling:
-                self._sweep(problem, threshold, RUNS_ON_THE_LINE)
-        if self._stopped.is_set():
-            self.ending = Ending.STOPPED
-            return
+            if self.value_ms == np.inf and 0 < threshold <= ceiling and not isinstance(line, Ending):
+                self._sweep(line, threshold, RUNS_ON_THE_LINE)
+        del line
         problem = self._problem_of(edges=self._edges)
+        if isinstance(problem, Ending):
+            self.ending = problem
+            return
         step = FIRST_STEP
         threshold = self.lower_bound_ms or ceiling * 1e-6
         while self.lower_bound_ms < self.value_ms * (1 - self._gap):
@@ -191,7 +199,7 @@ class VariantSearch:
             proven = self._sweep(problem, threshold)
             is_quick = time.monotonic() - began < QUICK_SECONDS
             if proven is None:
-                self.ending = Ending.STOPPED if self._stopped.is_set() else Ending.MEMORY
+                self.ending = Ending.STOPPED if self._stop[0] else Ending.MEMORY
                 break
             self.lower_bound_ms = max(self.lower_bound_ms, proven)
             if self.value_ms <= threshold * (1 + SAME_VALUE):
@@ -236,16 +244,20 @@ class VariantSearch:
 
     def _expand(self, problem: StageProblem, limits: FloatArray) -> tuple[int, IdealTable]:
         """Run the kernel, with a larger table whenever it asks for one."""
-        table = new_table(problem.sync_ms.size, self._num_states, min(FIRST_ROWS, self._max_rows))
+        max_rows = max(1, self._most_rows_in(self._max_bytes - problem.descendants.words.nbytes))
+        # So that it has no more than half of its last size when it grows for the last time.
+        doublings = max(0, max_rows.bit_length() - FIRST_ROWS.bit_length())
+        first_rows = max_rows >> doublings
+        max_rows = first_rows << doublings
+        table = new_table(problem.sync_ms.size, self._num_states, first_rows, self._stop)
         followed = stage_limits(problem, limits)
         while True:
-            self._table = table
-            if self._stopped.is_set():
+            if self._stop[0]:
                 return STOPPED, table
-            outcome = int(expand(problem, followed, table, self._max_rows))
+            outcome = int(expand(problem, followed, table, max_rows))
             if outcome != FULL:
                 return outcome, table
-            table = grown_table(table, min(2 * table.size.size, self._max_rows))
+            table = grown_table(table, 2 * table.size.size)
 
     def _keep_best(self, problem: StageProblem, table: IdealTable) -> tuple[float, ...] | None:
         """Take over the table's best complete chain if it is better than the one known; return its maxima by pass."""

@@ -1,4 +1,4 @@
-"""Bit sets of descendants that end early say the same as paths do, and take little of long narrow networks."""
+"""Bit sets of descendants that end early say the same as paths do, and take no more memory than they may."""
 
 import networkx as nx
 import numpy as np
@@ -7,16 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.chain import descendants as module
-from solvers.chain.descendants import Descendants, descendants_of, word_of
+from solvers.chain.descendants import Descendants, depending_work, descendants_of, stop_of, word_of
+from solvers.chain.ending import Ending
 from solvers.problem.contraction import compressed_rows
 from tests.support.examples import examples
 
+MUCH = 2**30
+GOES_ON = np.zeros(1, np.uint8)
 
-def rows_of(n: int, edges: set[tuple[int, int]]) -> Descendants:
+
+def rows_or_ending(
+    n: int, edges: set[tuple[int, int]], max_bytes: int = MUCH, stopped: np.ndarray = GOES_ON
+) -> Descendants | Ending:
     successors: list[list[int]] = [[] for _ in range(n)]
     for a, b in sorted(edges):
         successors[a].append(b)
-    return descendants_of(*compressed_rows(successors))
+    return descendants_of(*compressed_rows(successors), max_bytes, stopped)
+
+
+def rows_of(n: int, edges: set[tuple[int, int]]) -> Descendants:
+    rows = rows_or_ending(n, edges)
+    assert isinstance(rows, Descendants)
+    return rows
 
 
 def members(rows: Descendants, b: int, n: int) -> set[int]:
@@ -40,8 +52,13 @@ def test_what_depends_on_a_block_is_what_paths_lead_to(n: int, seed: int, reach:
     rows = rows_of(n, edges)
     graph = nx.DiGraph(edges)
     graph.add_nodes_from(range(n))
+    work = rng.random(n)
+    depending = depending_work(rows, work, GOES_ON)
     for b in range(n):
-        assert members(rows, b, n) == nx.descendants(graph, b) | {b}
+        expected = nx.descendants(graph, b) | {b}
+        assert members(rows, b, n) == expected
+        assert depending[b] == pytest.approx(sum(work[a] for a in expected))
+        assert not any(word_of(rows, b, w) for w in range(stop_of(rows, b), rows.num_words))
 
 
 def test_a_long_narrow_network_takes_a_word_or_two_of_each_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,3 +69,26 @@ def test_a_long_narrow_network_takes_a_word_or_two_of_each_block(monkeypatch: py
     assert rows.words.size <= 2 * n
     assert members(rows, 0, n) == set(range(n))
     assert members(rows, n - 1, n) == {n - 1}
+
+
+def branches(number: int, length: int) -> tuple[int, set[tuple[int, int]]]:
+    """Return blocks in parallel branches, numbered across them, and their edges: of most words some bits are set."""
+    n = number * length
+    return n, {(a, a + number) for a in range(n - number)}
+
+
+def test_no_more_memory_is_taken_than_there_may_be() -> None:
+    n, edges = branches(64, 100)
+    rows = rows_of(n, edges)
+    assert rows.words.nbytes > 8 * n * n / 64 / 3
+    # They are made in a table that doubles.
+    at_most = rows_or_ending(n, edges, 2 * rows.words.nbytes)
+    assert isinstance(at_most, Descendants)
+    assert np.array_equal(at_most.words, rows.words)
+    assert rows_or_ending(n, edges, rows.words.nbytes - 1) is Ending.MEMORY
+
+
+def test_a_search_that_is_stopped_waits_for_no_rows() -> None:
+    n, edges = branches(64, 100)
+    assert rows_or_ending(n, edges, stopped=np.ones(1, np.uint8)) is Ending.STOPPED
+    assert not depending_work(rows_of(n, edges), np.ones(n), np.ones(1, np.uint8)).any()

@@ -1,0 +1,108 @@
+"""The chain that takes no search: it keeps the rules of chains, and its stages are as even as one line allows."""
+
+import math
+from itertools import combinations_with_replacement, pairwise
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from solvers.chain import label_search, run
+from solvers.chain.even_chain import even_chain
+from solvers.chain.stage_search import VariantSearch
+from solvers.model.deployment import Communication, Deployment, Replication
+from solvers.model.graph import DnnGraph
+from solvers.model.result import SolveStatus
+from solvers.model.split import Family, Split, check_split
+from solvers.problem.accelerator_kinds import accelerator_kinds
+from solvers.problem.contraction import Contraction, contract
+from solvers.solve import solve
+from tests.support.examples import examples
+from tests.support.graphs import class_deployments, random_dag, small_graphs
+
+OVERLAPPED = Deployment(3, communication=Communication.OVERLAPPED)
+
+
+def longest_ms(
+    graph: DnnGraph, contraction: Contraction, deployment: Deployment, stages: dict[int, list[int]]
+) -> float:
+    """Return the compute time of the longest of these stages by device, infinite where one does not fit."""
+    kind_of = {d: kind for kind in accelerator_kinds(graph, deployment) for d in kind.devices}
+    longest = 0.0
+    for d, blocks in stages.items():
+        ms = kind_of[d].block_ms(contraction) if d in kind_of else contraction.cpu_ms
+        limit = kind_of[d].memory_limit_bytes if d in kind_of else math.inf
+        fits = contraction.memory_bytes[blocks].sum() <= limit
+        longest = max(longest, float(ms[blocks].sum()) if fits else math.inf)
+    return longest
+
+
+def best_of_the_line(graph: DnnGraph, contraction: Contraction, deployment: Deployment) -> float:
+    """Return the least that `longest_ms` is for any cuts of the line, accelerators first or CPUs first."""
+    n = contraction.num_blocks
+    accelerators = [d for kind in accelerator_kinds(graph, deployment) for d in kind.devices]
+    cpus = list(range(deployment.num_accelerators, deployment.num_devices))
+    return min(
+        longest_ms(
+            graph,
+            contraction,
+            deployment,
+            {d: list(range(*ends)) for d, ends in zip(order, pairwise((0, *cuts, n)), strict=True)},
+        )
+        for order in (accelerators + cpus, cpus + accelerators)
+        for cuts in combinations_with_replacement(range(n + 1), len(order) - 1)
+    )
+
+
+@given(small_graphs(), class_deployments() | st.none())
+@examples(150)
+def test_no_cuts_of_the_line_make_a_shorter_longest_stage(
+    instance: tuple[DnnGraph, Deployment], classes: Deployment | None
+) -> None:
+    graph, deployment = instance if classes is None else (instance[0], classes)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    best_ms = best_of_the_line(graph, contraction, deployment)
+    device_of_block = even_chain(graph, contraction, deployment)
+    event("there is one" if device_of_block else "there is none")
+    assert (device_of_block is None) == math.isinf(best_ms)
+    if device_of_block is None:
+        return
+    stages: dict[int, list[int]] = {}
+    for b, d in device_of_block.items():
+        stages.setdefault(d, []).append(b)
+    assert longest_ms(graph, contraction, deployment, stages) == pytest.approx(best_ms)
+    split = Split.from_device_of(contraction.device_of(device_of_block), deployment)
+    assert not check_split(graph, deployment, split, Family.CHAIN)
+
+
+@pytest.mark.parametrize("deployment", [Deployment(3), OVERLAPPED, Deployment(3, replication=Replication(2, 4.0))])
+def test_where_no_search_has_room_there_still_is_a_plan(
+    monkeypatch: pytest.MonkeyPatch, deployment: Deployment
+) -> None:
+    monkeypatch.setattr(label_search, "FIRST_ROWS", 1)
+    result = solve(random_dag(3, num_nodes=24, edge_probability=0.05), deployment, method="dp", table_bytes=1)
+    assert result.status is SolveStatus.FEASIBLE
+    assert result.value_ms is not None
+    assert result.lower_bound_ms is not None
+    assert result.lower_bound_ms <= result.value_ms
+
+
+def test_variants_on_many_blocks_have_a_plan_before_their_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not end a search that proves the optimum, and is the answer of one that finds nothing."""
+    graph = random_dag(5, num_nodes=20)
+    optimum = solve(graph, OVERLAPPED)
+    monkeypatch.setattr(run, "MANY_BLOCKS", 20)
+    result = solve(graph, OVERLAPPED)
+    assert result.status is SolveStatus.OPTIMAL
+    assert result.value_ms == pytest.approx(optimum.value_ms)
+    known: list[float | None] = []
+
+    def search(variant: VariantSearch) -> None:
+        variant.phase = "linearised DP"
+        while not variant._stop[0]:
+            pass
+
+    monkeypatch.setattr(VariantSearch, "run", search)
+    solve(graph, OVERLAPPED, method="dp", time_limit_s=1.0, on_progress=lambda p: known.append(p.incumbent_ms))
+    assert known[-1] is not None
+    assert known.index(known[-1]) <= 2
