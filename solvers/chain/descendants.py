@@ -14,7 +14,7 @@ from solvers.chain.ending import Ending
 from solvers.problem.contraction import FloatArray, IntArray
 
 FIRST_WORDS = 1024
-"""Words there is room for at first; it doubles when it is full."""
+"""About so many words there is room for at first, if not those of a whole row; it doubles when it is full."""
 
 
 class Descendants(NamedTuple):
@@ -99,23 +99,27 @@ def descendants_of(
     """
     n = successor_ptr.size - 1
     num_words = words_for(n)
+    # A size that doubles to what there may be: while it grows, half as much again is in use.
+    most = max_bytes // 8
+    doublings = max(0, most.bit_length() - max(FIRST_WORDS, num_words).bit_length())
     rows = Descendants(
         begin=np.zeros(n, np.int64),
         end=np.zeros(n, np.int64),
         tail=np.zeros(n, np.uint64),
-        words=np.zeros(max(FIRST_WORDS, num_words), np.uint64),
+        words=np.zeros(most >> doublings, np.uint64),
         num_words=num_words,
         last=np.uint64((1 << (n - 64 * (num_words - 1))) - 1) if n else ALL,
     )
     b, used = _fill(successor_ptr, successor_idx, rows, n - 1, 0, stopped)
     while b >= 0 and not stopped[0]:
-        if 2 * rows.words.nbytes > max_bytes:
+        if not doublings:
             return Ending.MEMORY
-        words = np.zeros(2 * rows.words.size, np.uint64)
+        doublings -= 1
+        words = np.zeros(most >> doublings, np.uint64)
         words[:used] = rows.words[:used]
         rows = rows._replace(words=words)
         b, used = _fill(successor_ptr, successor_idx, rows, b, used, stopped)
-    return Ending.STOPPED if b >= 0 else rows._replace(words=rows.words[:used].copy())
+    return Ending.STOPPED if b >= 0 else rows._replace(words=rows.words[:used])
 
 
 @compiled

@@ -36,7 +36,7 @@ def even_chain(graph: DnnGraph, contraction: Contraction, deployment: Deployment
     numbers = range(deployment.num_accelerators, deployment.num_devices)
     cpus = [_Device(d, *_times(contraction.cpu_ms), np.inf) for d in numbers]
     best_ms, best = np.inf, None
-    for devices in ([*accelerators, *cpus], [*cpus, *accelerators]):
+    for devices in ([*accelerators, *cpus], [*cpus, *accelerators])[: 2 if cpus else 1]:
         longest_ms, borders = _shortest(devices, memory)
         if borders is not None and longest_ms < best_ms:
             stages = zip(devices, pairwise(borders), strict=True)

@@ -56,7 +56,7 @@ DISTURBED = (0.7, 1.4)
 MIN_GAIN = 1e-6
 """A plan must be better by this share."""
 MAX_SWEEP_BYTES = 2**26
-"""Tables of one sweep; it is given up when they become larger."""
+"""Tables of one sweep, and before them its bit sets; it is given up when they become larger."""
 
 
 class ChainModel(Protocol):
@@ -64,7 +64,7 @@ class ChainModel(Protocol):
 
     contraction: Contraction
 
-    def flattened(self, edges: IntArray, order: IntArray | None = None) -> Any:
+    def flattened(self, edges: IntArray, order: IntArray | None = None, max_bytes: int | None = None) -> Any:
         """Return the blocks, renumbered in `order`, with these edges (number, 2), or why there is no room for them."""
         ...
 
@@ -186,7 +186,9 @@ class ChainImprovement:
     def _look_along(self, order: list[int], threshold_ms: float, floor_ms: float, below_ms: float) -> bool:
         """Go on from a chain along a line within a threshold, if there is one that takes less; say whether."""
         places = np.arange(len(order), dtype=np.int32)
-        problem = self._model.flattened(np.stack([places[:-1], places[1:]], axis=1), np.array(order, np.int32))
+        problem = self._model.flattened(
+            np.stack([places[:-1], places[1:]], axis=1), np.array(order, np.int32), MAX_SWEEP_BYTES
+        )
         if isinstance(problem, Ending):
             return False
         search = self._model.threshold_search(problem, threshold_ms, floor_ms)
@@ -206,7 +208,7 @@ class ChainImprovement:
         # Edges between blocks of the path say nothing new.
         others = number[self._edges[is_free[self._edges].any(axis=1)]]
         edges = np.concatenate([np.stack([path[:-1], path[1:]], axis=1), others])
-        problem = self._model.flattened(edges, rows)
+        problem = self._model.flattened(edges, rows, MAX_SWEEP_BYTES)
         if isinstance(problem, Ending):
             return False
         threshold = self._plan_ms * (1 - MIN_GAIN)

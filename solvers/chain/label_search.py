@@ -165,9 +165,12 @@ def flat_problem(
     while assign_slots(by_first_end, descendants, pin_ptr, pin_idx, slot, behind, stopped) < 0:
         if stopped[0]:
             return Ending.STOPPED
-        if descendants.words.nbytes + 2 * behind.nbytes > max_bytes:
+        most_slots = (max_bytes - descendants.words.nbytes) // behind[0].nbytes
+        if len(behind) >= most_slots:
             return Ending.MEMORY
-        behind = np.empty((2 * len(behind), words_for(n)), np.uint64)
+        num_slots = min(2 * len(behind), most_slots)
+        del behind  # nothing of it is used again
+        behind = np.empty((num_slots, words_for(n)), np.uint64)
     is_cpu_only = np.isinf(flat.time_ms[:-1]).all(axis=0)
     return LabelProblem(
         time_ms=flat.time_ms,

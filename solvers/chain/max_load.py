@@ -83,7 +83,7 @@ KIND_FACTOR = 4.0
 """A block pinned to an accelerator takes this many times on a CPU what no split needs to exceed."""
 
 MAX_TABLE_BYTES = 400 * 2**20
-"""Largest tables of ideals and labels; while they grow, half as much again is in use."""
+"""Most that bit sets of descendants, ideals and labels take; while they grow, half as much again is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +233,7 @@ class ChainSearch:
         last bound is within `enough` of the value, or infinite without a chain. Thresholds come from below; those just
         below the best plan too where that is allowed and searches are no longer quick.
         """
+        self.phase = phase
         problem = self.flattened(edges)
         if isinstance(problem, Ending):
             self.ending = problem
@@ -333,17 +334,20 @@ class ChainSearch:
         flat = self._flat
         return BorderBound(self.contraction, flat.work, flat.time_ms[-1], self._net_weight, self._mixes)
 
-    def flattened(self, edges: IntArray, order: IntArray | None = None) -> LabelProblem | Ending:
+    def flattened(
+        self, edges: IntArray, order: IntArray | None = None, max_bytes: int | None = None
+    ) -> LabelProblem | Ending:
         """Return the blocks, renumbered in `order` if given, with these edges, for `threshold_search`.
 
-        What ended it if that takes more memory than tables may, or if the search was stopped meanwhile.
+        What ended it if that takes more than `max_bytes`, or what tables may take, or if the search was stopped.
         """
         flat, pinned = self._flat, list(self._pinned)
         if order is not None:
             number = np.empty_like(order)
             number[order] = np.arange(order.size, dtype=order.dtype)
             flat, pinned = flat.renumbered(order, number), [int(number[b]) for b in pinned]
-        return flat_problem(flat, edges, pinned, self._max_bytes, self._is_stopped)
+        most = self._max_bytes if max_bytes is None else min(max_bytes, self._max_bytes)
+        return flat_problem(flat, edges, pinned, most, self._is_stopped)
 
     def threshold_search(
         self, problem: LabelProblem, threshold: float, floor: float, border_bound: BorderBound | None = None

@@ -57,9 +57,11 @@ def run_dp(
     *,
     proves: bool,
     meanwhile: Callable[[Watch], None] | None = None,
+    always_plans: bool = False,
 ) -> Ending:
     """Run the DP for at most `seconds`; its plans go to the reporter, and its bounds if it `proves` the problem.
 
+    Where it comes to none, and where it is slow to, one that takes no search is reported if it `always_plans`.
     `meanwhile` is called once it has a plan, takes long and has a core of its own; what it reports is offered to it.
     Returns what ended it: NO_SPLIT where it proved that there is no chain split.
     """
@@ -68,13 +70,14 @@ def run_dp(
     search.begin_with(reporter.value_ms, reporter.lower_bound_ms, problem.gap)
     if is_plain(problem) and reporter.split is not None:
         search.improve_on(reporter.split)
-    if contraction.num_blocks >= MANY_BLOCKS and not is_plain(problem):
+    is_slow = contraction.num_blocks >= MANY_BLOCKS and not is_plain(problem)
+    if always_plans and is_slow and proves:  # what does not prove anything waits for the search's own plan
         _keep_even_chain(contraction, problem, reporter)
     run_watched(search, plan_of, split_of, problem, reporter, seconds, proves=proves, meanwhile=meanwhile)
     if is_plain(problem):
         reporter.num_kept = (reporter.num_kept or 0) + search.num_kept
     ending: Ending = search.ending
-    if ending not in (Ending.ANSWERED, Ending.NO_SPLIT):
+    if always_plans and ending not in (Ending.ANSWERED, Ending.NO_SPLIT):
         _keep_even_chain(contraction, problem, reporter)
     return ending
 

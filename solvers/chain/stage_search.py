@@ -59,10 +59,10 @@ QUICK_SECONDS = 0.05
 """A sweep that takes longer doubles the step, so that few long ones fail."""
 
 MAX_TABLE_BYTES = 400 * 2**20
-"""Largest table of ideals; while it grows, half as much again is in use."""
+"""Most that bit sets of descendants and the table of ideals take; while it grows, half as much again is in use."""
 
 FIRST_ROWS = 1024
-"""Ideals a new table has room for; it doubles when it is full."""
+"""About so many ideals a new table has room for, or up to twice as many; it doubles when it is full."""
 
 LINE_THRESHOLDS = (1.25, 2.0, 5.0, 25.0)
 """The first plan is sought within these multiples of the lower bound before any plan will do: short stages are few."""
@@ -182,10 +182,12 @@ class VariantSearch:
         ceiling = self._ceiling
         n = self._contraction.num_blocks
         line = self._problem_of(edges=tuple((b, b + 1) for b in range(n - 1)))
+        if isinstance(line, Ending):
+            self.ending = line
+            return
         for threshold in (*(factor * self.lower_bound_ms for factor in LINE_THRESHOLDS), ceiling):
-            if self.value_ms == np.inf and 0 < threshold <= ceiling and not isinstance(line, Ending):
+            if self.value_ms == np.inf and 0 < threshold <= ceiling:
                 self._sweep(line, threshold, RUNS_ON_THE_LINE)
-        del line
         problem = self._problem_of(edges=self._edges)
         if isinstance(problem, Ending):
             self.ending = problem

@@ -79,7 +79,7 @@ def _improve_start(chain: Contraction, problem: Problem, reporter: Reporter) -> 
 
 def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Dynamic programming over ideals alone."""
-    ending = run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True)
+    ending = run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True, always_plans=True)
     if ending is Ending.NO_SPLIT:
         return reporter.result("dp", infeasible=no_split_fits(problem))
     result = reporter.result("dp")
@@ -112,7 +112,7 @@ def solve_by_dp_then_ip(problem: Problem, contraction: Contraction, reporter: Re
     # The DP leaves half of the time to what comes after it; where that is done beside it, it has all.
     has_all_time = beside is not None and not _is_buildable(problem, contraction, reporter, 0.5)
     seconds = None if left is None else left if has_all_time else left / 2
-    ending = run_dp(contraction, problem, reporter, seconds, proves=True, meanwhile=beside)
+    ending = run_dp(contraction, problem, reporter, seconds, proves=True, meanwhile=beside, always_plans=True)
     if ending is Ending.NO_SPLIT:
         return reporter.result("dp", infeasible=no_split_fits(problem))
     if reporter.within(problem.gap) or reporter.seconds_left == 0:
@@ -146,7 +146,8 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     is_hopeless = problem.pins.why_impossible(problem.graph, problem.deployment, chain)
     is_best_chain = True
     if not is_hopeless and why_infeasible(problem.graph, chain, problem.deployment) is None:
-        is_best_chain = run_dp(chain, problem, reporter, seconds, proves=False) is Ending.ANSWERED
+        ending = run_dp(chain, problem, reporter, seconds, proves=False, always_plans=True)
+        is_best_chain = ending is Ending.ANSWERED
     if problem.family is Family.CHAIN or problem.objective is not Objective.THROUGHPUT or reporter.split is None:
         return _run_ip(problem, contraction, reporter, "ip")
     from solvers.free.anytime import PlansAndBounds  # numba loads here, when it is needed

@@ -1,5 +1,7 @@
 """Bit sets of descendants that end early say the same as paths do, and take no more memory than they may."""
 
+import threading
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -9,7 +11,11 @@ from hypothesis import strategies as st
 from solvers.chain import descendants as module
 from solvers.chain.descendants import Descendants, depending_work, descendants_of, stop_of, word_of
 from solvers.chain.ending import Ending
-from solvers.problem.contraction import compressed_rows
+from solvers.chain.max_load import ChainSearch
+from solvers.model.deployment import Deployment
+from solvers.model.graph import DnnGraph, Edge, Node
+from solvers.model.split import Family
+from solvers.problem.contraction import compressed_rows, contract
 from tests.support.examples import examples
 
 MUCH = 2**30
@@ -81,14 +87,40 @@ def test_no_more_memory_is_taken_than_there_may_be() -> None:
     n, edges = branches(64, 100)
     rows = rows_of(n, edges)
     assert rows.words.nbytes > 8 * n * n / 64 / 3
-    # They are made in a table that doubles.
-    at_most = rows_or_ending(n, edges, 2 * rows.words.nbytes)
+    at_most = rows_or_ending(n, edges, rows.words.nbytes)
     assert isinstance(at_most, Descendants)
     assert np.array_equal(at_most.words, rows.words)
-    assert rows_or_ending(n, edges, rows.words.nbytes - 1) is Ending.MEMORY
+    for less in (rows.words.nbytes - 1, 8, 1, 0):
+        assert rows_or_ending(n, edges, less) is Ending.MEMORY
 
 
-def test_a_search_that_is_stopped_waits_for_no_rows() -> None:
+def test_where_its_bit_sets_have_no_room_a_search_keeps_the_plan_of_the_line() -> None:
     n, edges = branches(64, 100)
-    assert rows_or_ending(n, edges, stopped=np.ones(1, np.uint8)) is Ending.STOPPED
-    assert not depending_work(rows_of(n, edges), np.ones(n), np.ones(1, np.uint8)).any()
+    graph = DnnGraph(tuple(Node(v, 1.0, 9.0) for v in range(n)), tuple(Edge(*edge) for edge in edges))
+    contraction = contract(graph, Family.CHAIN, Deployment(3))
+    search = ChainSearch(graph, contraction, Deployment(3), max_bytes=2_000_000)
+    search.run()
+    assert search.ending is Ending.MEMORY
+    assert search.device_of_block is not None
+    assert search.lower_bound_ms <= search.value_ms < search.lower_bound_ms * 1.01
+
+
+def test_rows_under_way_are_ended_from_another_thread() -> None:
+    n, edges = branches(64, 600)
+    successors = [[a + 64] if a + 64 < n else [] for a in range(n)]
+    num_words = (n + 63) // 64
+    room = np.zeros(n * num_words // 2 + n, np.uint64)
+    begin, end, tail = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.uint64)
+    rows = Descendants(begin, end, tail, room, num_words, ~np.uint64(0))
+    stopped, left = np.zeros(1, np.uint8), []
+    pointers = compressed_rows(successors)
+    module._fill(*pointers, rows, 0, 0, stopped)  # so that it is loaded
+    filling = threading.Thread(target=lambda: left.append(module._fill(*pointers, rows, n - 1, 0, stopped)[0]))
+    filling.start()
+    while not end[n - 1]:
+        pass
+    stopped[0] = 1
+    filling.join()
+    assert 0 <= left[0] < n - 1
+    assert rows_or_ending(n, edges, stopped=stopped) is Ending.STOPPED
+    assert not depending_work(rows_of(640, branches(64, 10)[1]), np.ones(640), stopped).any()
