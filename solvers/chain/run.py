@@ -89,7 +89,8 @@ def _keep_even_chain(contraction: Contraction, problem: Problem, reporter: Repor
     if reporter.split is None and not problem.pins:
         device_of_block = even_chain(problem.graph, contraction, problem.deployment)
         if device_of_block is not None:
-            reporter.found(Split.from_device_of(contraction.device_of(device_of_block), problem.deployment))
+            split = Split.from_device_of(contraction.device_of(device_of_block), problem.deployment)
+            reporter.found_without_search(split)
 
 
 def run_watched(

@@ -100,8 +100,8 @@ class PartCuts:
         self.paths = {tuple(self.row[v] for v in path if v in self.row): 1}
         yield from self._cut(0.0, upper_ms)
         best = at_price = self.bound_ms
-        if self.deployment.max_subgraphs == 1 or not self.share.any() or best >= upper_ms:
-            return
+        if self.deployment.max_subgraphs == 1 or not self.share.any() or best >= upper_ms or best <= 0.0:
+            return  # where all is for nothing but for rounding, its sign would be that of the price
         # The bound is a concave function of the price: climb in growing steps, then in shrinking ones.
         price, step, factor = 0.0, best / 8, 2.0
         for _ in range(NUM_PRICES):

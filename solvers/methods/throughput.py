@@ -82,11 +82,11 @@ def solve_by_dp(problem: Problem, contraction: Contraction, reporter: Reporter) 
     ending = run_dp(contraction, problem, reporter, problem.time_limit_s, proves=True, always_plans=True)
     if ending is Ending.NO_SPLIT:
         return reporter.result("dp", infeasible=no_split_fits(problem))
-    result = reporter.result("dp")
     if reporter.within(problem.gap):
-        return result
+        return reporter.result("dp")
     further = "" if problem.deployment.replication else "; method auto goes on with others"
-    return replace(result, message=f"The DP did not prove the optimum {_limit(ending, problem, 'in time')}{further}.")
+    message = f"The DP did not prove the optimum {_limit(ending, problem, 'in time')}{further}."
+    return reporter.result("dp", message=message)
 
 
 def _limit(ending: Ending, problem: Problem, in_time: str) -> str:

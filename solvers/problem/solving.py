@@ -33,6 +33,7 @@ LOOK_SECONDS = 0.05
 """How often the clock is looked at while something is made."""
 
 NOTHING_IN_TIME = "No plan was found in time; allow more time, or more memory."
+UNSEARCHED = "No search came to a plan; this one divides the nodes, in their order, into stages of about equal time."
 
 
 class MethodError(PlacementError):
@@ -95,6 +96,7 @@ class Reporter:
         self.lower_bound_ms: float | None = None
         self.num_kept: int | None = None
         self._rejected: RejectedPlan | None = None
+        self._unsearched: Split | None = None
         self._told: Split | None = None
         self._lock = threading.Lock()
 
@@ -133,6 +135,11 @@ class Reporter:
                 return False
             self.split, self.value_ms = split, value
         return True
+
+    def found_without_search(self, split: Split) -> None:
+        """Like `found`, for a plan that is there for want of a better one; the answer says so if it comes to it."""
+        if self.found(split):
+            self._unsearched = split
 
     def judged(self, split: Split) -> bool:
         """Like `found`, for a method that ignores rules: the best plan that breaks one is remembered as rejected."""
@@ -175,6 +182,8 @@ class Reporter:
             status, message = SolveStatus.UNKNOWN, message or NOTHING_IN_TIME
         else:
             status = SolveStatus.OPTIMAL if self.within(0.0) else SolveStatus.FEASIBLE
+            if self.split is self._unsearched and status is SolveStatus.FEASIBLE and UNSEARCHED not in message:
+                message = f"{message} {UNSEARCHED}".strip()
         bound = self.lower_bound_ms
         if bound is not None and self.value_ms is not None and bound > self.value_ms:
             if bound > self.value_ms * (1 + PROOF_TOLERANCE):

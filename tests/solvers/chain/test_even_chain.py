@@ -2,6 +2,7 @@
 
 import math
 from itertools import combinations_with_replacement, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import event, given
@@ -16,6 +17,7 @@ from solvers.model.result import SolveStatus
 from solvers.model.split import Family, Split, check_split
 from solvers.problem.accelerator_kinds import accelerator_kinds
 from solvers.problem.contraction import Contraction, contract
+from solvers.problem.solving import UNSEARCHED
 from solvers.solve import solve
 from tests.support.examples import examples
 from tests.support.graphs import class_deployments, random_dag, small_graphs
@@ -80,11 +82,13 @@ def test_where_no_search_has_room_there_still_is_a_plan(
     monkeypatch: pytest.MonkeyPatch, deployment: Deployment
 ) -> None:
     monkeypatch.setattr(label_search, "FIRST_ROWS", 1)
+    further = "" if deployment.replication else "; method auto goes on with others"
     result = solve(random_dag(3, num_nodes=24, edge_probability=0.05), deployment, method="dp", table_bytes=1)
     assert result.status is SolveStatus.FEASIBLE
     assert result.value_ms is not None
     assert result.lower_bound_ms is not None
     assert result.lower_bound_ms <= result.value_ms
+    assert result.message.endswith(f"(solver memory, --solver-memory on the command line){further}. {UNSEARCHED}")
 
 
 def test_variants_on_many_blocks_have_a_plan_before_their_search(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +107,8 @@ def test_variants_on_many_blocks_have_a_plan_before_their_search(monkeypatch: py
             pass
 
     monkeypatch.setattr(VariantSearch, "run", search)
-    solve(graph, OVERLAPPED, method="dp", time_limit_s=1.0, on_progress=lambda p: known.append(p.incumbent_ms))
+    options: Any = {"method": "dp", "time_limit_s": 1.0, "on_progress": lambda p: known.append(p.incumbent_ms)}
+    last = solve(graph, OVERLAPPED, **options)
+    assert last.message == f"The DP did not prove the optimum in time; method auto goes on with others. {UNSEARCHED}"
     assert known[-1] is not None
     assert known.index(known[-1]) <= 2

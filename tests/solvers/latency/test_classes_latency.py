@@ -11,7 +11,7 @@ from solvers.latency.bound import latency_bound
 from solvers.latency.greedy import greedy_latency_splits
 from solvers.model.costs import Objective, single_sample_latency
 from solvers.model.deployment import Deployment, DeviceClass
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.model.split import Family, check_split
 from solvers.problem.contraction import contract
@@ -84,6 +84,13 @@ def test_the_bound_is_below_the_optimum(instance: Drawn, max_subgraphs: int) -> 
     best = best_latency(graph, deployment)
     if best is not None:
         assert latency_bound(graph, deployment) <= best
+
+
+def test_what_takes_no_time_is_not_bounded_by_rounding() -> None:
+    nodes = (Node(1, 0.0, 0.0, runs_on_accelerator=False), Node(2, 0.0, 0.0, 0.0, 0.5, False), Node(3, 0.0, 0.0, 1.0))
+    graph = DnnGraph(nodes, (Edge(1, 2), Edge(1, 3), Edge(2, 3)))
+    classes = (DeviceClass("A", 1, 0.5, None, 0.5), DeviceClass("B", 2, 0.5, 3.0, 0.5))
+    assert latency_bound(graph, Deployment.of_classes(classes, 1, max_subgraphs=2)) <= 0.0
 
 
 def test_the_bound_knows_what_each_class_holds_and_how_many_there_are() -> None:

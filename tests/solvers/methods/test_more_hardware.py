@@ -102,7 +102,7 @@ def dp_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the DP end with a poor chain, and no integer program begin."""
 
     def stopped(
-        contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None, *, proves: bool
+        contraction: Contraction, problem: Problem, reporter: Reporter, seconds: float | None, **_: object
     ) -> Ending:
         reporter.found(random_chain_split(problem.graph, problem.deployment, 0))
         return Ending.STOPPED
