@@ -133,7 +133,7 @@ def _add_rows(rows, work, work_of_word, work_from_word, total, stopped):
             total[b] += work_from_word[stop]
         for w in range(first, stop):
             word = rows.words[rows.begin[b] + w - first]
-            if word == ~np.uint64(0):
+            if word == ALL:
                 total[b] += work_of_word[w]
                 continue
             while word != np.uint64(0):

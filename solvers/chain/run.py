@@ -40,7 +40,7 @@ others there is none to spare beside it.
 CORE_SHARE = 0.8
 
 MANY_BLOCKS = 5_000
-"""Of so many the variants of the model look for half a minute and more until they have a plan."""
+"""Of so many the variants of the model may look long until they have a plan: of 20,000 for more than half a minute."""
 
 OFFERED_GAIN = 1e-3
 """A plan or a bound found beside a search is offered to it where it is better by this share."""

@@ -188,6 +188,9 @@ class VariantSearch:
         for threshold in (*(factor * self.lower_bound_ms for factor in LINE_THRESHOLDS), ceiling):
             if self.value_ms == np.inf and 0 < threshold <= ceiling:
                 self._sweep(line, threshold, RUNS_ON_THE_LINE)
+        if self._stop[0]:
+            self.ending = Ending.STOPPED
+            return
         problem = self._problem_of(edges=self._edges)
         if isinstance(problem, Ending):
             self.ending = problem

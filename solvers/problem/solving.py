@@ -33,7 +33,10 @@ LOOK_SECONDS = 0.05
 """How often the clock is looked at while something is made."""
 
 NOTHING_IN_TIME = "No plan was found in time; allow more time, or more memory."
-UNSEARCHED = "No search came to a plan; this one divides the nodes, in their order, into stages of about equal time."
+UNSEARCHED = (
+    "No search came to a plan; this one cuts the nodes in one order so that the longest stage computes as briefly as "
+    "that allows."
+)
 
 
 class MethodError(PlacementError):
