@@ -50,11 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where browser tests are demanded, as in continuous integration, one that waits in vain is run once more.
 
-    The first failure is reported as RERUN. A wrong answer is not run again, and neither is anything elsewhere, so that
-    races are found where someone works on them.
+    So is one whose page Streamlit's own scripts ended ("Bad delta path index"), which `load_again.js` mends for a
+    reader: a test that was at work on it waits in vain. The first failure is reported as RERUN. A wrong answer is not
+    run again, and neither is anything elsewhere, so that races are found where someone works on them.
     """
     if os.environ.get("REQUIRE_BROWSER_TESTS") == "1":
-        again = pytest.mark.flaky(reruns=1, only_rerun=["TimeoutError", "Locator expected"])
+        again = pytest.mark.flaky(reruns=1, only_rerun=["TimeoutError", "Locator expected", "Bad delta path index"])
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(again)

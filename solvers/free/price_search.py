@@ -224,7 +224,10 @@ class _Rounds:
         if not len(self._known):
             return False
         z = x[self._num_blocks :][self._kind_of_known]
-        excess = self._known @ x[: self._num_blocks].astype(np.float32) - z
+        # OpenBLAS now and then reads beyond a row of float32 and says so of what it throws away
+        # (https://github.com/numpy/numpy/issues/24067): no number here is without a value.
+        with np.errstate(invalid="ignore"):
+            excess = self._known @ x[: self._num_blocks].astype(np.float32) - z
         worst = np.argsort(-excess, kind="stable")[:ROWS_AT_ONCE]
         entered = [
             self._enter(int(self._kind_of_known[i]), self._known[i].astype(np.bool_))
