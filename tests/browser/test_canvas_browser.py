@@ -1,6 +1,5 @@
 """The canvas component in a real browser: what is drawn, clicked, searched and kept."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,16 +7,9 @@ from playwright.sync_api import expect
 
 from explorer.picture.palette import device_colour
 from solvers.model.deployment import Deployment
-from tests.support.picture import Picture, served_picture
+from tests.support.picture import Picture
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Serve `canvas_page.py`; the address."""
-    with served_picture() as address:
-        yield address
 
 
 def test_nodes_are_drawn_in_the_colours_of_their_devices(chromium_page, server):

@@ -4,27 +4,19 @@ What the replay says of a moment is checked against the bars themselves, moment 
 """
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.picture import Picture, served_picture
+from tests.support.picture import Picture
 
 pytestmark = pytest.mark.browser
 
 RECEIVE, COMPUTE, SEND = 0, 1, 2
 TRAINING = "graph=training&nodes=8&stages=4&micro_batches=6"
 BARS = "Array.from({length: p.bars}, (_, i) => p.barFacts(i))"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Serve `canvas_page.py`; the address."""
-    with served_picture() as address:
-        yield address
 
 
 def moments(bars: list[dict[str, Any]]) -> list[float]:

@@ -10,16 +10,9 @@ from playwright.sync_api import expect
 
 from explorer.picture.palette import device_colour, sequential_ramp
 from solvers.model.deployment import Deployment
-from tests.support.picture import Picture, served_picture
+from tests.support.picture import Picture
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Serve `canvas_page.py`; the address."""
-    with served_picture() as address:
-        yield address
 
 
 def colour_by(picture: Picture, name: str) -> None:

@@ -1,7 +1,6 @@
 """Whatever is hovered or selected in one view of the picture stands out in all of them."""
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from playwright.sync_api import expect
 from explorer.picture.component import pack, standalone_source
 from explorer.picture.palette import MIN_CONTRAST
 from tests.support.messages import views
-from tests.support.picture import Picture, served_picture
+from tests.support.picture import Picture
 
 pytestmark = pytest.mark.browser
 
@@ -19,13 +18,6 @@ LIT_NODES = "[...p.focus.nodes].flatMap((lit, i) => lit === 1 ? [i + 1] : [])"
 """Ids of the nodes in focus; those of the page are the numbers from 1 in topological order."""
 LIT_STAGES = "[...new Set([...p.focus.bars].flatMap((lit, i) => lit ? [p.barFacts(i).stage] : []))]"
 LIT_KINDS = "[...new Set([...p.focus.bars].flatMap((lit, i) => lit ? [p.barFacts(i).kind] : []))]"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Serve `canvas_page.py`; the address."""
-    with served_picture() as address:
-        yield address
 
 
 def test_pointing_at_a_device_lights_its_nodes_its_bars_and_what_it_moves(chromium_page: Any, server: str) -> None:

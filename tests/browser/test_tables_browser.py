@@ -3,25 +3,17 @@
 import csv
 import io
 import re
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.picture import Picture, served_picture
+from tests.support.picture import Picture
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
 TITLES = ("Devices", "Cut tensors", "Nodes", "Events")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Serve `canvas_page.py`; the address."""
-    with served_picture() as address:
-        yield address
 
 
 def tables(page: Any) -> Any:

@@ -6,10 +6,12 @@ Without a Chromium they are skipped, saying so; with REQUIRE_BROWSER_TESTS=1, as
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.picture import served_picture
 from tests.support.serving import Address, free_port, open_servers, served
 
 if TYPE_CHECKING:
@@ -47,11 +49,31 @@ def solver_processes() -> Iterator[None]:
     solver_pool.cache_clear()
 
 
+@contextmanager
+def _served_app() -> Iterator[Address]:
+    port = free_port()
+    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
+        yield address
+
+
 @pytest.fixture(scope="module")
 def app() -> Iterator[Address]:
     """Start the app by its own command for a module of tests; its address."""
-    port = free_port()
-    with served(["-m", "explorer.launch", "--headless", "--port", str(port)], port) as address:
+    with _served_app() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def common_app() -> Iterator[Address]:
+    """Start the app for all tests that leave its server as it is; its address."""
+    with _served_app() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """Serve `canvas_page.py`, a page with the picture alone; its address."""
+    with served_picture() as address:
         yield address
 
 

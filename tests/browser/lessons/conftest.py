@@ -1,10 +1,16 @@
-"""Patience for the tests of lessons."""
+"""One server for all tests of lessons, and patience."""
 
 from typing import Any
 
 import pytest
 
 from tests.support.app_page import SOLVE_MS
+from tests.support.serving import Address
+
+
+@pytest.fixture(scope="session")
+def app(common_app: Address) -> Address:
+    return common_app
 
 
 @pytest.fixture(autouse=True)
