@@ -41,12 +41,12 @@ from solvers.chain.label_search import (
     is_loaded,
 )
 from solvers.model.deployment import Deployment
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Node
 from solvers.model.result import LOADING, PROOF_TOLERANCE
-from solvers.model.split import Split
+from solvers.model.split import Family, Split
 from solvers.problem.accelerator_kinds import accelerator_kinds
 from solvers.problem.bounds import work_bound
-from solvers.problem.contraction import Contraction, IntArray
+from solvers.problem.contraction import Contraction, IntArray, contract
 from solvers.quantities import milliseconds
 
 FIRST_STEP = 0.002
@@ -213,6 +213,8 @@ class ChainSearch:
 
     def run(self) -> ChainAnswer:
         """Search until the optimum is proven, the tables become too large, or `stop` is called."""
+        if not is_loaded():
+            _load()
         if self.lower_bound_ms < math.inf:
             blocks = np.arange(self.contraction.num_blocks, dtype=np.int32)
             line, edges = np.stack([blocks[:-1], blocks[1:]], axis=1), flat_edges(self.contraction)
@@ -278,7 +280,7 @@ class ChainSearch:
                 most = max(1, BORDERS_AFTER * self.contraction.num_blocks - interrupted)
                 max_steps = most if max_steps is None else min(max_steps, most)
                 is_slow = max_steps == most  # if it is paused, that is why
-            self.phase = f"{phase}, max-load up to {milliseconds(threshold)}" if is_loaded() else LOADING
+            self.phase = f"{phase}, max-load up to {milliseconds(threshold)}"
             kept = search.num_kept  # of one that was paused, before
             outcome = STOPPED if self._stop[0] else search.run(table_bytes, max_steps)
             self.num_kept += search.num_kept - kept
@@ -423,3 +425,15 @@ def with_kinds(contraction: Contraction, is_for_cpu: Mapping[int, bool], too_lon
         else:
             cpu_ms[b] = too_long_ms
     return replace(contraction, accelerator_ms=accelerator_ms, cpu_ms=cpu_ms)
+
+
+def _load() -> None:
+    """Have this process read the kernel from numba's cache, by a search of one node.
+
+    No limit counts while it is read, and the first search that is asked for may take long.
+    """
+    graph, deployment = DnnGraph((Node(0, 1.0, 1.0),), ()), Deployment(1)
+    search = ChainSearch(graph, contract(graph, Family.CHAIN, deployment), deployment)
+    problem = search.flattened(flat_edges(search.contraction))
+    assert not isinstance(problem, Ending)
+    search.threshold_search(problem, threshold=1.0, floor=1.0).run(max_bytes=2**20)

@@ -148,13 +148,16 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     if not is_hopeless and why_infeasible(problem.graph, chain, problem.deployment) is None:
         ending = run_dp(chain, problem, reporter, seconds, proves=False, always_plans=True)
         is_best_chain = ending is Ending.ANSWERED
-    if problem.family is Family.CHAIN or problem.objective is not Objective.THROUGHPUT or reporter.split is None:
+    has_others = problem.family is not Family.CHAIN and problem.objective is Objective.THROUGHPUT
+    if not has_others or reporter.split is None or reporter.seconds_left == 0:
         return _run_ip(problem, contraction, reporter, "ip")
     from solvers.free.anytime import PlansAndBounds  # numba loads here, when it is needed
     from solvers.milp.throughput import estimated_rows  # and PuLP
 
     with PlansAndBounds(contraction, problem, reporter) as meanwhile:
         meanwhile.search_plans(None if is_best_chain else _improve_start(chain, problem, reporter))
+        if reporter.seconds_left == 0:
+            return _run_ip(problem, contraction, reporter, "ip")
         # A program that could not be built afterwards, or would get nowhere, leaves all the time to them.
         num_rows = estimated_rows(problem.graph, contraction, problem.deployment, problem.family)
         is_beside = num_rows <= MOST_ROWS_BESIDE
@@ -204,6 +207,8 @@ def _is_buildable(problem: Problem, contraction: Contraction, reporter: Reporter
     """Whether the integer program can be built early enough if it has this share of the time left."""
     from solvers.milp.throughput import estimated_rows
 
+    if reporter.seconds_left == 0:  # of a large graph even to count the rows takes a second
+        return False
     seconds = SECONDS_PER_ROW * estimated_rows(problem.graph, contraction, problem.deployment, problem.family)
     return reporter.seconds_left is None or seconds <= BUILD_SHARE * share_of_time * reporter.seconds_left
 

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from solvers.chain import max_load as max_load_module
 from solvers.chain.improvement import ChainImprovement, chain_by_block
 from solvers.chain.label_kernel import FINISHED, PAUSED
 from solvers.chain.label_search import ThresholdSearch, flat_edges
@@ -165,6 +166,25 @@ def test_loading_is_a_phase_of_its_own() -> None:
     assert phases[0] == LOADING
     search.run()
     assert search.phase.startswith("DP over ideals")
+
+
+def test_loading_ends_before_the_search_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No limit counts while the kernel is read, so the search itself, which may be long, must be in another phase."""
+    seen: list[tuple[int, str]] = []
+    graph, deployment = random_dag(1, 8), Deployment(2)
+    search = ChainSearch(graph, contract(graph, Family.CHAIN, deployment), deployment)
+    run = ThresholdSearch.run
+
+    def run_and_tell(self: ThresholdSearch, max_bytes: int, max_steps: int | None = None) -> int:
+        seen.append((self._problem.work.size, search.phase))
+        return run(self, max_bytes, max_steps)
+
+    monkeypatch.setattr(ThresholdSearch, "run", run_and_tell)
+    monkeypatch.setattr(max_load_module, "is_loaded", lambda: False)
+    search.run()
+    assert seen[0] == (1, LOADING)
+    assert [size for size, phase in seen if phase == LOADING] == [1]
+    assert max(size for size, _ in seen) > 1
 
 
 def test_a_search_ends_when_ideals_become_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

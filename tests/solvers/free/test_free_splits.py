@@ -20,7 +20,7 @@ from solvers.free.anytime import PlansAndBounds
 from solvers.free.bounds import FreeBounds
 from solvers.free.column_generation import DeviceContents
 from solvers.free.patterns import Paths
-from solvers.methods.throughput import FEW_ROWS
+from solvers.methods.throughput import FEW_ROWS, SECONDS_PER_ROW
 from solvers.model.costs import Objective, objective_value
 from solvers.model.deployment import Communication, Deployment, DeviceClass
 from solvers.model.graph import DnnGraph, Edge, Node
@@ -232,14 +232,22 @@ def shares_waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return shares
 
 
-@pytest.mark.parametrize(("time_limit_s", "takes_all"), [(30.0, False), (0.01, True)])
+@pytest.mark.parametrize(("seconds_per_row", "takes_all"), [(SECONDS_PER_ROW, False), (1.0, True)])
 def test_a_program_that_cannot_be_built_leaves_its_time(
-    time_limit_s: float, takes_all: bool, shares_waited: list[float]
+    seconds_per_row: float, takes_all: bool, shares_waited: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("solvers.methods.throughput.SECONDS_PER_ROW", seconds_per_row)
     graph = random_dag(7, num_nodes=60, edge_probability=0.1)
-    result = solve(graph, Deployment(4), family=Family.FREE, time_limit_s=time_limit_s, gap=0.3)
+    result = solve(graph, Deployment(4), family=Family.FREE, time_limit_s=30.0, gap=0.3)
     assert result.split is not None
-    assert [share == 1 for share in shares_waited] == [takes_all]
+    assert (shares_waited[0] == 1) is takes_all
+
+
+def test_nothing_is_begun_that_there_is_no_time_for(shares_waited: list[float]) -> None:
+    graph = random_dag(7, num_nodes=60, edge_probability=0.1)
+    result = solve(graph, Deployment(4), family=Family.FREE, time_limit_s=1e-4)
+    assert result.split is not None
+    assert shares_waited == []
 
 
 @pytest.mark.parametrize(("few_rows", "begins_at_once"), [(0, False), (1_000, True)])
