@@ -157,6 +157,7 @@ def solve_by_ip(problem: Problem, contraction: Contraction, reporter: Reporter) 
     with PlansAndBounds(contraction, problem, reporter) as meanwhile:
         meanwhile.search_plans(None if is_best_chain else _improve_start(chain, problem, reporter))
         if reporter.seconds_left == 0:
+            meanwhile.take_over()
             return _run_ip(problem, contraction, reporter, "ip")
         # A program that could not be built afterwards, or would get nowhere, leaves all the time to them.
         num_rows = estimated_rows(problem.graph, contraction, problem.deployment, problem.family)
