@@ -16,3 +16,18 @@ def components_are_looked_for_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on_after_a_test() -> Iterator[None]:
+    """End what pages have asked for once their test is over.
+
+    On Explore that is what other splits would bring, up to ten seconds of a core, which would be missing to the next
+    test: without a server every session counts as open.
+    """
+    yield
+    from explorer.jobs.server_pool import solver_pool  # loads Streamlit, which some tests do without
+
+    if solver_pool.cache_info().currsize:
+        for session in solver_pool().others(""):
+            solver_pool().release(session)

@@ -114,7 +114,7 @@ def test_each_change_that_helps_can_be_applied_and_brings_what_was_said(sample: 
     answers: dict[str, Any] = {}  # of the first visitor; to ask again for each button takes minutes
 
     def asked() -> AppTest:
-        app = opened(sample)
+        app = visited(sample=sample, limit="2")
         if memory_gib is not None:
             solved(number(app, "Memory (GiB)").set_value(memory_gib).run())
         if not answers:
@@ -154,7 +154,7 @@ def test_each_change_that_helps_can_be_applied_and_brings_what_was_said(sample: 
     ],
 )
 def test_what_helps_of_one_device_type_is_applied_to_the_list(key: str, devices: str, then: str) -> None:
-    app = visited(sample="gnmt_layer_inference", devices=devices)
+    app = visited(sample="gnmt_layer_inference", devices=devices, limit="2")
     app.button(key="ask what would help").click().run()
     eventually(lambda: without_exception(app).session_state["batch what would help"].batch.is_over)
     app.run()

@@ -23,8 +23,6 @@ from tests.support.app_page import (
     wait_for_plan_so_far,
 )
 from tests.support.picture import choose
-from tests.support.serving import Address
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.browser
 
@@ -76,20 +74,6 @@ def test_integer_program_runs_beside_the_page_and_can_be_cancelled(app: str, chr
     cancel.wait_for(state="detached")
     page.get_by_text(re.compile("[Cc]ancelled")).first.wait_for()
     assert metric(page, "Time per micro-batch").endswith(" ms")
-
-
-def test_leaving_the_page_ends_the_solve(app: Address, chromium: Any) -> None:
-    context = chromium.new_context()
-    page = context.new_page()
-    page.goto(f"{app}/?sample=resnet50_operator_inference")
-    page.get_by_text("optimal (proven)").wait_for(timeout=SOLVE_MS)
-    choose(page, "Split type", "Non-contiguous")
-    page.locator(".st-key-solve").get_by_role("button").click()
-    wait_for_plan_so_far(page)
-    solvers = app.children
-    assert solvers
-    context.close()
-    eventually(lambda: not solvers <= app.children)
 
 
 def test_garbage_is_refused_in_one_sentence_and_the_plan_stays(app: str, chromium_page: Any) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import re
 from functools import partial
 from typing import Any
@@ -193,40 +194,38 @@ def test_folded_tables_stay_folded_on_the_next_visit(chromium_page: Any, server:
         expect(tables(chromium_page).get_by_role("button", name="Hide tables")).to_have_count(0)
 
 
-@pytest.mark.parametrize("width", [1280, 1024, 390])
 @pytest.mark.parametrize("stages", [3, 6, 8, 11])
-def test_the_legend_tells_on_few_lines_what_every_device_takes(
-    chromium_page: Any, server: str, width: int, stages: int
-) -> None:
-    chromium_page.set_viewport_size({"width": width, "height": 900})
+def test_the_legend_tells_on_few_lines_what_every_device_takes(chromium_page: Any, server: str, stages: int) -> None:
     Picture(chromium_page, f"{server}/?graph=chain&nodes=72&stages={stages}")
     legend = chromium_page.locator(".legend").first
-    most = 95 if width < 640 else 60 if stages > 8 or width == 1024 else 40
-    expect(legend.locator("button.device")).to_have_count(stages)
-    eventually(lambda: legend.evaluate("e => e.clientHeight") < most, 20)
     table = tables(chromium_page).locator(".table-scroll:not([hidden]) table")
-    loads = [dict(zip(heads(table), row, strict=True))["Load (ms)"] for row in cells(table)][:stages]
-    entries = [(one.inner_text(), one.get_attribute("title") or "") for one in legend.locator("button.device").all()]
-    entries = [(text.replace("\xa0", " "), title) for text, title in entries]
-    for i, (load, (text, title)) in enumerate(zip(loads, entries, strict=False)):
-        if load not in text:  # said once for several in a row
-            text = next(text for text, _ in entries[i:] if "each" in text)
-            assert f"{load} ms" in title
-        assert load in text
-    assert " ms" in legend.inner_text().replace("\xa0", " ")
+    for width in (1280, 1024, 390):
+        chromium_page.set_viewport_size({"width": width, "height": 900})
+        most = 95 if width < 640 else 60 if stages > 8 or width == 1024 else 40
+        expect(legend.locator("button.device")).to_have_count(stages)
+        eventually(partial(lambda most: legend.evaluate("e => e.clientHeight") < most, most), 20)
+        loads = [dict(zip(heads(table), row, strict=True))["Load (ms)"] for row in cells(table)][:stages]
+        entries = [
+            (one.inner_text(), one.get_attribute("title") or "") for one in legend.locator("button.device").all()
+        ]
+        entries = [(text.replace("\xa0", " "), title) for text, title in entries]
+        for i, (load, (text, title)) in enumerate(zip(loads, entries, strict=False)):
+            if load not in text:  # said once for several in a row
+                text = next(text for text, _ in entries[i:] if "each" in text)
+                assert f"{load} ms" in title
+            assert load in text
+        assert " ms" in legend.inner_text().replace("\xa0", " ")
 
 
-@pytest.mark.parametrize("width", [1024, 390])
-def test_the_legend_names_a_long_device_type_once_and_shows_every_device(
-    chromium_page: Any, server: str, width: int
-) -> None:
-    chromium_page.set_viewport_size({"width": width, "height": 900})
+def test_the_legend_names_a_long_device_type_once_and_shows_every_device(chromium_page: Any, server: str) -> None:
     Picture(chromium_page, f"{server}/?graph=chain&nodes=72&stages=5&long_type=yes")
     legend = chromium_page.locator(".legend").first
-    expect(legend.locator("button.device")).to_have_count(5)
-    expect(legend.locator(".type")).to_have_text(["Maker-of-Accelerators-Model-80GB-Liquid-Co", "T4"])
-    for one in legend.locator("button.device").all():
-        expect(one).to_be_in_viewport(ratio=1)
+    for width in (1024, 390):
+        chromium_page.set_viewport_size({"width": width, "height": 900})
+        expect(legend.locator("button.device")).to_have_count(5)
+        expect(legend.locator(".type")).to_have_text(["Maker-of-Accelerators-Model-80GB-Liquid-Co", "T4"])
+        for one in legend.locator("button.device").all():
+            expect(one).to_be_in_viewport(ratio=1)
 
 
 def test_times_of_sending_and_receiving_are_left_out_together(chromium_page: Any, server: str) -> None:
@@ -242,15 +241,12 @@ def test_times_of_sending_and_receiving_are_left_out_together(chromium_page: Any
     assert seen == {True, False}
 
 
-@pytest.mark.parametrize("width", [1024, 700, 390])
-def test_tables_fit_their_place_and_name_the_columns_there_is_no_room_for(
-    chromium_page: Any, server: str, width: int
-) -> None:
+def test_tables_fit_their_place_and_name_the_columns_there_is_no_room_for(chromium_page: Any, server: str) -> None:
     chromium_page.set_viewport_size({"width": 1900, "height": 800})
     Picture(chromium_page, f"{server}/?graph=training&stages=3")
     every = {title: heads(open_table(chromium_page, title)) for title in TITLES}
-    chromium_page.set_viewport_size({"width": width, "height": 800})
-    for title in TITLES:
+    for width, title in itertools.product((1024, 700, 390), TITLES):
+        chromium_page.set_viewport_size({"width": width, "height": 800})
         table = open_table(chromium_page, title)
         place = tables(chromium_page).locator(".table-scroll:not([hidden])")
         expect(place).to_have_js_property("clientWidth", place.evaluate("e => e.scrollWidth"))
@@ -291,13 +287,10 @@ def test_on_a_phone_devices_are_told_by_their_chips_and_words_are_whole(chromium
         assert "Accelerator\u00a01" in first.text_content()
 
 
-@pytest.mark.parametrize("width", [1024, 390])
-def test_headings_take_two_lines_at_most_and_end_above_the_last_digit(
-    chromium_page: Any, server: str, width: int
-) -> None:
-    chromium_page.set_viewport_size({"width": width, "height": 900})
+def test_headings_take_two_lines_at_most_and_end_above_the_last_digit(chromium_page: Any, server: str) -> None:
     Picture(chromium_page, f"{server}/?graph=chain&stages=3")
-    for title in TITLES:
+    for width, title in itertools.product((1024, 390), TITLES):
+        chromium_page.set_viewport_size({"width": width, "height": 900})
         buttons = open_table(chromium_page, title).locator("th button")
         buttons.first.wait_for()  # until then they have no height
         heights = buttons.evaluate_all("all => all.map(b => b.querySelector('span').getBoundingClientRect().height)")

@@ -23,9 +23,10 @@ from solvers.solve import solve
 from tests.support.graphs import chain, random_chain_split, random_dag, random_training_graph
 
 
-def problem_of(seed: int) -> tuple[DnnGraph, Deployment]:
+def problem_of(seed: int, num_nodes: int = 18) -> tuple[DnnGraph, Deployment]:
     rng = random.Random(seed)  # noqa: S311 -- a test needs repetition, not secrecy
-    graph = random_training_graph(seed, 9, 0.2) if seed % 3 == 0 else random_dag(seed, 18, 0.15)
+    is_training = seed % 3 == 0
+    graph = random_training_graph(seed, num_nodes // 2, 0.2) if is_training else random_dag(seed, num_nodes, 0.15)
     total_bytes = sum(node.memory_bytes for node in graph.nodes)
     return graph, Deployment(rng.randrange(2, 5), rng.randrange(2), rng.choice((None, 0.7 * total_bytes)))
 
@@ -132,7 +133,7 @@ def test_what_was_interrupted_beside_the_dp_is_done_after_it_and_nothing_twice()
 @pytest.mark.parametrize("seed", range(12))
 def test_its_steps_alone_find_plans_and_prove_bounds(seed: int) -> None:
     """From a poor plan, without any DP: every plan is valid, every bound true, and the optimum is nearly always met."""
-    graph, deployment = problem_of(seed)
+    graph, deployment = problem_of(seed, num_nodes=12)
     best = solve(graph, deployment)
     if best.value_ms is None:
         return
