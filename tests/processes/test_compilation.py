@@ -51,6 +51,23 @@ def python(*arguments: str, root: Path = ROOT, **environment: str) -> subprocess
     )
 
 
+USED_BY_STEPS = """
+import json, sys
+from solvers.compilation import settle
+from solvers.kernel_files import kernel_files, kernels
+from solvers.warm_up import _steps
+
+settle()
+for step in _steps():
+    if step.is_of_free_splits == (sys.argv[1] == "free splits"):
+        step.run()
+files = {file.source: file.needs for file in kernel_files()}
+called = {kernel.py_func.__code__.co_filename for kernel in kernels() if kernel.signatures}
+print(json.dumps(sorted({needed for source in called for needed in files[source] if needed in files})))
+"""
+"""Prints the files with kernels that steps of free splits, or all others, have compiled."""
+
+
 SOURCES = {
     "example_limit.py": "LIMIT = {limit}\n",
     "example_given.py": "from typing import NamedTuple\nclass {name}(NamedTuple):\n    factor: int\n",
@@ -195,6 +212,15 @@ def test_every_kernel_that_is_called_from_python_is_compiled_ahead() -> None:
     called: dict[str, bool] = json.loads(done.stdout)
     assert len(called) > 20
     assert [name for name, is_compiled in called.items() if not is_compiled] == []
+
+
+def test_no_kernel_is_compiled_by_two_processes_at_a_time() -> None:
+    used = [python("-c", USED_BY_STEPS, which) for which in ("free splits", "others")]
+    assert [done.returncode for done in used] == [0, 0], used
+    free, others = (set(json.loads(done.stdout)) for done in used)
+    assert not free & others
+    assert len(free) > 5
+    assert len(others) > 5
 
 
 def test_what_a_changed_file_was_compiled_into_is_compiled_anew(tmp_path: Path) -> None:
