@@ -40,7 +40,8 @@ others there is none to spare beside it.
 CORE_SHARE = 0.8
 
 MANY_BLOCKS = 5_000
-"""Of so many the variants of the model may look long until they have a plan: of 20,000 for more than half a minute."""
+"""Of so many a search may look long for a first plan, variants of the model of 20,000 for more than half a minute, and
+the best chain of one line that it comes to may be worse than one of about equal stages."""
 
 OFFERED_GAIN = 1e-3
 """A plan or a bound found beside a search is offered to it where it is better by this share."""
@@ -61,18 +62,19 @@ def run_dp(
 ) -> Ending:
     """Run the DP for at most `seconds`; its plans go to the reporter, and its bounds if it `proves` the problem.
 
-    Where it comes to none, and where it is slow to, one that takes no search is reported if it `always_plans`.
+    Where it comes to none, and where there are many blocks, one that takes no search is reported if it `always_plans`.
     `meanwhile` is called once it has a plan, takes long and has a core of its own; what it reports is offered to it.
     Returns what ended it: NO_SPLIT where it proved that there is no chain split.
     """
     reporter.report(LOADING)
     search, plan_of, split_of = chain_search(contraction, problem)
+    is_large, is_chain = contraction.num_blocks >= MANY_BLOCKS, is_plain(problem)
+    # A search of variants that does not prove anything is waited for: its first plan is better.
+    if always_plans and is_large and (is_chain or proves):
+        _keep_even_chain(contraction, problem, reporter)
     search.begin_with(reporter.value_ms, reporter.lower_bound_ms, problem.gap)
     if is_plain(problem) and reporter.split is not None:
         search.improve_on(reporter.split)
-    is_slow = contraction.num_blocks >= MANY_BLOCKS and not is_plain(problem)
-    if always_plans and is_slow and proves:  # what does not prove anything waits for the search's own plan
-        _keep_even_chain(contraction, problem, reporter)
     run_watched(search, plan_of, split_of, problem, reporter, seconds, proves=proves, meanwhile=meanwhile)
     if is_plain(problem):
         reporter.num_kept = (reporter.num_kept or 0) + search.num_kept

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from solvers.chain import label_search, run
 from solvers.chain.even_chain import even_chain
+from solvers.chain.max_load import ChainSearch
 from solvers.chain.stage_search import VariantSearch
 from solvers.model.deployment import Communication, Deployment, Replication
 from solvers.model.graph import DnnGraph
@@ -22,7 +23,7 @@ from solvers.solve import solve
 from tests.support.examples import examples
 from tests.support.graphs import class_deployments, random_dag, small_graphs
 
-OVERLAPPED = Deployment(3, communication=Communication.OVERLAPPED)
+PLAIN, OVERLAPPED = Deployment(3), Deployment(3, communication=Communication.OVERLAPPED)
 
 
 def longest_ms(
@@ -91,24 +92,27 @@ def test_where_no_search_has_room_there_still_is_a_plan(
     assert result.message.endswith(f"(solver memory, --solver-memory on the command line){further}. {UNSEARCHED}")
 
 
-def test_variants_on_many_blocks_have_a_plan_before_their_search(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("deployment", "kind"), [(OVERLAPPED, VariantSearch), (PLAIN, ChainSearch)])
+def test_many_blocks_have_a_plan_before_their_search(
+    deployment: Deployment, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It does not end a search that proves the optimum, and is the answer of one that finds nothing."""
     graph = random_dag(5, num_nodes=20)
-    optimum = solve(graph, OVERLAPPED)
-    monkeypatch.setattr(run, "MANY_BLOCKS", 20)
-    result = solve(graph, OVERLAPPED)
+    optimum = solve(graph, deployment)
+    monkeypatch.setattr(run, "MANY_BLOCKS", 1)
+    result = solve(graph, deployment)
     assert result.status is SolveStatus.OPTIMAL
     assert result.value_ms == pytest.approx(optimum.value_ms)
     known: list[float | None] = []
 
-    def search(variant: VariantSearch) -> None:
-        variant.phase = "linearised DP"
-        while not variant._stop[0]:
+    def search(this: Any) -> None:
+        this.phase = "linearised DP"
+        while not this._stop[0]:
             pass
 
-    monkeypatch.setattr(VariantSearch, "run", search)
+    monkeypatch.setattr(kind, "run", search)
     options: Any = {"method": "dp", "time_limit_s": 1.0, "on_progress": lambda p: known.append(p.incumbent_ms)}
-    last = solve(graph, OVERLAPPED, **options)
+    last = solve(graph, deployment, **options)
     assert last.message == f"The DP did not prove the optimum in time; method auto goes on with others. {UNSEARCHED}"
     assert known[-1] is not None
     assert known.index(known[-1]) <= 2
