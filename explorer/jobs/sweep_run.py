@@ -1,8 +1,8 @@
 """A sweep beside the page: started, looked at, cancelled, resumed. Nothing here calls Streamlit.
 
 A sweep runs in a thread that hands its points to the server's solver processes, which it shares with everybody else,
-or to a Dask cluster. It ends when it is cancelled, and when the session it belongs to is gone for longer than a reload
-takes.
+or to a Dask cluster. It ends when it is cancelled, and when the sessions that show it, more than one where a tab was
+doubled, are gone for longer than a reload takes.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class SweepState:
 
 @dataclass(eq=False)
 class SweepRun:
-    """One sweep of a session, on the solver processes of `pool`; `is_open` tells whether a browser shows a session."""
+    """One sweep, on the solver processes of `pool`; `is_open` tells whether a browser shows a session."""
 
     spec: SweepSpec
     session: str
@@ -59,6 +59,26 @@ class SweepRun:
     _error: tuple[str, str] = ("", "")
     _seconds_before: float = 0.0
     _began_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Count the session that it is made for among those that show it."""
+        self._sessions = {self.session}
+
+    def shown_in(self, session: str) -> None:
+        """Take note that a session shows it: after a reload that is another one, and in a doubled tab one more."""
+        with self._lock:
+            self._sessions = {session, *filter(self.is_open, self._sessions)}
+
+    def leave(self, session: str) -> None:
+        """Have a session that has no more use for it show it no longer; it ends unless another one does."""
+        with self._lock:
+            self._sessions.discard(session)
+        if not self._is_shown():
+            self.cancel()
+
+    def _is_shown(self) -> bool:
+        with self._lock:
+            return any(map(self.is_open, self._sessions))
 
     def start(self) -> None:
         """Begin, or go on with what is not solved yet; does nothing while it runs."""
@@ -94,7 +114,7 @@ class SweepRun:
 
         def is_over() -> bool:
             nonlocal absent_since
-            if self.is_open(self.session):
+            if self._is_shown():
                 absent_since = None
             elif absent_since is None:
                 absent_since = time.monotonic()
@@ -124,5 +144,10 @@ class SweepRun:
         return self._on_solver_processes, self.pool.max_asked
 
     def _on_solver_processes(self) -> Executor:
-        self._points = PointExecutor(self.pool, lambda: self.session)
+        self._points = PointExecutor(self.pool, self._asker)
         return self._points
+
+    def _asker(self) -> str:
+        """Return a session for which points are solved now, one that is there if any is."""
+        with self._lock:
+            return next(filter(self.is_open, sorted(self._sessions)), "")

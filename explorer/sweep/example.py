@@ -29,7 +29,7 @@ def show_example() -> None:
         run = SweepRun(example_spec(), session.session_id(), is_open, solver_pool())
         session.remember_batch(NAME, run)
         run.start()
-    run.session = session.session_id()
+    run.shown_in(session.session_id())
     st.markdown("##### An example")
     counts = f"{ACCELERATORS[0]} to {ACCELERATORS[-1]} accelerators"
     st.caption(f"{plain(sample_info(SAMPLE).title)} on {counts}, solved by this app. Your first sweep takes its place.")

@@ -66,7 +66,7 @@ def show() -> None:
         show_example()
         _write_address(choice)
         return
-    sweep.run.session = session.session_id()
+    sweep.run.shown_in(session.session_id())
     if not choice.asks_what(sweep):
         st.warning(
             "This sweep answers earlier inputs. Start it again for those at the side.", icon=":material/history:"
@@ -90,7 +90,7 @@ def _start(choice: SweepChoice) -> None:
         return
     before = session.sweep()
     if before is not None:
-        before.run.cancel()
+        before.run.leave(session.session_id())
     address = scheduler() if choice.on_cluster else ""
     run = SweepRun(spec, session.session_id(), is_open, solver_pool(), address)
     session.remember_sweep(Sweep(run, choice.subject))

@@ -193,6 +193,27 @@ def test_a_sweep_ends_with_its_session(pool: WorkerPool, monkeypatch: pytest.Mon
     assert len(run.state().answers) < 24
 
 
+def test_a_sweep_that_two_tabs_show_goes_on_until_neither_does(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("explorer.jobs.sweep_run.GRACE_SECONDS", 0.0)
+    open_sessions = {"session", "doubled"}
+    run = bert_run(pool, open_sessions.__contains__)
+    run.shown_in("doubled")
+    run.start()
+    eventually(lambda: bool(run.state().answers))
+    run.leave("doubled")  # another sweep begins there
+    assert run.state().is_running
+    run.shown_in("doubled")
+    open_sessions.remove("session")
+    num_answers = len(run.state().answers)
+    eventually(lambda: len(run.state().answers) > num_answers)  # more than a look at whether it is over
+    assert run.state().is_running
+    run.leave("doubled")
+    assert not run.state().is_running
+    assert len(run.state().answers) < 24
+
+
 def test_a_cluster_that_is_not_there_is_one_sentence(pool: WorkerPool) -> None:
     run = replace(bert_run(pool), dask_address="nonsense://x")
     run.start()
