@@ -1,4 +1,4 @@
-"""A chain at once, however large the graph: blocks in their order, a stage as long as its device has room."""
+"""A chain at once, however large the graph: blocks in one order, a stage as long as its device has room."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,27 +21,60 @@ class _Device(NamedTuple):
     memory_bytes: float
 
 
-def even_chain(graph: DnnGraph, contraction: Contraction, deployment: Deployment) -> dict[int, int] | None:
+def even_chain(
+    graph: DnnGraph, contraction: Contraction, deployment: Deployment, order: IntArray
+) -> dict[int, int] | None:
     """Return the device of each block in a chain of about equal compute times, or None if it finds none that fits.
 
-    Transfers are not looked at, nor what a training schedule or replicas change: whoever uses it has to judge it.
+    Its stages follow each other in `order`, a topological one of the blocks. Transfers are not looked at, nor what a
+    training schedule or replicas change: whoever uses it has to judge it.
     Accelerators follow each other as they are numbered within their kinds; CPUs come last, or first where that is
     better. Time O(kinds x n + HALVINGS x devices x log n).
     """
-    memory = _sums(contraction.memory_bytes)
+    memory = _sums(contraction.memory_bytes[order])
     accelerators: list[_Device] = []
     for kind in accelerator_kinds(graph, deployment):
-        time_ms, cannot = _times(kind.block_ms(contraction))
+        time_ms, cannot = _times(kind.block_ms(contraction)[order])
         accelerators += [_Device(d, time_ms, cannot, kind.memory_limit_bytes) for d in kind.devices]
     numbers = range(deployment.num_accelerators, deployment.num_devices)
-    cpus = [_Device(d, *_times(contraction.cpu_ms), np.inf) for d in numbers]
+    cpus = [_Device(d, *_times(contraction.cpu_ms[order]), np.inf) for d in numbers]
     best_ms, best = np.inf, None
     for devices in ([*accelerators, *cpus], [*cpus, *accelerators])[: 2 if cpus else 1]:
         longest_ms, borders = _shortest(devices, memory)
         if borders is not None and longest_ms < best_ms:
             stages = zip(devices, pairwise(borders), strict=True)
-            best_ms, best = longest_ms, {b: device.number for device, ends in stages for b in range(*ends)}
+            best_ms = longest_ms
+            best = {b: device.number for device, (begin, end) in stages for b in order[begin:end].tolist()}
     return best
+
+
+def depth_first_order(contraction: Contraction) -> IntArray:
+    """Return the blocks in an order in which each comes right after what only it has waited for so far.
+
+    Branches follow each other so, and an input comes before the first block that reads it: of a network that is
+    numbered across its branches, or from all of its inputs on, stages along this order cut fewer tensors.
+    """
+    n = contraction.num_blocks
+    before: list[list[int]] = [[] for _ in range(n)]
+    is_read = bytearray(n)
+    for source, target in contraction.edges:
+        before[target].append(source)
+        is_read[source] = 1
+    order: list[int] = []
+    is_there = bytearray(n)
+    for last in range(n):
+        path = [] if is_read[last] else [last]
+        while path:
+            b = path[-1]
+            if before[b]:
+                awaited = before[b].pop()
+                if not is_there[awaited]:
+                    path.append(awaited)
+            else:
+                path.pop()
+                is_there[b] = 1
+                order.append(b)
+    return np.array(order, np.int32)
 
 
 def _sums(of_blocks: FloatArray) -> FloatArray:

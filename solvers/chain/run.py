@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from solvers.chain.ending import Ending
 from solvers.model.costs import Objective
 from solvers.model.deployment import Communication
@@ -86,10 +88,12 @@ def run_dp(
 
 def _keep_even_chain(contraction: Contraction, problem: Problem, reporter: Reporter) -> None:
     """Report a chain of about equal stages where no plan is known; it takes no search, and may break a rule."""
-    from solvers.chain.even_chain import even_chain
+    from solvers.chain.even_chain import depth_first_order, even_chain
 
-    if reporter.split is None and not problem.pins:
-        device_of_block = even_chain(problem.graph, contraction, problem.deployment)
+    if reporter.split is not None or problem.pins:
+        return
+    for order in np.arange(contraction.num_blocks, dtype=np.int32), depth_first_order(contraction):
+        device_of_block = even_chain(problem.graph, contraction, problem.deployment, order)
         if device_of_block is not None:
             split = Split.from_device_of(contraction.device_of(device_of_block), problem.deployment)
             reporter.found_without_search(split)

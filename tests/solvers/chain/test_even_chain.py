@@ -4,16 +4,17 @@ import math
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 from solvers.chain import label_search, run
-from solvers.chain.even_chain import even_chain
+from solvers.chain.even_chain import depth_first_order, even_chain
 from solvers.chain.max_load import ChainSearch
 from solvers.chain.stage_search import VariantSearch
 from solvers.model.deployment import Communication, Deployment, Replication
-from solvers.model.graph import DnnGraph
+from solvers.model.graph import DnnGraph, Edge, Node
 from solvers.model.result import SolveStatus
 from solvers.model.split import Family, Split, check_split
 from solvers.problem.accelerator_kinds import accelerator_kinds
@@ -59,13 +60,41 @@ def best_of_the_line(graph: DnnGraph, contraction: Contraction, deployment: Depl
 
 @given(small_graphs(), class_deployments() | st.none())
 @examples(150)
+def test_stages_along_the_depth_first_order_are_a_chain(
+    instance: tuple[DnnGraph, Deployment], classes: Deployment | None
+) -> None:
+    graph, deployment = instance if classes is None else (instance[0], classes)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    order = depth_first_order(contraction)
+    assert sorted(order.tolist()) == list(range(contraction.num_blocks))
+    place = {b: i for i, b in enumerate(order.tolist())}
+    assert all(place[source] < place[target] for source, target in contraction.edges)
+    device_of_block = even_chain(graph, contraction, deployment, order)
+    if device_of_block is not None:
+        split = Split.from_device_of(contraction.device_of(device_of_block), deployment)
+        assert not check_split(graph, deployment, split, Family.CHAIN)
+
+
+def test_what_is_numbered_across_its_branches_is_cut_along_them() -> None:
+    """Two branches of four nodes each, numbered in turn, and what joins them; inputs come right before their reader."""
+    branches = [(v, v + 2) for v in range(6)] + [(6, 8), (7, 8), (9, 8)]
+    graph = DnnGraph(tuple(Node(v, 1.0, 1.0) for v in range(10)), tuple(Edge(*ends) for ends in branches))
+    contraction = contract(graph, Family.CHAIN, Deployment(2))
+    order = [contraction.members[b][0] for b in depth_first_order(contraction).tolist()]
+    place = {v: i for i, v in enumerate(order)}
+    assert order[-1] == 8
+    assert [place[v] - place[v - 2] for v in range(2, 8)] == [1] * 6
+
+
+@given(small_graphs(), class_deployments() | st.none())
+@examples(150)
 def test_no_cuts_of_the_line_make_a_shorter_longest_stage(
     instance: tuple[DnnGraph, Deployment], classes: Deployment | None
 ) -> None:
     graph, deployment = instance if classes is None else (instance[0], classes)
     contraction = contract(graph, Family.CHAIN, deployment)
     best_ms = best_of_the_line(graph, contraction, deployment)
-    device_of_block = even_chain(graph, contraction, deployment)
+    device_of_block = even_chain(graph, contraction, deployment, np.arange(contraction.num_blocks, dtype=np.int32))
     event("there is one" if device_of_block else "there is none")
     assert (device_of_block is None) == math.isinf(best_ms)
     if device_of_block is None:
