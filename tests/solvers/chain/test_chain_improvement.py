@@ -7,7 +7,7 @@ import pytest
 
 from solvers.chain import max_load as max_load_module
 from solvers.chain.improvement import ChainImprovement, chain_by_block
-from solvers.chain.label_kernel import FINISHED, PAUSED
+from solvers.chain.label_kernel import FINISHED, LOOK_EVERY, PAUSED
 from solvers.chain.label_search import ThresholdSearch, flat_edges
 from solvers.chain.max_load import ChainSearch
 from solvers.chain.stage_search import VariantSearch
@@ -275,3 +275,31 @@ def test_a_line_that_cuts_little_is_where_improvement_begins(monkeypatch: pytest
     monkeypatch.setattr("solvers.chain.improvement.LINES", 0)  # lines alone, no sweep
     improvement.run()
     assert improvement.value_ms == pytest.approx(search.run().value_ms)
+
+
+def test_who_improves_is_asked_often_whether_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are counted, of looks along a line and of sweeps: how long one takes depends on the network."""
+    graph, deployment = random_dag(2, 60, 0.05), Deployment(5, 1)
+    steps_since, most = [0], [0]
+    search = ThresholdSearch.run
+
+    def counted(self: ThresholdSearch, max_bytes: int, max_steps: int | None = None) -> int:
+        before = self.num_steps
+        outcome = search(self, max_bytes, max_steps)
+        steps_since[0] += self.num_steps - before
+        most[0] = max(most[0], steps_since[0])
+        return outcome
+
+    looks = iter(range(400))
+
+    def goes_on() -> bool:
+        steps_since[0] = 0
+        return next(looks, None) is not None
+
+    monkeypatch.setattr(ThresholdSearch, "run", counted)
+    monkeypatch.setattr("solvers.chain.improvement.STEPS_BETWEEN_LOOKS", 5_000)
+    contraction = contract(graph, Family.CHAIN, deployment)
+    start = start_of(graph, contraction, deployment, 1)
+    ChainImprovement(ChainSearch(graph, contraction, deployment), start).run(goes_on)
+    assert 5_000 < most[0] < 3 * LOOK_EVERY + 5_000
+    assert next(looks, None) is None
