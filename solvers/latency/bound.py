@@ -32,6 +32,9 @@ Time O(pairs of ideals whose difference fits in memory x degree) for each mixtur
 cheapest cut has too many sets on accelerators. The first mixtures are single paths, the longest by time, memory and
 transfers; each W begins with the best mixture of the W before. Sums are in floating point; bounds are lowered by what
 rounding can do.
+
+Before that there is a bound that knows total work and memory, but neither transfers nor the order of tasks
+(`solvers.latency.work_bound`): for graphs of many branches side by side it is far better.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +44,7 @@ import numpy as np
 from solvers.latency.cut_plans import plans_of_cut
 from solvers.latency.cuts import EPSILON, PartCuts, Times
 from solvers.latency.parts import GraphOrder
+from solvers.latency.work_bound import work_bound
 from solvers.model.deployment import Deployment
 from solvers.model.graph import DnnGraph
 from solvers.model.split import Split
@@ -50,7 +54,7 @@ IDEAL_LIMITS = (200, 2_000, 10_000, 40_000)
 """Ideals of the parts of the graph that are tried one after the other."""
 
 MAX_GRAPH = 5_000
-"""Larger graphs get the critical path alone: choosing a part takes time quadratic in their nodes."""
+"""Larger graphs get no bounds from parts of them: choosing one takes time quadratic in their nodes."""
 
 
 def latency_bound(graph: DnnGraph, deployment: Deployment, most_ideals: int = IDEAL_LIMITS[-1]) -> float:
@@ -70,19 +74,26 @@ def latency_bounds(
     most_ideals: int = IDEAL_LIMITS[-1],
     known_ms: Callable[[], float | None] = lambda: None,
     on_plan: Callable[[Split], object] | None = None,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[float]:
     """Yield proven lower bounds in ms, none below the one before, about once a second; infinite if there is no plan.
 
     `known_ms` tells the latency of the best plan known by then: the search for bounds leaves out what takes longer, and
     ends when it is proven that no plan is better. `on_plan` gets the plans that the cheapest cuts found on the way
-    stand for; they may hold too much or break other rules.
+    stand for; they may hold too much or break other rules. `goes_on` is asked where a bound may take long, and says
+    whether to go on.
     """
     kinds = accelerator_kinds(graph, deployment)
     by_kind = [node_times(graph, deployment, kind) for kind in kinds] or [node_times(graph, deployment)]
     times: Times = {v: (min(one[v][0] for one in by_kind), on_cpu) for v, (_, on_cpu) in by_kind[0].items()}
     bound = critical_path(graph, times) * (1 - len(graph.nodes) * EPSILON)
     yield bound
-    if len(graph.nodes) > MAX_GRAPH or not deployment.num_accelerators or bound == np.inf:
+    if not deployment.num_accelerators or bound == np.inf:
+        return
+    if bound < _or_infinite(known_ms()):
+        bound = max(bound, work_bound(graph, kinds, by_kind, goes_on))
+        yield bound
+    if len(graph.nodes) > MAX_GRAPH:
         return
     order = GraphOrder(graph)
     paths = list(_long_paths(graph, times))

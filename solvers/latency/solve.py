@@ -7,6 +7,7 @@ solves. The same formulation in HiGHS improved none of the bounds on the paper's
 used here.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -49,7 +50,14 @@ MAX_LATENCY_PROGRAM = 60_000
 def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter) -> SolveResult:
     """Return the best plan with its bound; stops at the gap, the time limit, or when nothing is left to try."""
     of_cuts = PlansOfCuts(reporter)
-    bounds = latency_bounds(problem.graph, problem.deployment, known_ms=lambda: reporter.value_ms, on_plan=of_cuts.take)
+    is_over = threading.Event()
+    bounds = latency_bounds(
+        problem.graph,
+        problem.deployment,
+        known_ms=lambda: reporter.value_ms,
+        on_plan=of_cuts.take,
+        goes_on=lambda: not is_over.is_set() and reporter.seconds_left != 0,
+    )
     reporter.report("bound from ideals")
     critical_path_ms = next(bounds)
     if critical_path_ms == float("inf"):
@@ -59,7 +67,7 @@ def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter
     reason = _find_starts(problem, reporter, starts)
     if reason is not None:
         return reporter.result("ip", infeasible=reason)
-    return _Run(problem, contraction, reporter, bounds, starts, of_cuts.taken).finish()
+    return _Run(problem, contraction, reporter, bounds, starts, of_cuts.taken, is_over).finish()
 
 
 def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> str | None:
@@ -118,14 +126,16 @@ class _Run:
         bounds: Iterator[float],
         starts: list[Split],
         others: Callable[[], Sequence[Split]] = tuple,
+        is_over: threading.Event | None = None,
     ) -> None:
+        """Do nothing yet; `is_over` is set when bounds are of no more use."""
         self.problem, self.contraction, self.reporter = problem, contraction, reporter
         self.bounds = bounds
         self.starts, self.others = starts, others
         self.child: CpSatProcess | None = None
         self.program: LatencyProgram | None = None
         self.infeasible = False
-        self.is_over = False
+        self.is_over = is_over or threading.Event()
         self.message = ""
 
     def finish(self) -> SolveResult:
@@ -134,7 +144,7 @@ class _Run:
         try:
             self._run(bounding)
         finally:
-            self.is_over = True
+            self.is_over.set()
             if self.child is not None:
                 self.child.stop()
             bounding.wait()
@@ -194,7 +204,9 @@ class _Run:
         if not num_subgraphs:
             return False
         if (len(graph.nodes) + len(graph.edges)) * num_subgraphs > MAX_LATENCY_PROGRAM:
-            self.message = "The graph is too large for the latency program; the bound comes from parts of the graph."
+            self.message = (
+                "The graph is too large for the latency program; the bound comes from its work and from parts of it."
+            )
             return False
         return True
 
@@ -205,7 +217,7 @@ class _Run:
                 self.infeasible = True
                 return
             reporter.proved(bound)
-            if self.is_over or reporter.within(self.problem.gap):
+            if self.is_over.is_set() or reporter.within(self.problem.gap):
                 return
 
     def _start_child(self) -> None:

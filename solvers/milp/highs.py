@@ -143,7 +143,7 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
             try:
                 if self._yields:
                     _yield_to_others()
-                _run(highs)
+                run_in_any_thread(highs)
             finally:
                 self._reports.put(None)
 
@@ -291,7 +291,7 @@ def _yield_to_others() -> None:
             os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + YIELDING_NICE)
 
 
-def _run(highs: highspy.Highs) -> None:
+def run_in_any_thread(highs: highspy.Highs) -> None:
     """Run HiGHS, whatever ran in this thread before.
 
     HiGHS keeps its threads from one run to the next of the same thread and refuses to start with another number, so
@@ -328,7 +328,7 @@ class GrowingProgram:
     def solve(self, time_limit_s: float) -> tuple[float, npt.NDArray[np.float64]] | None:
         """Return the optimum and the dual value per row; None if HiGHS does not reach it in time."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + time_limit_s)
-        _run(self._highs)
+        run_in_any_thread(self._highs)
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().row_dual)
@@ -365,7 +365,7 @@ class CuttingPlanes:
     def solve(self, time_limit_s: float) -> tuple[float, npt.NDArray[np.float64]] | None:
         """Return the optimum and the values of the variables; None if HiGHS does not reach it in time."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + time_limit_s)
-        _run(self._highs)
+        run_in_any_thread(self._highs)
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().col_value)
