@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from solvers.chain.ending import Ending
 from solvers.chain.run import START_SECONDS, START_SHARE, run_dp
@@ -72,12 +73,13 @@ def solve_latency(problem: Problem, contraction: Contraction, reporter: Reporter
 
 def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> str | None:
     """Add plans to start from; return a sentence if it is proven that there is none."""
+    from solvers.latency.branches import branch_splits
     from solvers.latency.greedy import greedy_latency_splits
 
     graph, deployment = problem.graph, problem.deployment
     if reporter.split is not None:
         starts.append(reporter.split)
-    for split in greedy_latency_splits(graph, deployment):
+    for split in chain(branch_splits(graph, deployment), greedy_latency_splits(graph, deployment)):
         starts.append(split)
         reporter.found(split)
         reporter.report("greedy")
@@ -85,13 +87,13 @@ def _find_starts(problem: Problem, reporter: Reporter, starts: list[Split]) -> s
             return None
     if not deployment.num_cpus and deployment.max_subgraphs == 1:
         # Accelerators that do not wait for each other in a circle are a chain of stages.
-        chain = contract(graph, Family.CHAIN, deployment)
-        reason = why_infeasible(graph, chain, deployment)
+        stages = contract(graph, Family.CHAIN, deployment)
+        reason = why_infeasible(graph, stages, deployment)
         if reason is not None:
             return reason
         left = reporter.seconds_left
         seconds = START_SECONDS if left is None else min(START_SECONDS, START_SHARE * left)
-        if run_dp(chain, problem, reporter, seconds, proves=False) is Ending.NO_SPLIT:
+        if run_dp(stages, problem, reporter, seconds, proves=False) is Ending.NO_SPLIT:
             return no_split_fits(problem)
         starts += [] if reporter.split is None else [reporter.split]
     return None

@@ -15,13 +15,11 @@ nodes that are ready at a time, could take all, and accelerators a part, but eac
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import highspy
 import numpy as np
 
 from solvers.latency.cuts import EPSILON, Times
-from solvers.milp.highs import run_in_any_thread
+from solvers.milp.linear_program import LinearProgram
 from solvers.model.graph import DnnGraph
 from solvers.problem.accelerator_kinds import AcceleratorKind
 from solvers.problem.contraction import FloatArray
@@ -43,26 +41,15 @@ def work_bound(
     """
     if len(graph.nodes) + len(graph.edges) > MOST_EDGES:
         return 0.0
-    program = _Program(graph, kinds, by_kind)
-    highs: highspy.Highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    # An interior point does: what it leaves undecided among the best weights does not matter.
-    for option, value in (("output_flag", False), ("solver", "ipm"), ("run_crossover", "off")):
-        highs.setOptionValue(option, value)
-
-    def interrupt(event: Any) -> None:
-        if not goes_on():
-            event.data_in.user_interrupt = True
-
-    highs.cbIpmInterrupt.subscribe(interrupt)
-    highs.cbSimplexInterrupt.subscribe(interrupt)
     if not goes_on():
         return 0.0
-    highs.passModel(program.linear_program())
-    run_in_any_thread(highs)
-    solution = highs.getSolution()
-    if not solution.dual_valid:
+    from solvers.milp.highs import row_prices  # HiGHS loads here, when it is needed
+
+    program = _Program(graph, kinds, by_kind)
+    prices = row_prices(program.linear_program(), goes_on)
+    if prices is None:
         return 0.0
-    return max(0.0, program.bound_ms(np.array(solution.row_dual)) * (1 - len(graph.nodes) * EPSILON))
+    return max(0.0, program.bound_ms(prices) * (1 - len(graph.nodes) * EPSILON))
 
 
 class _Program:
@@ -88,7 +75,7 @@ class _Program:
     def _has_memory(self) -> bool:
         return bool(np.isfinite(self.capacity_bytes)) and float(self.memory_bytes.sum()) > self.capacity_bytes
 
-    def linear_program(self) -> highspy.HighsLp:
+    def linear_program(self) -> LinearProgram:
         """Return the linear program."""
         kinds, n = self.accelerator_ms.shape
         on_cpu, on_kind = np.isfinite(self.cpu_ms), np.isfinite(self.accelerator_ms)
@@ -112,19 +99,16 @@ class _Program:
             rows.append(([v + n * g for g in range(kinds)], [-1.0] * kinds, -1.0))
             if is_whole[v]:
                 rows.append(([v + n * g for g in range(kinds)], [1.0] * kinds, 1.0))
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = latency + 1, len(rows)
-        lp.col_cost_ = np.eye(1, latency + 1, latency)[0]
         least = np.where(is_whole, 1.0, 0.0) if kinds == 1 else np.zeros(kinds * n)
-        lp.col_lower_ = np.concatenate([least, np.zeros(n + 1)])
-        lp.col_upper_ = np.concatenate([on_kind.ravel().astype(float), np.full(n + 1, highspy.kHighsInf)])
-        lp.row_lower_ = np.array([at_least for _, _, at_least in rows])
-        lp.row_upper_ = np.full(len(rows), highspy.kHighsInf)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.cumsum([0, *(len(columns) for columns, _, _ in rows)])
-        lp.a_matrix_.index_ = np.array([column for columns, _, _ in rows for column in columns])
-        lp.a_matrix_.value_ = np.array([value for _, values, _ in rows for value in values])
-        return lp
+        return LinearProgram(
+            cost=np.eye(1, latency + 1, latency)[0],
+            lower=np.concatenate([least, np.zeros(n + 1)]),
+            upper=np.concatenate([on_kind.ravel().astype(float), np.full(n + 1, np.inf)]),
+            begin=np.cumsum([0, *(len(columns) for columns, _, _ in rows)], dtype=np.int32),
+            column=np.array([column for columns, _, _ in rows for column in columns], np.int32),
+            coefficient=np.array([value for _, values, _ in rows for value in values]),
+            least=np.array([at_least for _, _, at_least in rows]),
+        )
 
     def bound_ms(self, price_of_row: FloatArray) -> float:
         """Return the bound for weights of paths and prices made of those of rows, whatever these are."""

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pulp
 
+from solvers.milp.linear_program import LinearProgram
 from solvers.model.result import SolveCancelled
 from solvers.problem.background import Background
 
@@ -143,7 +144,7 @@ class _WatchedHighs(pulp.HiGHS):  # type: ignore[misc]
             try:
                 if self._yields:
                     _yield_to_others()
-                run_in_any_thread(highs)
+                _run(highs)
             finally:
                 self._reports.put(None)
 
@@ -291,7 +292,7 @@ def _yield_to_others() -> None:
             os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + YIELDING_NICE)
 
 
-def run_in_any_thread(highs: highspy.Highs) -> None:
+def _run(highs: highspy.Highs) -> None:
     """Run HiGHS, whatever ran in this thread before.
 
     HiGHS keeps its threads from one run to the next of the same thread and refuses to start with another number, so
@@ -300,6 +301,36 @@ def run_in_any_thread(highs: highspy.Highs) -> None:
     if highs.run() == highspy.HighsStatus.kError and highs.getModelStatus() == highspy.HighsModelStatus.kNotset:
         highs.setOptionValue("threads", 0)
         highs.run()
+
+
+def row_prices(program: LinearProgram, goes_on: Callable[[], bool]) -> npt.NDArray[np.float64] | None:
+    """Return about the dual values of the rows of a linear program; None if HiGHS comes to none.
+
+    An interior point does, so that there may be tiny violations. `goes_on` is asked often, in this thread, and says
+    whether to go on.
+    """
+    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs.silent()
+    for option, value in (("solver", "ipm"), ("run_crossover", "off"), ("threads", THREADS)):
+        highs.setOptionValue(option, value)
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(program.cost), len(program.least)
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost, program.lower, program.upper
+    lp.row_lower_, lp.row_upper_ = program.least, np.full(len(program.least), math.inf)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = program.begin, program.column
+    lp.a_matrix_.value_ = program.coefficient
+
+    def interrupt(event: Any) -> None:
+        if not goes_on():
+            event.data_in.user_interrupt = True
+
+    highs.cbIpmInterrupt.subscribe(interrupt)
+    highs.cbSimplexInterrupt.subscribe(interrupt)
+    highs.passModel(lp)
+    _run(highs)
+    solution = highs.getSolution()
+    return np.array(solution.row_dual) if solution.dual_valid else None
 
 
 class GrowingProgram:
@@ -328,7 +359,7 @@ class GrowingProgram:
     def solve(self, time_limit_s: float) -> tuple[float, npt.NDArray[np.float64]] | None:
         """Return the optimum and the dual value per row; None if HiGHS does not reach it in time."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + time_limit_s)
-        run_in_any_thread(self._highs)
+        _run(self._highs)
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().row_dual)
@@ -365,7 +396,7 @@ class CuttingPlanes:
     def solve(self, time_limit_s: float) -> tuple[float, npt.NDArray[np.float64]] | None:
         """Return the optimum and the values of the variables; None if HiGHS does not reach it in time."""
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + time_limit_s)
-        run_in_any_thread(self._highs)
+        _run(self._highs)
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().col_value)

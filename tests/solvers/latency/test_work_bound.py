@@ -74,7 +74,7 @@ def test_whatever_the_prices_are_it_is_a_bound(seed: int) -> None:
     best = solve(graph, deployment, objective=Objective.LATENCY).value_ms
     kinds = accelerator_kinds(graph, deployment)
     program = work_bound_module._Program(graph, kinds, [node_times(graph, deployment, kind) for kind in kinds])
-    num_rows = program.linear_program().num_row_
+    num_rows = len(program.linear_program().least)
     rng = np.random.default_rng(seed)
     for scale in (0.01, 0.2, 1.0):
         bound = program.bound_ms(scale * rng.uniform(-0.5, 1.0, num_rows) * (rng.random(num_rows) < 0.7))

@@ -82,13 +82,13 @@ def test_nothing_is_written_to_the_output_of_commands() -> None:
 @pytest.fixture
 def endless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """HiGHS answers, and then does not come back, as where its presolve goes round for ever."""
-    run, is_over = highs.run_in_any_thread, threading.Event()
+    run, is_over = highs._run, threading.Event()
 
     def run_and_stay(solver: Any) -> None:
         run(solver)
         is_over.wait()
 
-    monkeypatch.setattr(highs, "run_in_any_thread", run_and_stay)
+    monkeypatch.setattr(highs, "_run", run_and_stay)
     monkeypatch.setattr(highs, "PATIENCE_S", 0.1)
     yield
     is_over.set()
@@ -148,13 +148,13 @@ def test_a_run_that_yields_has_a_lower_priority_and_its_caller_has_not(
 
     own = priority()
     seen: list[int] = []
-    run = highs.run_in_any_thread
+    run = highs._run
 
     def looked_at(model: Any) -> None:
         seen.append(priority())
         run(model)
 
-    monkeypatch.setattr(highs, "run_in_any_thread", looked_at)
+    monkeypatch.setattr(highs, "_run", looked_at)
     assert (
         run_highs(knapsack(), time_limit_s=60.0, gap=0.0, on_report=lambda _: None, yields=yields).solution is not None
     )
