@@ -73,7 +73,8 @@ class _Program:
 
     @property
     def _has_memory(self) -> bool:
-        return bool(np.isfinite(self.capacity_bytes)) and float(self.memory_bytes.sum()) > self.capacity_bytes
+        """Whether memory in all may matter; where there is none at all, no node that takes some runs there anyway."""
+        return 0 < self.capacity_bytes < np.inf and float(self.memory_bytes.sum()) > self.capacity_bytes
 
     def linear_program(self) -> LinearProgram:
         """Return the linear program."""

@@ -37,7 +37,7 @@ def test_branches_are_shared_out_evenly() -> None:
     assert (
         min(single_sample_latency(graph, deployment, split) or 99.0 for split in branch_splits(graph, deployment)) == 14
     )
-    result = solve(graph, deployment, objective=Objective.LATENCY)
+    result = solve(graph, deployment, objective=Objective.LATENCY, time_limit_s=1.0)  # a proof takes far longer
     assert result.value_ms == pytest.approx(14.0)
 
 

@@ -48,6 +48,10 @@ def test_what_accelerators_cannot_hold_is_on_cpus() -> None:
     assert bound_of(path, Deployment(1, 1)) == pytest.approx(3.0)
 
 
+def test_without_any_memory_all_is_on_cpus() -> None:
+    assert bound_of(branches(2, 3, 8.0, memory_bytes=1.0), Deployment(2, 1, memory_bytes=0.0)) == pytest.approx(24.0)
+
+
 def test_of_two_kinds_the_slower_one_takes_its_part() -> None:
     classes = DeviceClass("fast", 1, 1.0), DeviceClass("slow", 1, 0.5)
     assert bound_of(branches(30, 1, 1e6), Deployment.of_classes(classes, 0)) == pytest.approx(20.0)
