@@ -21,6 +21,7 @@ from explorer.state.choice import Choice
 from explorer.state.records import Drawing, Notice, Plan, Run
 from explorer.words.wording import PROVEN, device_counts, proof, unbroken
 from solvers.baselines.table import BASELINES
+from solvers.model.costs import Objective
 from solvers.model.result import SolveResult, SolveStatus
 from solvers.parameters.question import METHOD
 from solvers.problem.pins import NO_PINS
@@ -163,7 +164,8 @@ def strip_text(snapshot: Snapshot) -> str:
     """Return the three lines beside the chart as HTML: what is solved, how good the plan is, how far the solver is."""
     question, result = snapshot.question, snapshot.result
     method = METHOD.names.get(question.method, question.method)
-    what = f"{question.family.named} splits · {method[0].lower() + method[1:]}"
+    of_type = "latency" if question.objective is Objective.LATENCY else f"{question.family.named} splits"
+    what = f"{of_type} · {method[0].lower() + method[1:]}"
     state = "Solving"
     value_ms, bound_ms = snapshot.incumbent_ms, snapshot.lower_bound_ms
     distance = proven_distance(value_ms, bound_ms)

@@ -85,3 +85,12 @@ def test_the_time_of_a_solve_that_has_ended_is_the_one_that_stands_beside_its_pl
     )
     assert "3.12\xa0s" in strip_text(snapshot)
     assert "3.42" in strip_text(replace(snapshot, state=JobState.RUNNING, result=None))
+
+
+def test_latency_has_no_split_type_to_say() -> None:
+    """Splits for latency are non-contiguous whatever is set for throughput."""
+    snapshot = Snapshot("1", QUESTION, JobState.RUNNING, 1.0, None, (), None, None, "", "", "", False)
+    assert "pipeline splits" in strip_text(snapshot)
+    said = strip_text(replace(snapshot, question=replace(QUESTION, objective=Objective.LATENCY)))
+    assert "splits" not in said
+    assert "latency" in said
