@@ -206,9 +206,7 @@ class _Run:
         if not num_subgraphs:
             return False
         if (len(graph.nodes) + len(graph.edges)) * num_subgraphs > MAX_LATENCY_PROGRAM:
-            self.message = (
-                "The graph is too large for the latency program; the bound comes from its work and from parts of it."
-            )
+            self.message = "The graph is too large for the latency program, which might have proven more."
             return False
         return True
 

@@ -58,6 +58,13 @@ def best_of_the_line(graph: DnnGraph, contraction: Contraction, deployment: Depl
     )
 
 
+def require_chain(
+    graph: DnnGraph, contraction: Contraction, deployment: Deployment, device_of_block: dict[int, int]
+) -> None:
+    split = Split.from_device_of(contraction.device_of(device_of_block), deployment)
+    assert not check_split(graph, deployment, split, Family.CHAIN)
+
+
 @given(small_graphs(), class_deployments() | st.none())
 @examples(150)
 def test_stages_along_the_depth_first_order_are_a_chain(
@@ -71,8 +78,7 @@ def test_stages_along_the_depth_first_order_are_a_chain(
     assert all(place[source] < place[target] for source, target in contraction.edges)
     device_of_block = even_chain(graph, contraction, deployment, order)
     if device_of_block is not None:
-        split = Split.from_device_of(contraction.device_of(device_of_block), deployment)
-        assert not check_split(graph, deployment, split, Family.CHAIN)
+        require_chain(graph, contraction, deployment, device_of_block)
 
 
 def test_what_is_numbered_across_its_branches_is_cut_along_them() -> None:
@@ -103,8 +109,7 @@ def test_no_cuts_of_the_line_make_a_shorter_longest_stage(
     for b, d in device_of_block.items():
         stages.setdefault(d, []).append(b)
     assert longest_ms(graph, contraction, deployment, stages) == pytest.approx(best_ms)
-    split = Split.from_device_of(contraction.device_of(device_of_block), deployment)
-    assert not check_split(graph, deployment, split, Family.CHAIN)
+    require_chain(graph, contraction, deployment, device_of_block)
 
 
 @pytest.mark.parametrize("deployment", [Deployment(3), OVERLAPPED, Deployment(3, replication=Replication(2, 4.0))])
